@@ -32,7 +32,9 @@ def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemb
     considered = best_candidates(pool, rows)[: 2 * settings.max_models]
     knots = [find_knots(pool.values[number, rows]) for number in considered]
     shortlist = pool.only(considered)
-    ranks = [ranks_of(own, values) for own, values in zip(knots, shortlist.outputs.astype(np.float64), strict=True)]
+    ranks = [
+        ranks_of(own, values) for own, values in zip(knots, pool.outputs[considered].astype(np.float64), strict=True)
+    ]
     found = choose_best_k(replace(shortlist, outputs=np.stack(ranks).astype(np.float32)), rows, settings)
     members = tuple(int(considered[number]) for number in found.members)
     return Ensemble(members=members, weights=found.weights, knots=tuple(knots[number] for number in found.members))
@@ -40,4 +42,4 @@ def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemb
 
 def path_scores(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
     """The scores on some rows of the mean of the first member, the first two, and so on, (members,)."""
-    return sum_scores(pool, np.stack(list(accumulate(pool.margins[members][:, :, rows]))), rows)
+    return sum_scores(pool, np.stack(list(accumulate(pool.margins(members, rows)))), rows)

@@ -1,10 +1,10 @@
 """The candidates of one task: every trial at every epoch that was scored, all on the same examples."""
 
 import hashlib
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, Numbers
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
+from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_curves, reported_epochs
 from results.records.files import Location, open_folder, read_json
-from results.records.predictions import has_same_examples, iter_predictions, logits_array
+from results.records.predictions import PredictionReader, has_same_examples, logits_array
 from results.records.selection import Member
 from results.records.trials import read_sweep, read_trials
 
@@ -53,20 +54,33 @@ class Pool:
     labels: Floats
     """(rows,)."""
     outputs: Outputs
-    """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
+    """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`: an array, or `StoredOutputs`."""
 
     @cached_property
-    def values(self) -> npt.NDArray[np.float32]:
-        """Each example's contribution to each candidate's score, (candidates, rows)."""
-        found = np.empty(self.outputs.shape[:2], np.float32)
-        for own, outputs in zip(found, self.outputs, strict=True):  # one at a time: saves memory
-            own[:] = values_of(self.task, outputs, self.labels)
-        return found
+    def values(self) -> npt.NDArray[Any]:
+        """Each example's contribution to each candidate's score, (candidates, rows): a truth value for accuracy."""
+        if isinstance(self.outputs, StoredOutputs):
+            return self.outputs.values
+        return np.stack([compact_values(self.task, outputs, self.labels) for outputs in self.outputs])
 
     @cached_property
-    def margins(self) -> Outputs:
-        """(candidates, others, rows), from `results.ensembles.outputs.margins_of`."""
-        return np.ascontiguousarray(margins_of(self.task, self.outputs, self.labels))
+    def packed(self) -> npt.NDArray[np.uint64]:
+        """The values of accuracy as bits, (candidates, words)."""
+        return pack(self.values)
+
+    @cached_property
+    def digests(self) -> tuple[bytes, ...]:
+        """Of each candidate's outputs: equal where these are equal."""
+        return self.outputs.digests if isinstance(self.outputs, StoredOutputs) else tuple(map(digest_of, self.outputs))
+
+    @cached_property
+    def rankings(self) -> dict[bytes, Numbers]:
+        """What `results.ensembles.selection_method.best_candidates` has found, by a digest of the rows."""
+        return {}
+
+    def margins(self, numbers: Numbers, rows: Numbers) -> Outputs:
+        """(numbers, others, rows) of some candidates on some rows, from `results.ensembles.outputs.margins_of`."""
+        return np.ascontiguousarray(margins_of(self.task, self.outputs[numbers][:, rows], self.labels[rows]))
 
     @cached_property
     def trial_numbers(self) -> Numbers:
@@ -80,7 +94,25 @@ class Pool:
         if np.array_equal(kept, np.arange(len(self.candidates))):
             return self  # keeps what is cached
         candidates, numbers = tuple(self.candidates[number] for number in kept), np.asarray(kept, dtype=np.intp)
-        return replace(self, candidates=candidates, outputs=self.outputs[numbers])
+        outputs = restrict(self.outputs, numbers) if isinstance(self.outputs, StoredOutputs) else self.outputs[numbers]
+        return replace(self, candidates=candidates, outputs=outputs)
+
+
+def compact_values(task: Task, outputs: Outputs, labels: Floats) -> npt.NDArray[Any]:
+    """One candidate's row of `Pool.values`."""
+    return values_of(task, outputs, labels).astype(np.float32 if task.metric == "pearson" else np.bool_)
+
+
+def digest_of(array: npt.NDArray[Any]) -> bytes:
+    """Equal where arrays of one shape and type are equal."""
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
+
+
+def pack(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Truth values as bits, (..., rows) -> (..., words); those behind the last row are 0."""
+    bits = np.packbits(values.astype(np.bool_), axis=-1)
+    behind = [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 8)]
+    return np.pad(bits, behind).view(np.uint64)
 
 
 def read_pool(sweeps: Sequence[Location], task: str) -> Pool:
@@ -98,12 +130,13 @@ def read_pool(sweeps: Sequence[Location], task: str) -> Pool:
     candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task)]
     rule = f"there must be a trial that was scored on {task}-dev and has not failed"
     require(bool(candidates), rule, f"none in {', '.join(map(str, sweeps))}")
-    first, outputs = read_outputs(candidates, TASKS[task])
-    labels = first["label"].to_numpy().astype(np.float64)
-    ids = tuple(first["id"].to_pylist())
+    reader = CandidateReader(candidates=candidates, task=TASKS[task])
+    ids, labels = reader.first["id"].to_pylist(), reader.labels
     rule = f"every example of {task}-dev must have a label to select by"
     require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
-    return Pool(task=TASKS[task], candidates=tuple(candidates), ids=ids, labels=labels, outputs=outputs)
+    return Pool(
+        task=TASKS[task], candidates=tuple(candidates), ids=tuple(ids), labels=labels, outputs=reader.read_all()
+    )
 
 
 def without_copies(pool: Pool) -> Pool:
@@ -112,8 +145,7 @@ def without_copies(pool: Pool) -> Pool:
     Copies are epochs of shared stages and trials that were taken over whole.
     """
     first: dict[bytes, int] = {}
-    for number, outputs in enumerate(pool.outputs):
-        key = hashlib.blake2b(outputs.tobytes(), digest_size=16).digest()
+    for number, key in enumerate(pool.digests):
         known = first.setdefault(key, number)
         if pool.candidates[number].has_weights and not pool.candidates[known].has_weights:
             first[key] = number
@@ -146,29 +178,48 @@ def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
     return {epoch for epoch in named if WEIGHTS_FILE.format(epoch) in there}
 
 
-def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[pa.Table, Outputs]:
-    """The predictions of the first candidate, and the outputs of all, checked to be for the same examples."""
-    first, table = next(iter_tables(candidates[:1], task.name))
-    outputs = np.empty((len(candidates), table.num_rows, task.num_classes if task.kind == "classes" else 1), np.float32)
-    rule = f"all predictions of {task.name}-dev must be of the same examples in the same order"
-    for number, (candidate, other) in enumerate(iter_tables(candidates, task.name)):
-        found = f"others for {describe_candidate(candidate)} than for {describe_candidate(first)}"
-        require(has_same_examples(other, table), rule, found)
-        outputs[number] = outputs_of(task, logits_array(other))
-    return table, outputs
+class CandidateReader:
+    """Reads the predictions of candidates, each of which must be of the first one's examples."""
 
+    def __init__(self, candidates: Sequence[Candidate], task: Task) -> None:
+        self.candidates, self.task = candidates, task
+        self.readers = {
+            sweep: PredictionReader(open_folder(sweep), task.name, "dev")
+            for sweep in dict.fromkeys(candidate.sweep for candidate in candidates)
+        }
+        self.first = self.read_table(0).select(["id", "label"])
+        self.labels: Floats = self.first["label"].to_numpy().astype(np.float64)
 
-def iter_tables(candidates: Sequence[Candidate], task: str) -> Iterator[tuple[Candidate, pa.Table]]:
-    """Each candidate's predictions, in order; ValueError for the first one without any."""
-    for sweep, group in itertools.groupby(candidates, key=lambda candidate: candidate.sweep):
-        own = list(group)
-        found = iter_predictions(open_folder(sweep), task, "dev", [(one.trial, one.epoch) for one in own])
-        for candidate in own:
-            key, table = next(found, (None, None))
-            rule = f"predictions of {task}-dev must be there"
-            require(key == (candidate.trial, candidate.epoch), rule, f"none of {describe_candidate(candidate)}")
-            assert table is not None
-            yield candidate, table
+    def read_table(self, place: int) -> pa.Table:
+        """A candidate's predictions; ValueError if there are none."""
+        candidate = self.candidates[place]
+        table = self.readers[candidate.sweep].read((candidate.trial, candidate.epoch))
+        rule = f"predictions of {self.task.name}-dev must be there"
+        require(table is not None, rule, f"none of {describe_candidate(candidate)}")
+        return table
+
+    def read_outputs(self, place: int) -> Outputs:
+        """A candidate's outputs, (rows, width); ValueError where its examples are not those of the first candidate."""
+        table = self.read_table(place)
+        rule = f"all predictions of {self.task.name}-dev must be of the same examples in the same order"
+        own, first = (describe_candidate(self.candidates[number]) for number in (place, 0))
+        require(has_same_examples(table, self.first), rule, f"others for {own} than for {first}")
+        return outputs_of(self.task, logits_array(table))
+
+    def read_all(self) -> Outputs:
+        """`StoredOutputs`: every candidate is read once here, and what takes little memory is kept."""
+        values, digests = [], []
+        for place in range(len(self.candidates)):
+            outputs = self.read_outputs(place)
+            values.append(compact_values(self.task, outputs, self.labels))
+            digests.append(digest_of(outputs))
+        found = StoredOutputs(
+            read=remember(self.read_outputs, outputs.nbytes),
+            places=np.arange(len(self.candidates)),
+            values=np.stack(values),
+            digests=tuple(digests),
+        )
+        return cast(Outputs, found)
 
 
 def describe_candidate(candidate: Candidate | Member) -> str:

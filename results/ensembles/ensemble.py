@@ -55,7 +55,7 @@ Combine = Callable[[Pool, Ensemble, Numbers], Floats]
 
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
     """As `Combine`, by averaging its members' outputs."""
-    outputs = pool.outputs[np.array(ensemble.members)[:, None], rows[None, :]].astype(np.float64)
+    outputs = pool.outputs[np.array(ensemble.members)][:, rows].astype(np.float64)
     return combine_outputs(pool.task, outputs, ensemble)
 
 

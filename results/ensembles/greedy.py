@@ -27,7 +27,7 @@ def choose_greedy(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     bags are halves of some 2,000 models; ours see `BAG_SHARE` of far fewer.
     """
     considered = best_candidates(pool, rows)[: settings.num_considered]
-    margins = np.ascontiguousarray(pool.margins[considered][:, :, rows])
+    margins = pool.margins(considered, rows)
     generator = np.random.default_rng((settings.seed, len(rows)))
     total = np.zeros(len(considered))
     for bag in draw_bags(len(considered), settings.bags, generator):

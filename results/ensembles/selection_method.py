@@ -12,10 +12,13 @@ import numpy.typing as npt
 
 from mtlib.tasks import Kind
 from results.comparison.bootstrap import Floats, Numbers, score_examples
-from results.ensembles.candidates import Pool
+from results.ensembles.candidates import Pool, digest_of, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs
+
+BLOCK = 100
+"""Candidates of a regression that are scored at once: all would take several times the memory of their predictions."""
 
 ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
 
@@ -53,18 +56,24 @@ class SelectionMethod:
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
-    """Each candidate's score on some rows, (candidates,)."""
+    """Each candidate's score on some rows, each once: (candidates,)."""
     if pool.task.metric == "pearson":
-        return score_examples(pool.task, pool.values[:, rows].astype(np.float64), pool.labels[rows])
-    counts = np.bincount(rows, minlength=len(pool.labels)).astype(np.float32)
-    return (pool.values @ counts).astype(np.float64) / len(rows)  # whole numbers: exact in single precision to 2^24
+        starts, labels = range(0, len(pool.candidates), BLOCK), pool.labels[rows]
+        blocks = (pool.values[start : start + BLOCK, rows].astype(np.float64) for start in starts)
+        return np.concatenate([score_examples(pool.task, values, labels) for values in blocks])
+    is_counted = np.zeros(len(pool.labels), np.bool_)
+    is_counted[rows] = True
+    return np.asarray(np.bitwise_count(pool.packed & pack(is_counted)).sum(axis=1, dtype=np.int64) / len(rows))
 
 
 def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
     """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
-    order = np.argsort(-candidate_scores(pool, rows), kind="stable")
-    _, first = np.unique(pool.trial_numbers[order], return_index=True)
-    return order[np.sort(first)]
+    key = digest_of(rows)
+    if key not in pool.rankings:
+        order = np.argsort(-candidate_scores(pool, rows), kind="stable")
+        _, first = np.unique(pool.trial_numbers[order], return_index=True)
+        pool.rankings[key] = order[np.sort(first)]
+    return pool.rankings[key]
 
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:

@@ -26,7 +26,7 @@ def choose_weights(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     scores = np.zeros(len(SHRINKAGES))
     for outside, inside in inner_folds(pool, rows, settings):
         members = best_candidates(pool, outside)[: settings.max_models]
-        margins = pool.margins[members][:, :, inside]
+        margins = pool.margins(members, inside)
         fits = fit_weights(pool, members, outside, SHRINKAGES)
         sums = np.tensordot(fits.astype(np.float32), margins, axes=1)
         scores += len(inside) * sum_scores(pool, sums, inside)

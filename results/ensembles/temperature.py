@@ -34,7 +34,7 @@ def calibrated(method: Choose) -> Choose:
             return method(pool, rows, settings)
         considered = best_candidates(pool, rows)[: max(settings.num_considered, 2 * settings.max_models)]
         shortlist = pool.only(considered)
-        temperatures = find_temperatures(pool.task, shortlist.outputs[:, rows], pool.labels[rows])
+        temperatures = find_temperatures(pool.task, pool.outputs[considered][:, rows], pool.labels[rows])
         found = method(temper_pool(shortlist, temperatures), rows, settings)
         return replace(
             found,
@@ -47,7 +47,7 @@ def calibrated(method: Choose) -> Choose:
 
 def temper_pool(pool: Pool, temperatures: Floats) -> Pool:
     """A pool of a classification whose candidates' logits are divided by temperatures, (candidates,)."""
-    outputs = tempered(pool.task, pool.outputs, temperatures[:, None, None])
+    outputs = tempered(pool.task, pool.outputs[np.arange(len(temperatures))], temperatures[:, None, None])
     return replace(pool, outputs=outputs.astype(np.float32))
 
 

@@ -82,23 +82,44 @@ def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.P
     return file, {(trial, epoch): number for number, (trial, epoch) in enumerate(keys)}
 
 
+class PredictionReader:
+    """Reads single epochs of a task's split, each by its trial and epoch.
+
+    Raises:
+        ValueError: a file is damaged or of another schema; one line names it.
+    """
+
+    def __init__(self, root: fs.SubTreeFileSystem, task: str, split: str) -> None:
+        self.root, self.task, self.split = root, task, split
+        parts = (part for part in list_parts(root) if (part.task, part.split) == (task, split))
+        self.parts = {(part.trial, part.epoch): part for part in parts}
+        self.file, self.groups = open_groups(root, task, split)
+
+    def read(self, key: TrialEpoch) -> pa.Table | None:
+        """The newest predictions of a trial's epoch; None if there are none."""
+        if key in self.parts:
+            table = read_parquet_if_exists(self.root, self.parts[key].path, PREDICTIONS)
+            if table is not None:
+                return table
+            del self.parts[key]  # compacted since it was listed
+            self.file, self.groups = open_groups(self.root, self.task, self.split)
+        if key not in self.groups:
+            return None
+        with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
+            return self.file.read_row_group(self.groups[key])
+
+
 def iter_predictions(
     root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
 ) -> Iterator[tuple[TrialEpoch, pa.Table]]:
     """The newest predictions of each trial and epoch that is wanted and there, in the order wanted.
 
     Raises:
-        ValueError: a file is damaged or of another schema; one line names it.
+        ValueError: as `PredictionReader`.
     """
-    parts = {(part.trial, part.epoch): part for part in list_parts(root) if (part.task, part.split) == (task, split)}
-    file, groups = open_groups(root, task, split)
+    reader = PredictionReader(root, task, split)
     for key in wanted:
-        table = read_parquet_if_exists(root, parts[key].path, PREDICTIONS) if key in parts else None
-        if table is None and key in parts:  # compacted since it was listed
-            file, groups = open_groups(root, task, split)
-        if table is None and key in groups:
-            with report_damage(full_path(root, compacted_path(task, split))):
-                table = file.read_row_group(groups[key])
+        table = reader.read(key)
         if table is not None:
             yield key, table
 

@@ -28,6 +28,7 @@ from results.records.files import Location, open_folder, write_parquet
 from results.records.mirror import update_mirror
 from results.records.predictions import PredictionPart, prediction_table, stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.results.scoring.plain_selection import all_margins, all_outputs
 from tests.results.scoring.simulated_pools import build_pool, keeping
 
 MakeReport = Callable[..., EpochReport]
@@ -65,7 +66,7 @@ def assert_equal(first: Pool, second: Pool) -> None:
     assert [replace(one, sweep="") for one in first.candidates] == [replace(one, sweep="") for one in second.candidates]
     assert (first.task, first.ids) == (second.task, second.ids)
     np.testing.assert_array_equal(first.labels, second.labels)
-    np.testing.assert_array_equal(first.outputs, second.outputs)
+    np.testing.assert_array_equal(all_outputs(first), all_outputs(second))
 
 
 def write_part(folder: Path, trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike) -> None:
@@ -99,8 +100,9 @@ def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder
     assert pool.ids == tuple(f"{task.name}-dev-{row}" for row in range(len(labels)))
     np.testing.assert_array_equal(pool.labels, labels)
     assert pool.labels.dtype == np.float64
-    np.testing.assert_array_equal(pool.outputs, outputs_of(task, logits))
-    assert pool.outputs.dtype == np.float32
+    np.testing.assert_array_equal(all_outputs(pool), outputs_of(task, logits))
+    assert all_outputs(pool).dtype == np.float32
+    np.testing.assert_array_equal(pool.outputs[3], outputs_of(task, logits[3]))
 
 
 @pytest.mark.parametrize("task", TASKS.values())
@@ -109,7 +111,7 @@ def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
     labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     expected = example_values(task, logits, labels)
     np.testing.assert_allclose(pool.values, expected, rtol=1e-6)
-    assert pool.values.dtype == np.float32
+    assert pool.values.dtype == (np.float32 if task.kind == "regression" else np.bool_)
     np.testing.assert_allclose(
         score_examples(task, pool.values.astype(np.float64), labels), score_examples(task, expected, labels), rtol=1e-6
     )
@@ -118,8 +120,11 @@ def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
 @pytest.mark.parametrize("task", TASKS.values())
 def test_margins_match_the_outputs_and_are_contiguous(sweep_folder: Path, task: Task) -> None:
     pool = read_pool([sweep_folder], task.name)
-    np.testing.assert_array_equal(pool.margins, margins_of(task, pool.outputs, pool.labels))
-    assert pool.margins.flags["C_CONTIGUOUS"]
+    margins = all_margins(pool)
+    np.testing.assert_array_equal(margins, margins_of(task, all_outputs(pool), pool.labels))
+    assert margins.flags["C_CONTIGUOUS"]
+    some, rows = np.array([4, 1]), np.array([2, 0])
+    np.testing.assert_array_equal(pool.margins(some, rows), margins[some][:, :, rows])
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -227,9 +232,9 @@ def test_damaged_best_json_is_named(sweep_folder: Path) -> None:
 def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
     write_part(write_small_sweep(tmp_path, {0: 1}), "0000-r0", 1, ["only"], [3.0])
     pool = read_pool([tmp_path], "sst")
-    assert (pool.ids, pool.labels.tolist(), pool.values.tolist()) == (("only",), [3.0], [[0.0]])
-    np.testing.assert_allclose(pool.outputs, np.full((1, 1, 5), 0.2))
-    assert (pool.margins == np.zeros((1, 4, 1))).all()
+    assert (pool.ids, pool.labels.tolist(), pool.values.tolist()) == (("only",), [3.0], [[False]])
+    np.testing.assert_allclose(all_outputs(pool), np.full((1, 1, 5), 0.2))
+    assert (all_margins(pool) == np.zeros((1, 4, 1))).all()
 
 
 @pytest.mark.parametrize("kept", [[3, 0], np.array([5]), []])
@@ -237,12 +242,13 @@ def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
     sweep_folder: Path, kept: list[int] | npt.NDArray[np.intp]
 ) -> None:
     pool = read_pool([sweep_folder], "sts")
-    assert len(pool.values) == len(pool.margins) == len(pool.trial_numbers) == 6
+    assert len(pool.values) == len(pool.packed) == len(pool.trial_numbers) == 6
     part, numbers = pool.only(kept), [int(number) for number in kept]
     assert part.candidates == tuple(pool.candidates[number] for number in numbers)
     assert (part.task, part.ids, part.labels is pool.labels) == (pool.task, pool.ids, True)
-    for name in ("outputs", "values", "margins"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(pool, name)[numbers])
+    np.testing.assert_array_equal(part.values, pool.values[numbers])
+    assert part.digests == tuple(pool.digests[number] for number in numbers)
+    assert [own.tolist() for own in part.outputs] == [pool.outputs[number].tolist() for number in numbers]
     assert part.trial_numbers.tolist() == list(range(len(numbers)))
 
 

@@ -10,7 +10,14 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
 from results.ensembles.selection_method import Settings, best_candidates, sum_scores
-from tests.results.scoring.plain_selection import all_rows, counts_of, mean_score, plain_score, select_as_in_paper
+from tests.results.scoring.plain_selection import (
+    all_margins,
+    all_rows,
+    counts_of,
+    mean_score,
+    plain_score,
+    select_as_in_paper,
+)
 from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
@@ -26,7 +33,7 @@ few_seeds = pytest.mark.parametrize("seed", range(4))
 @few_seeds
 def test_scores_of_additions_are_those_of_the_sums(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_rows=60, seed=seed)
-    margins, total = pool.margins, pool.margins[[0, 2, 2]].sum(0)
+    margins, total = all_margins(pool), all_margins(pool)[[0, 2, 2]].sum(0)
     found = addition_scorer(pool, margins, all_rows(pool))(total)
     np.testing.assert_allclose(found, sum_scores(pool, total + margins, all_rows(pool)), atol=1e-6)
     if task is not REGRESSION:
@@ -36,18 +43,18 @@ def test_scores_of_additions_are_those_of_the_sums(task: Task, seed: int) -> Non
 def test_correlation_of_an_addition_without_variance_is_zero() -> None:
     labels = np.random.default_rng(0).uniform(1, 4, 20)
     pool = pool_of(REGRESSION, np.stack([5 - labels, np.full(20, 0.1), labels]), labels)
-    score_additions = addition_scorer(pool, pool.margins, all_rows(pool))
-    found = score_additions(pool.margins[2])
+    score_additions = addition_scorer(pool, all_margins(pool), all_rows(pool))
+    found = score_additions(all_margins(pool)[2])
     assert found[0] == 0
     np.testing.assert_allclose(found[1:], 1)
-    assert score_additions(pool.margins[1])[1] == 0
+    assert score_additions(all_margins(pool)[1])[1] == 0
     constant = replace(pool, labels=np.full(20, 2.2))
-    assert addition_scorer(constant, pool.margins, all_rows(pool))(pool.margins[2]).tolist() == [0, 0, 0]
+    assert addition_scorer(constant, all_margins(pool), all_rows(pool))(all_margins(pool)[2]).tolist() == [0, 0, 0]
 
 
 def test_tie_after_an_addition_counts_as_wrong() -> None:
     pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
-    assert addition_scorer(pool, pool.margins, all_rows(pool))(pool.margins[0]).tolist() == [0]
+    assert addition_scorer(pool, all_margins(pool), all_rows(pool))(all_margins(pool)[0]).tolist() == [0]
 
 
 @each_task
@@ -105,7 +112,7 @@ def test_growth_ends_at_the_best_score() -> None:
     order = best_candidates(pool, all_rows(pool))
     scores = []
     for num_steps in range(1, 25):
-        counts = grow(pool, pool.margins[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
+        counts = grow(pool, all_margins(pool)[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
         scores.append(mean_score(pool.only(order), counts, all_rows(pool)))
     assert scores == sorted(scores)
     assert scores[-1] > scores[0]

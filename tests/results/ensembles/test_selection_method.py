@@ -5,7 +5,7 @@ import pytest
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.selection_method import Settings, best_candidates, candidate_scores, inner_folds, sum_scores
-from tests.results.scoring.plain_selection import all_rows, mean_score
+from tests.results.scoring.plain_selection import all_margins, all_rows, mean_score
 from tests.results.scoring.simulated_pools import build_pool, pool_of, true_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
@@ -66,16 +66,16 @@ def test_best_epochs_match_an_exhaustive_search(task: Task, seed: int) -> None:
 def test_scores_of_sums_are_those_of_the_mean_output(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.arange(10, 90)
     counts = np.random.default_rng(0).integers(0, 4, size=(20, len(SKILLS))).astype(np.float64) + np.eye(20, 6)
-    sums = np.tensordot(counts, pool.margins[:, :, rows], axes=1).astype(np.float32)
+    sums = np.tensordot(counts, pool.margins(np.arange(len(pool.candidates)), rows), axes=1).astype(np.float32)
     expected = [mean_score(pool, own, rows) for own in counts]
     np.testing.assert_allclose(sum_scores(pool, sums, rows), expected, atol=1e-6)
 
 
 def test_tie_counts_as_wrong() -> None:
     pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
-    assert sum_scores(pool, pool.margins, all_rows(pool)).tolist() == [0]
+    assert sum_scores(pool, all_margins(pool), all_rows(pool)).tolist() == [0]
     even = pool_of(CLASSES, np.full((1, 2, 5), 0.2), [0, 4])
-    assert sum_scores(even, even.margins, all_rows(even)).tolist() == [0]
+    assert sum_scores(even, all_margins(even), all_rows(even)).tolist() == [0]
 
 
 @each_task

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 from results.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
-from results.ensembles.outputs import probabilities_of
+from results.ensembles.outputs import Outputs, probabilities_of
 from results.ensembles.selection_method import Settings
 
 Floats = npt.NDArray[np.float64]
@@ -18,6 +18,14 @@ Floats = npt.NDArray[np.float64]
 
 def all_rows(pool: Pool) -> Numbers:
     return np.arange(len(pool.labels))
+
+
+def all_outputs(pool: Pool) -> Outputs:
+    return pool.outputs[np.arange(len(pool.candidates))]
+
+
+def all_margins(pool: Pool) -> Outputs:
+    return pool.margins(np.arange(len(pool.candidates)), all_rows(pool))
 
 
 def mean_score(pool: Pool, counts: Floats, rows: Numbers) -> float:
