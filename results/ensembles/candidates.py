@@ -71,7 +71,9 @@ class Pool:
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
         """Of each candidate's outputs: equal where these are equal."""
-        return self.outputs.digests if isinstance(self.outputs, StoredOutputs) else tuple(map(digest_of, self.outputs))
+        if isinstance(self.outputs, StoredOutputs):
+            return self.outputs.digests
+        return tuple(map(array_digest, self.outputs))
 
     @cached_property
     def rankings(self) -> dict[bytes, Numbers]:
@@ -103,7 +105,7 @@ def compact_values(task: Task, outputs: Outputs, labels: Floats) -> npt.NDArray[
     return values_of(task, outputs, labels).astype(np.float32 if task.metric == "pearson" else np.bool_)
 
 
-def digest_of(array: npt.NDArray[Any]) -> bytes:
+def array_digest(array: npt.NDArray[Any]) -> bytes:
     """Equal where arrays of one shape and type are equal."""
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
 
@@ -212,7 +214,7 @@ class CandidateReader:
         for place in range(len(self.candidates)):
             outputs = self.read_outputs(place)
             values.append(compact_values(self.task, outputs, self.labels))
-            digests.append(digest_of(outputs))
+            digests.append(array_digest(outputs))
         found = StoredOutputs(
             read=remember(self.read_outputs, outputs.nbytes),
             places=np.arange(len(self.candidates)),

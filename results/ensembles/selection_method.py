@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtlib.tasks import Kind
 from results.comparison.bootstrap import Floats, Numbers, score_examples
-from results.ensembles.candidates import Pool, digest_of, pack
+from results.ensembles.candidates import Pool, array_digest, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs
@@ -68,7 +68,7 @@ def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
 
 def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
     """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
-    key = digest_of(rows)
+    key = array_digest(rows)
     if key not in pool.rankings:
         order = np.argsort(-candidate_scores(pool, rows), kind="stable")
         _, first = np.unique(pool.trial_numbers[order], return_index=True)

@@ -6,13 +6,13 @@ import numpy as np
 
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats
-from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
 from results.ensembles.methods import BASE
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import MethodScore
+from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, interval, widened
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from results.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
-from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.candidates import Pool
 from results.ensembles.selection_method import best_candidates
+from results.scoring.base_configuration import ConfigurationKey
 
 EQUAL_WITHIN = 1e-9
 """Largest difference of scores that count as equal."""

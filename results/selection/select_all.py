@@ -8,7 +8,6 @@ from typing import Any
 
 from mtlib.errors import require, require_name
 from mtlib.tasks import TASKS
-from results.ensembles.base_configuration import ConfigurationKey, find_base
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.ensembles.selection_method import Settings
@@ -16,6 +15,7 @@ from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.trials import TrialRecord, read_sweep, read_trials
+from results.scoring.base_configuration import ConfigurationKey, find_base
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import select_ensemble
 from results.selection.select_soup import choose_soups

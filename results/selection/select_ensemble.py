@@ -10,13 +10,13 @@ import numpy as np
 from mtlib.errors import require
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Numbers
-from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Contender, Member, TaskSelection
+from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,

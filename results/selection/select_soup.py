@@ -9,7 +9,6 @@ import numpy as np
 
 from mtlib.data.token_cache import Corpus
 from results.comparison.bootstrap import Numbers
-from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import equal_ensemble, score_rows
@@ -29,6 +28,7 @@ from results.inference.models import ModelSource
 from results.inference.predictor import model_logits, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.records.selection import TaskSelection
+from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.method_scores import Baselines, compare_with_baselines, evaluate_base, evaluate_method
 from results.scoring.soup_correction import SoupBaselines, corrected_score
 from results.selection.select_ensemble import (

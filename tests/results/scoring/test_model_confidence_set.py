@@ -8,8 +8,8 @@ import pytest
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import bootstrap_scores
-from results.ensembles.base_configuration import ConfigurationKey
 from results.ensembles.candidates import Pool
+from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.model_confidence_set import find_confidence_set, model_confidence_set
 from tests.results.scoring.simulated_pools import build_pool
 
