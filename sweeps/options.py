@@ -21,6 +21,8 @@ NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
 
+BEST_RULE = "--replicate-best must be at least 2, as the best configurations are compared with each other"
+
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -50,7 +52,11 @@ class SweepOptions:
     trials: int | None = None
     """Configurations drawn by `tpe` or `random`; None for `DEFAULT_TRIALS`. A grid has its own number."""
     replicates: int = 1
-    """Trainings of each configuration, with different seeds, at least 1."""
+    """Trainings of each configuration, with different seeds, at least 1; with `replicate_best` only of the best."""
+    replicate_best: int | None = None
+    """Configurations, the best by their dev scores, that get all `replicates`, at least 2; None for all."""
+    chosen_by: int = 1
+    """With `replicate_best`: the trainings of every configuration, by whose mean score the best are chosen."""
     scheduler: Scheduler = "none"
     name: str
     """Name of the sweep and of its folder."""
@@ -84,6 +90,12 @@ class SweepOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        require(self.replicate_best is None or self.replicate_best >= 2, BEST_RULE, self.replicate_best)
+        rule = (
+            f"--replicates must be at least {self.chosen_by + 2} with --replicate-best, as the trainings by which the "
+        )
+        rule += f"best are chosen ({self.chosen_by}) do not count in their comparison"
+        require(self.replicate_best is None or self.replicates >= self.chosen_by + 2, rule, self.replicates)
         counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models", "checkpoint-steps")
         for flag in counts:
             value = getattr(self, flag.replace("-", "_"))
@@ -125,6 +137,17 @@ class SweepOptions:
     def num_drawn(self) -> int | None:
         """Configurations that the search draws, with those of --extend; None for a grid."""
         return None if self.search == "grid" else (self.trials or DEFAULT_TRIALS) + self.extend
+
+    @property
+    def common_replicates(self) -> int:
+        """Trainings that every configuration gets, unless its first one is pruned or fails."""
+        return self.replicates if self.replicate_best is None else self.chosen_by
+
+    def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
+        """Trials of so many configurations; `num_alone` are trained once, as their first trial did not complete."""
+        num_repeated = num_configurations - num_alone
+        num_further = min(self.replicate_best or 0, num_repeated) * (self.replicates - self.common_replicates)
+        return num_alone + num_repeated * self.common_replicates + num_further
 
     @property
     def keep_bytes(self) -> int:

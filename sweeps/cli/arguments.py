@@ -27,6 +27,7 @@ CHANGEABLE_OPTIONS = (
     "node_wait_minutes",
     "extend",
     "replicates",
+    "replicate_best",
     "retry_failed",
     "dry_run",
 )
@@ -53,6 +54,8 @@ examples:
     python sweeps/run.py --resume NAME
   more replicates of a sweep that has finished
     python sweeps/run.py --resume NAME --replicates 3
+  each configuration once, then the 8 best twice more
+    python sweeps/run.py --space joint --search tpe --trials 60 --replicates 3 --replicate-best 8
   on a Ray cluster: from a machine of it, or from outside
     python sweeps/run.py --space smart_lambda --address auto
     ray job submit --address http://HEAD:8265 --working-dir . -- python sweeps/run.py --space smart_lambda
@@ -108,6 +111,13 @@ def add_search(group: argparse._ArgumentGroup) -> None:
         type=whole_number,
         metavar="K",
         help="trainings of each configuration (default: %(default)s); with --resume: raised to K",
+    )
+    add(
+        "--replicate-best",
+        type=whole_number,
+        metavar="B",
+        help="train each configuration once, or as often as a resumed sweep has, and only the B best by dev score K "
+        "times; K must be at least two more than the trainings that choose (default: all K times)",
     )
     words = "asha stops the trials that lag behind (default: %(default)s)"
     add("--scheduler", metavar="|".join(get_args(Scheduler)), help=words)
@@ -195,6 +205,8 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
     begun = read_saved_options(folder, {})
     rule = "--replicates must not be lowered with --resume, as what was trained stays"
     require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
+    if "replicate_best" in changes and begun.replicate_best is None:
+        changes["chosen_by"] = begun.replicates
     return replace(begun, **changes, address=address)
 
 

@@ -59,7 +59,7 @@ def num_lanes(plan: SweepPlan) -> int:
         raise ValueError(f"a trial must fit the cluster, which has {describe_cluster()}; it needs {needed}")
     need = resources_per_worker(plan)
     fitting = max(1, lanes_that_fit(available_resources(), need, plan.options.workers))
-    num_trainings = plan.num_configurations * plan.options.replicates
+    num_trainings = plan.options.num_trials(plan.num_configurations)
     return min(fitting, num_trainings, plan.options.concurrent or num_trainings)
 
 

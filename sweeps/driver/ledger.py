@@ -37,8 +37,7 @@ class Ledger:
         """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
         firsts = [record for record in self.records.values() if record.replicate == 0]
         num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
-        replicates = self.plan.options.replicates
-        return self.plan.num_configurations * replicates - num_alone * (replicates - 1)
+        return self.plan.options.num_trials(self.plan.num_configurations, num_alone)
 
     @property
     def counts(self) -> dict[str, int]:

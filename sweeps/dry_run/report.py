@@ -1,9 +1,11 @@
 """A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
+import math
 import os
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -64,7 +66,7 @@ def describe_skipped(skipped: Sequence[str]) -> list[str]:
 
 def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """A line for every trial of a grid, or for every key of the search domain."""
-    times = "once" if options.replicates == 1 else f"{options.replicates} times"
+    times = describe_times(options)
     if options.num_drawn is not None:
         domain, conditions = search_domain(inputs.space), inputs.space.conditions
         rows = [
@@ -76,8 +78,16 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     rows = [["trial", *trials[0]]]
     for number, overrides in enumerate(trials):
         values = [text_of(value) for value in overrides.values()]
-        rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.replicates)]
+        rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.common_replicates)]
     return [f"{len(trials)} configurations on the grid, each trained {times}:", *align_columns(rows)]
+
+
+def describe_times(options: SweepOptions) -> str:
+    """How often each configuration is trained."""
+    common, total = ("once" if n == 1 else f"{n} times" for n in (options.common_replicates, options.replicates))
+    return (
+        common if options.replicate_best is None else f"{common}, then the {options.replicate_best} best {total} in all"
+    )
 
 
 def describe_range(item: Range) -> str:
@@ -122,7 +132,7 @@ def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     if all(segment.num_trials == 1 for segment in distinct(paths)):
         return ["No two of these trials share a stage."]
     title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
-    rows = branch_rows(paths, 0, options.replicates)
+    rows = branch_rows(paths, 0, options.common_replicates)
     more = [f"  and {len(rows) - MAX_TREE_ROWS} lines more"] if len(rows) > MAX_TREE_ROWS else []
     head = "Stages that trials share: how often each is trained, and how many trainings share it:"
     return [head, *align_columns([title, *rows[:MAX_TREE_ROWS]]), *more]
@@ -162,14 +172,18 @@ def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segmen
 
 def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
-    plans, times = planned_stages(options, inputs), options.replicates
-    steps = sum(plan_steps(plan) for plan in plans) * times
-    total = f"In all {len(plans) * times} trainings and {steps:,} optimizer steps"
+    plans, times = planned_stages(options, inputs), options.common_replicates
+    own = sorted(map(plan_steps, plans), reverse=True)
+    further = sum(own[: options.replicate_best or 0]) * (options.replicates - times)
+    steps = sum(own) * times + further
+    bound = "at most " if further and own[0] > own[-1] else ""
+    total = f"In all {options.num_trials(len(plans))} trainings and {bound}{steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
-    trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs))) * times
-    saved = f"; sharing stages saves {steps - trained:,} of them ({(steps - trained) / steps:.1%})"
-    return f"{total}{drawn}{stopped}{saved if trained < steps else ''}."
+    trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs)))
+    shared = (sum(own) - trained) * times
+    saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})"
+    return f"{total}{drawn}{stopped}{saved if shared else ''}."
 
 
 def stage_table(plan: Plan) -> list[str]:
@@ -209,7 +223,9 @@ def align(cells: Sequence[str]) -> list[str]:
 def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize) -> list[str]:
     """The disk that the sweep will need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
-    num_concurrent = max_concurrent(options, len(paths) * options.replicates)
+    num_trials = options.num_trials(len(paths))
+    options = replace(options, replicates=math.ceil(num_trials / len(paths)), replicate_best=None)  # on average
+    num_concurrent = max_concurrent(options, num_trials)
     disk = estimate_disk(paths, inputs, encoder, options, num_concurrent)
     existing = next(folder for folder in (options.storage, *options.storage.parents) if folder.is_dir())
     return describe_disk(disk, shutil.disk_usage(existing).free, num_concurrent)

@@ -4,15 +4,23 @@ from collections.abc import Mapping, Sequence
 
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import TrialSpec, unfinished_specs
+from sweeps.search.trial_spec import TrialSpec, completed_trials, further_specs, unfinished_specs
 
 
 def find_unfinished(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[TrialSpec]:
-    """Trials that have not ended, of the configurations on record."""
+    """Trials that have not ended, of the configurations on record.
+
+    Further replicates of the best configurations are among them once these can be chosen.
+    """
     by_number: dict[int, list[TrialRecord]] = {}
     for record in known:
         by_number.setdefault(record.number, []).append(record)
-    return [spec for number in sorted(by_number) for spec in unfinished_specs(plan, by_number[number])]
+    found = [spec for number in sorted(by_number) for spec in unfinished_specs(plan, by_number[number])]
+    is_open = any(spec.replicate < plan.options.common_replicates for spec in found)
+    if plan.options.replicate_best is None or is_open or num_new_configurations(plan, known) > 0:
+        return found
+    ids = {record.trial_id for record in known}
+    return [*found, *further_specs(plan, completed_trials(plan, known), ids)]
 
 
 def num_new_configurations(plan: SweepPlan, known: Sequence[TrialRecord]) -> int:
@@ -31,7 +39,7 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
-    expected = plan.num_configurations * plan.options.replicates
+    expected = plan.options.num_trials(plan.num_configurations)
     return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."]
 
 

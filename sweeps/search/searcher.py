@@ -2,7 +2,8 @@
 
 Optuna knows configurations; Tune trains each once or, with replicates, several times. The first training of a
 configuration decides whether it is pruned or has failed; if it completes, the replicates follow at once, before new
-configurations, and Optuna receives the mean of their best scores.
+configurations, and Optuna receives the mean of their best scores. With `--replicate-best` the best configurations get
+further replicates once all have ended; Optuna receives none of these, so that its values stay comparable.
 
 When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them,
 until the sweep is resumed.
@@ -30,7 +31,14 @@ from sweeps.search.study import (
     newest_trials,
     reopen_ended,
 )
-from sweeps.search.trial_spec import COMPLETED, TrialSpec, make_spec, unfinished_specs
+from sweeps.search.trial_spec import (
+    CompletedTrial,
+    TrialSpec,
+    completed_trials,
+    further_specs,
+    make_spec,
+    unfinished_specs,
+)
 
 
 @dataclass(kw_only=True)
@@ -70,6 +78,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._stage_keys: dict[str, StageKeys] = {}
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, OpenConfiguration] = {}
+        self._completed = completed_trials(plan, known)
+        self._has_chosen_best = plan.options.replicate_best is None
         self._is_stopped = False
         self._interrupted: list[TrialSpec] = []
         """Trials that were interrupted, or failed, while the sweep was being stopped."""
@@ -89,6 +99,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return str(Searcher.FINISHED)
         if len(self._running) >= self.max_live:
             return None
+        self._queue_further()
         spec = self._next_trial()
         if spec is None:
             return None if self._pending or self._may_replicate() else str(Searcher.FINISHED)
@@ -143,19 +154,20 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         space, search, known = self._plan.space, self._plan.options.search, self._known
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
         left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
+        told = {number: [spec for spec in specs if not self._is_further(spec)] for number, specs in left.items()}
         recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
         complete = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
         fail_unknown(self._study, complete)
-        reopened = [number for number in left if left[number]]
-        restarted = [number for number in reopened if left[number][0].replicate == 0]
+        reopened = [number for number in told if told[number]]
+        restarted = [number for number in reopened if told[number][0].replicate == 0]
         self._study = reopen_ended(self._study, self._plan.options.folder, reopened, restarted)
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
             trial = asked.get(number)
             is_running = trial is not None and trial.state == TrialState.RUNNING
-            if is_running or (trial is None and not left[number]):
-                self._restore_configuration(records, trial, len(left[number]))
+            if is_running or (trial is None and not told[number]):
+                self._restore_configuration(records, trial, len(told[number]))
 
     def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
         """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""
@@ -169,12 +181,14 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _bests_of(self, number: int) -> list[float]:
         """Best scores of the trials of a configuration that had completed before the sweep was resumed."""
-        metric = self._plan.space.metric
-        completed = [record for record in self._known if record.number == number and record.status in COMPLETED]
-        return [record.best[metric] for record in completed]
+        known = [record for record in self._known if record.number == number]
+        common = self._plan.options.common_replicates
+        return [trial.best for trial in completed_trials(self._plan, known) if trial.replicate < common]
 
     def _end(self, spec: TrialSpec, result: dict[str, Any] | None) -> None:
         """Handles the end of a trial, with its last report, or None if it has failed."""
+        if self._is_further(spec):
+            return
         configuration = self._configurations[spec.number]
         configuration.num_open -= 1
         if result and spec.replicate == 0:
@@ -184,6 +198,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return
         if result:
             configuration.bests.append(result["best"])
+            completed = CompletedTrial(
+                number=spec.number, replicate=spec.replicate, params=spec.params, best=result["best"]
+            )
+            self._completed.append(completed)
         if spec.replicate == 0:
             self._queue_replicates(spec, configuration)
         if configuration.num_open == 0:
@@ -196,9 +214,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 return None
             self._pending.append(self._sample())
         spec = self._pending.pop(index)
-        if spec.number not in self._configurations:
+        if spec.number not in self._configurations and not self._is_further(spec):
             trial = self._ask_known(spec.number, spec.params)
-            num_open = 1 + sum(other.number == spec.number for other in self._pending)
+            others = [other for other in self._pending if other.number == spec.number and not self._is_further(other)]
+            num_open = 1 + len(others)
             bests = self._bests_of(spec.number)
             self._configurations[spec.number] = OpenConfiguration(trial=trial, num_open=num_open, bests=bests)
         return spec
@@ -224,14 +243,29 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         return self._stage_keys[spec.trial_id]
 
     def _may_replicate(self) -> bool:
-        """Whether a running trial may still be followed by replicates."""
-        return self._plan.options.replicates > 1 and any(spec.replicate == 0 for spec in self._running.values())
+        """Whether running trials may still be followed by replicates."""
+        has_first = any(spec.replicate == 0 for spec in self._running.values())
+        return not self._has_chosen_best or (self._plan.options.common_replicates > 1 and has_first)
+
+    def _is_further(self, spec: TrialSpec) -> bool:
+        """Whether a trial is one of those that only the best configurations get."""
+        return spec.replicate >= self._plan.options.common_replicates
+
+    def _queue_further(self) -> None:
+        """Chooses the best configurations and queues their further replicates, once all others have ended."""
+        unended = [*self._pending, *self._running.values()]
+        if self._has_chosen_best or self._num_left > 0 or not all(map(self._is_further, unended)):
+            return
+        self._has_chosen_best = True
+        known = {record.trial_id for record in self._known} | {spec.trial_id for spec in unended}
+        self._pending += further_specs(self._plan, self._completed, known)
 
     def _queue_replicates(self, spec: TrialSpec, configuration: OpenConfiguration) -> None:
         """Queues the replicates of a configuration whose first trial has completed, before all others."""
         queued = {other.trial_id for other in self._pending}
         specs = [
-            make_spec(self._plan.space, spec.number, k, spec.params) for k in range(1, self._plan.options.replicates)
+            make_spec(self._plan.space, spec.number, k, spec.params)
+            for k in range(1, self._plan.options.common_replicates)
         ]
         new = [other for other in specs if other.trial_id not in queued]
         self._pending[:0] = new

@@ -1,6 +1,6 @@
-"""Trials to be run: new ones of a configuration, and the unfinished ones of a resumed sweep."""
+"""Trials to be run: new ones of a configuration, further ones of the best, and unfinished ones of a resumed sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +35,68 @@ def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str,
     return TrialSpec(number=number, replicate=replicate, params=params, config=config)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompletedTrial:
+    """A trial that reached its last epoch."""
+
+    number: int
+    replicate: int
+    params: dict[str, Any]
+    best: float
+    """Its best score, by the searched metric."""
+
+
+def completed_trials(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[CompletedTrial]:
+    """The completed ones of a sweep's trials."""
+    return [
+        CompletedTrial(
+            number=record.number,
+            replicate=record.replicate,
+            params=dict(record.params),
+            best=record.best[plan.space.metric],
+        )
+        for record in records
+        if record.status in COMPLETED
+    ]
+
+
+def further_specs(plan: SweepPlan, completed: Iterable[CompletedTrial], known: Collection[str]) -> list[TrialSpec]:
+    """The replicates that only the best configurations get, by the trainings that every configuration gets.
+
+    The choice does not depend on the further replicates, so it is the same after a kill.
+
+    Args:
+        plan: of a sweep with `replicate_best`, all of whose configurations have ended their common trainings.
+        completed: its completed trials.
+        known: ids of trials that are on record or queued.
+    """
+    options = plan.options
+    scores: dict[int, list[float]] = {}
+    params = {}
+    for trial in sorted(completed, key=lambda trial: (trial.number, trial.replicate)):
+        if trial.replicate < options.common_replicates:
+            scores.setdefault(trial.number, []).append(trial.best)
+            params[trial.number] = trial.params
+    best = sorted(scores, key=lambda number: (-sum(scores[number]) / len(scores[number]), number))
+    specs = [
+        make_spec(plan.space, number, replicate, params[number])
+        for replicate in range(options.common_replicates, options.replicates)
+        for number in best[: options.replicate_best]
+    ]
+    return [spec for spec in specs if spec.trial_id not in known]
+
+
 def unfinished_specs(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[TrialSpec]:
-    """The trials of a configuration that have not ended, first replicate first, by the records of all that exist."""
+    """The trials of a configuration that have not ended, first replicate first, by the records of all that exist.
+
+    Those of `further_specs` are among them only if they are on record.
+    """
     by_replicate = {record.replicate: record for record in records}
     is_complete = 0 in by_replicate and by_replicate[0].status in COMPLETED
+    wanted = range(plan.options.common_replicates) if is_complete else [0]
     return [
         spec_of_record(plan.space, records[0], by_replicate.get(replicate), replicate)
-        for replicate in range(plan.options.replicates if is_complete else 1)
+        for replicate in sorted({*wanted, *(by_replicate if is_complete else [])})
         if replicate not in by_replicate or by_replicate[replicate].status in UNFINISHED
     ]
 

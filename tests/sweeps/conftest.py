@@ -27,6 +27,8 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "search": "tpe",
     "trials": 9,
     "replicates": 5,
+    "replicate_best": 3,
+    "chosen_by": 2,
     "scheduler": "asha",
     "name": "mine",
     "seed": 6,

@@ -21,6 +21,31 @@ def test_counts_start_at_one(field: str) -> None:
         options_with(**{field: 0})
 
 
+def test_best_are_compared_by_two_trainings_that_did_not_choose_them() -> None:
+    assert options_with(replicates=3, replicate_best=2).common_replicates == 1
+    with pytest.raises(ValueError, match=r"^--replicates must be at least 3 with --replicate-best, .*, got 2$"):
+        options_with(replicates=2, replicate_best=4)
+    with pytest.raises(ValueError, match=r"^--replicates must be at least 5 .* \(3\) .*, got 4$"):
+        options_with(replicates=4, replicate_best=4, chosen_by=3)
+    with pytest.raises(ValueError, match=r"^--replicate-best must be at least 2, .*, got 1$"):
+        options_with(replicates=3, replicate_best=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "num_alone", "expected"),
+    [
+        ({}, 0, 10),
+        ({"replicates": 3}, 0, 30),
+        ({"replicates": 3}, 2, 26),
+        ({"replicates": 3, "replicate_best": 4}, 0, 18),
+        ({"replicates": 3, "replicate_best": 4}, 8, 14),
+        ({"replicates": 5, "replicate_best": 4, "chosen_by": 2}, 1, 31),
+    ],
+)
+def test_number_of_trials(options: dict[str, int], num_alone: int, expected: int) -> None:
+    assert options_with(**options).num_trials(10, num_alone) == expected
+
+
 def test_grid_takes_no_number_of_trials() -> None:
     with pytest.raises(ValueError, match="--trials must be left out with --search grid"):
         options_with(trials=7)

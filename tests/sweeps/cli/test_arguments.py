@@ -38,12 +38,24 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
     options = read(
         *("--space", "smart_lambda", "--data", str(tmp_path), "--encoder", "roberta-base", "--workers", "2"),
         *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
-        *("--replicates", "5", "--scheduler", "asha", "--name", "mine", "--storage", str(tmp_path / "s")),
+        *(
+            "--replicates",
+            "5",
+            "--replicate-best",
+            "3",
+            "--scheduler",
+            "asha",
+            "--name",
+            "mine",
+            "--storage",
+            str(tmp_path / "s"),
+        ),
         *("--seed", "6", "--set", "smart.mode=paper", "--address", "auto", "--dry-run"),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3"),
     )
-    assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **UNUSUAL_OPTIONS)
+    own = UNUSUAL_OPTIONS | {"chosen_by": 1}  # only a resumed sweep has chosen by more
+    assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **own)
 
 
 def test_set_may_be_repeated_and_the_last_value_wins() -> None:
@@ -223,6 +235,17 @@ def test_replicates_can_be_raised_and_not_lowered(tmp_path: Path) -> None:
         read("--resume", str(options.folder), "--replicates", "2")
 
 
+@pytest.mark.parametrize("begun", [1, 3])
+def test_best_of_a_resumed_sweep_are_chosen_by_the_trainings_that_all_have(begun: int, tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path, replicates=begun)
+    write_sweep(options.folder, {"options": saved_options(options)})
+    changed = read("--resume", str(options.folder), "--replicates", "9", "--replicate-best", "4")
+    assert (changed.replicates, changed.replicate_best, changed.chosen_by) == (9, 4, begun)
+    write_sweep(options.folder, {"options": saved_options(changed)})
+    again = read("--resume", str(options.folder), "--replicates", "12", "--replicate-best", "2")
+    assert (again.replicates, again.replicate_best, again.chosen_by) == (12, 2, begun)
+
+
 def test_grid_cannot_be_extended(tmp_path: Path) -> None:
     options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
     write_sweep(options.folder, {"options": saved_options(options)})
@@ -276,5 +299,5 @@ def test_help_names_every_flag() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 28
+    assert len(flags) == 29
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)

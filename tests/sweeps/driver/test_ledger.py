@@ -123,6 +123,15 @@ def test_replicates_are_expected_until_their_configuration_fails(make_plan: Make
     assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
 
 
+def test_replicates_of_the_best_alone_are_expected(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=4, replicate_best=2))
+    assert ledger.counts == {"queued": 3 + 2 * 3}
+    for trial_id in ("0000-r0", "0001-r0"):
+        start(ledger, trial_id)
+        end(ledger, "pruned", trial_id=trial_id)
+    assert ledger.counts == {"pruned": 2, "queued": 1 + 3}
+
+
 def test_drawn_trials_appear_when_suggested(make_plan: MakePlan) -> None:
     plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)

@@ -28,6 +28,7 @@ from sweeps.dry_run.report import (
     describe_total,
     describe_trials,
     max_concurrent,
+    planned_stages,
     stage_table,
 )
 from sweeps.options import SweepOptions
@@ -73,6 +74,20 @@ def test_every_replicate_is_a_trial(options: Build, inputs: SweepInputs) -> None
     lines = describe_trials(options(replicates=2), inputs)
     assert lines[0] == "7 configurations on the grid, each trained 2 times:"
     assert [line.split()[0] for line in lines[2:6]] == ["0000-r0", "0000-r1", "0001-r0", "0001-r1"]
+
+
+def test_replicates_of_the_best_are_in_the_title_and_the_total(options: Build, inputs: SweepInputs) -> None:
+    once, best = options(), options(replicates=4, replicate_best=2)
+    lines = describe_trials(best, inputs)
+    assert lines[0] == "7 configurations on the grid, each trained once, then the 2 best 4 times in all:"
+    assert lines[1:] == describe_trials(once, inputs)[1:]
+    steps = int(describe_total(once, inputs).split()[5].replace(",", ""))
+    assert describe_total(once, inputs).startswith("In all 7 trainings and ")
+    assert describe_total(best, inputs) == f"In all 13 trainings and {steps * 13 // 7:,} optimizer steps."
+    three = with_space(inputs, grid={"stages.0.epochs": (2, 4, 3)}, ranges={})
+    lengths = sorted(sum(plan.num_steps for plan in stages) for stages in planned_stages(once, three))
+    most = 4 * (lengths[1] + lengths[2]) + lengths[0]
+    assert f"In all 9 trainings and at most {most:,} optimizer steps" in describe_total(best, three)
 
 
 def test_linked_keys_have_a_column_each(options: Build, inputs: SweepInputs) -> None:

@@ -62,6 +62,19 @@ def test_replicates_are_pending_only_of_complete_configurations(make_plan: MakeP
     ]
 
 
+def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan: MakePlan) -> None:
+    plan = make_plan(trials=4, replicates=3, replicate_best=2, **DRAWN)
+    known = known_of(plan, "complete", "reused", "pruned", "complete")
+    scores = (0.3, 0.5, 0.9, 0.4)
+    known = [replace(record, best={plan.space.metric: score}) for record, score in zip(known, scores, strict=True)]
+    best = ["0001-r1", "0003-r1", "0001-r2", "0003-r2"]
+    assert pending_ids(plan, known) == best
+    assert not is_sweep_over(plan, known)
+    assert describe_progress(plan, known)[0].startswith("4 of 8 trials have ended")
+    assert pending_ids(plan, [replace(known[0], status="interrupted"), *known[1:]]) == ["0000-r0"]
+    assert pending_ids(plan, known[:3]) == [], "a configuration is still to be drawn"
+
+
 @pytest.mark.parametrize(("num_trials", "lines"), [(2, 0), (3, 1), (5, 1)])
 def test_configurations_still_to_be_drawn_are_counted(make_plan: MakePlan, num_trials: int, lines: int) -> None:
     plan = make_plan(trials=num_trials, **DRAWN)

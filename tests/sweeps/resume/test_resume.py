@@ -154,7 +154,7 @@ def resumable_sweep(options: SweepOptions, inputs: SweepInputs) -> Callable[...,
     """A sweep with trials of some statuses, and its stored options, some replaced."""
 
     def build(*statuses: str, **own: Any) -> SweepOptions:
-        first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1)
+        first = dataclasses.replace(options, mirror=None, trials=len(statuses), replicates=1, replicate_best=None)
         plan = create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
         ledger = Ledger(plan=plan)
         records: list[TrialRecord] = []

@@ -123,6 +123,43 @@ def test_replicates_follow_at_once_and_the_study_has_their_mean(make_plan: MakeP
     assert run.suggest() == "0001-r0"
 
 
+def test_best_configurations_get_replicates_once_all_have_ended(make_plan: MakePlan) -> None:
+    run = Run(make_plan(replicates=3, replicate_best=2), max_live=2)
+    assert [run.suggest(), run.suggest()] == ["0000-r0", "0001-r0"]
+    run.end(1, 0.5, tune_id=1)
+    assert run.suggest() == "0002-r0"
+    run.end(1, 0.6, tune_id=2)
+    assert run.suggest() is None, "the best are not known yet"
+    run.end(1, 0.7, tune_id=3)
+    values = [trial.value for trial in run.study.get_trials()]
+    assert values == [0.5, 0.6, 0.7]
+    seen = [run.suggest(), run.suggest()]
+    run.end(1, 0.1, tune_id=run.count - 1)
+    run.fail(run.count)
+    seen += [run.suggest(), run.suggest()]
+    run.end(1, 0.1, tune_id=run.count - 1)
+    run.end(1, 0.2)
+    assert seen == ["0002-r1", "0001-r1", "0002-r2", "0001-r2"]
+    assert run.suggest() == Searcher.FINISHED
+    assert [trial.value for trial in run.study.get_trials()] == values, "the study keeps comparable values"
+    assert run.states() == ["COMPLETE"] * 3
+
+
+def test_pruned_and_failed_configurations_are_not_among_the_best(make_plan: MakePlan) -> None:
+    run = Run(make_plan(replicates=3, replicate_best=2))
+    run.suggest()
+    run.end(1, 0.9, is_last=False)
+    run.suggest()
+    run.fail()
+    run.suggest()
+    run.end(1, 0.1)
+    seen = []
+    while (name := run.suggest()) != Searcher.FINISHED:
+        seen.append(name)
+        run.end(1, 0.1)
+    assert seen == ["0002-r1", "0002-r2"]
+
+
 @pytest.mark.parametrize("how", ["pruned", "failed"])
 def test_only_completed_configurations_get_replicates(make_plan: MakePlan, how: str) -> None:
     run = Run(make_plan(replicates=2))

@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -369,20 +369,22 @@ def run_to_end(plan: SweepPlan, seed: int) -> SimulatedSweep:
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(12)])
-@pytest.mark.parametrize("replicates", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"replicates": 3}, {"replicates": 4, "replicate_best": 2}])
 @pytest.mark.parametrize("make", [grid_plan, tpe_plan])
 def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_one(
-    make_plan: MakePlan, make: Callable[..., SweepPlan], replicates: int, seed: int
+    make_plan: MakePlan, make: Callable[..., SweepPlan], options: dict[str, int], seed: int
 ) -> None:
-    plan = make(make_plan, replicates=replicates)
+    plan = make(make_plan, **options)
     world = run_to_end(plan, seed)
     expected = set()
     for number in range(5):
         first = f"{number:04d}-r0"
         has_all = world.outcome(first)[0] in ("complete", "reused")
-        expected |= {first, *(f"{number:04d}-r{again}" for again in range(1, replicates if has_all else 1))}
-    assert set(world.specs) == expected
-    assert world.num_ends == dict.fromkeys(expected, 1), "each is trained to its end, and once"
+        common = range(1, plan.options.common_replicates if has_all else 1)
+        expected |= {first, *(f"{number:04d}-r{again}" for again in common)}
+    further = {f"{name[:4]}-r{again}" for name in best_of(world, expected) for again in range(1, 4)}
+    assert set(world.specs) == expected | further
+    assert world.num_ends == dict.fromkeys(expected | further, 1), "each is trained to its end, and once"
     study = open_study(plan.options.folder, plan.options.name)
     trials = newest_trials(study)
     assert sorted(trials) == list(range(5))
@@ -395,3 +397,10 @@ def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_on
         assert trial.params == world.specs[names[0]].params
     assert num_finished(study) == dict.fromkeys(range(5), 1), "every configuration ends once"
     assert not [trial for trial in study.get_trials() if not trial.state.is_finished()]
+
+
+def best_of(world: SimulatedSweep, firsts: Collection[str]) -> list[str]:
+    """The first trials of the configurations that alone get further replicates."""
+    completed = [name for name in firsts if world.outcome(name)[0] in ("complete", "reused")]
+    ranked = sorted(completed, key=lambda name: (-world.outcome(name)[1], name))
+    return ranked[: world.plan.options.replicate_best or 0]

@@ -10,7 +10,7 @@ from mtlib.config.trial import TrialConfig
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import make_spec, spec_of_record, unfinished_specs
+from sweeps.search.trial_spec import CompletedTrial, further_specs, make_spec, spec_of_record, unfinished_specs
 from tests.sweeps.conftest import MakePlan
 
 PARAMS = {"smart.weight": 0.3}
@@ -55,6 +55,33 @@ def test_pending_trials_are_unfinished_ones_and_replicates_of_completed_ones(
     plan = make_plan(replicates=3)
     records = [record_of(plan, again, status=status) for again, status in enumerate(statuses)]
     assert unfinished_specs(plan, records) == [make_spec(plan.space, 1, again, PARAMS) for again in left]
+
+
+def test_best_configurations_get_further_replicates_in_turn(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=4, replicate_best=2, chosen_by=2)
+    scores = {(0, 0): 0.9, (1, 0): 0.5, (1, 1): 0.7, (2, 0): 0.6, (2, 1): 0.5, (3, 0): 0.1, (3, 1): 0.9}
+    further = {(3, 2): 5.0, (2, 2): 5.0}
+    completed = [
+        CompletedTrial(number=number, replicate=replicate, params={"smart.weight": number / 10}, best=best)
+        for (number, replicate), best in {**scores, **further}.items()
+    ]
+    found = further_specs(plan, completed, {"0001-r2", "0003-r2"})
+    assert [spec.trial_id for spec in found] == ["0000-r2", "0000-r3", "0001-r3"]
+    assert [spec.config.replicate for spec in found] == [2, 3, 3]
+    assert found[2].params == {"smart.weight": 0.1}
+
+
+def test_of_equal_scores_the_lower_number_is_better(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=3, replicate_best=2)
+    completed = [CompletedTrial(number=n, replicate=0, params=PARAMS, best=0.5) for n in (4, 1, 3)]
+    assert [spec.number for spec in further_specs(plan, completed, ())] == [1, 3, 1, 3]
+
+
+@pytest.mark.parametrize(("status", "left"), [("interrupted", [2]), ("complete", []), ("failed", [])])
+def test_further_replicates_on_record_are_finished(make_plan: MakePlan, status: str, left: list[int]) -> None:
+    plan = make_plan(replicates=4, replicate_best=2)
+    records = [record_of(plan, 0, status="complete"), record_of(plan, 2, status=status)]
+    assert [spec.replicate for spec in unfinished_specs(plan, records)] == left
 
 
 def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
