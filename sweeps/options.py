@@ -91,11 +91,8 @@ class SweepOptions:
 
     def __post_init__(self) -> None:
         require(self.replicate_best is None or self.replicate_best >= 2, BEST_RULE, self.replicate_best)
-        rule = (
-            f"--replicates must be at least {self.chosen_by + 2} with --replicate-best, as the trainings by which the "
-        )
-        rule += f"best are chosen ({self.chosen_by}) do not count in their comparison"
-        require(self.replicate_best is None or self.replicates >= self.chosen_by + 2, rule, self.replicates)
+        rule = f"--replicates must be above {self.chosen_by} with --replicate-best, as every configuration gets so many"
+        require(self.replicate_best is None or self.replicates > self.chosen_by, rule, self.replicates)
         counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models", "checkpoint-steps")
         for flag in counts:
             value = getattr(self, flag.replace("-", "_"))

@@ -29,7 +29,20 @@ def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> li
     return [
         effects.question,
         *(answers(effects, column) if column.is_known else [unknown(effects, column, records)]),
+        *dropped(effects),
         *left_out(effects),
+    ]
+
+
+def dropped(effects: SweepEffects) -> list[str]:
+    """What it means that only the best configurations were trained again; empty if that was not so."""
+    if effects.num_dropped == 0:
+        return []
+    if effects.search != "grid":
+        return ["Only trainings that all configurations have count here; the best were trained again for the ranking."]
+    return [
+        f"Only the best configurations by their dev score were trained again and are compared. Nothing shows that the "
+        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse."
     ]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from mtlib.errors import require_name
 from mtlib.tasks import TASKS
+from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import TrialScores, read_scores
 from results.effects.frame import effects_frame
 from results.effects.sweep_effects import SweepEffects, sweep_effects
@@ -72,6 +73,8 @@ class Sweep:
             - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
               where training was not repeated.
             - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
+            - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
+              follows these and is not compared.
             - `status` of its trials, its `trials` with a score, and the `failures` (string).
 
         Raises:
@@ -105,7 +108,7 @@ class Sweep:
     @property
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
-        return rank(self.records, self.scores)
+        return rank(self.records, self.scores, replicated_best(self.info, self.records))
 
     @property
     def estimated_effects(self) -> SweepEffects:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mtlib.tasks import TASKS
 from results.comparison.configuration_means import ConfigurationMeans, configuration_means
+from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import Column, TrialScores
 from results.effects.detectable import Precision, precision_of
 from results.effects.interactions import Interaction, find_interactions
@@ -53,10 +54,15 @@ class SweepEffects:
     """By task, the overall score last; only scores that at least two configurations with the same tasks have."""
     left_out: Mapping[str, int]
     """Number of trials that do not count, by status."""
+    num_dropped: int = 0
+    """Finished configurations that were not among the best, which alone were trained again."""
 
 
 def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores) -> SweepEffects:
     """Estimates the effects of a sweep's keys. Only finished trials count.
+
+    If only the best configurations were trained again, those of a grid are compared with each other alone. A curve is
+    fitted to the trainings that all configurations have.
 
     Args:
         info: the content of `sweep.json`.
@@ -66,7 +72,11 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
     Raises:
         ValueError: as `searched_keys`.
     """
-    counted = [record for record in records if record.status in COUNTED]
+    finished = [record for record in records if record.status in COUNTED]
+    counted, best = finished, replicated_best(info, records)
+    if best is not None:
+        is_grid = info.get("search") == "grid"
+        counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = searched_keys(info, counted), info["search"]
     scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*TASKS, OVERALL)}
     tasks = [task for task in TASKS if scored[task]]
@@ -88,6 +98,7 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
         keys=keys,
         columns=columns,
         left_out=dict(Counter(record.status for record in records if record.status not in COUNTED)),
+        num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
     )
 
 

@@ -17,6 +17,7 @@ from mtlib.tasks import TASKS
 from results.comparison.bootstrap import replicate_error
 from results.comparison.configuration_means import ModelScores, configuration_means, contrasts
 from results.comparison.critical_values import margins_best
+from results.comparison.replicated_best import ReplicatedBest
 from results.comparison.trial_scores import TOTAL, Column, TrialScores
 from results.records.trials import OVERALL, TrialRecord
 
@@ -26,6 +27,7 @@ FRAME_TYPES = {
     "below_best": "float64",
     "margin": "float64",
     "may_be_best": "bool",
+    "was_dropped": "bool",
     "status": "string",
     "trials": "string",
     "failures": "string",
@@ -65,6 +67,8 @@ class RankedConfiguration:
     margin: float | None = None
     """How far it must be below to be significantly worse (95 %, all rows at once); None where this is not known,
     because training was not repeated."""
+    was_dropped: bool = False
+    """Whether it was not among the best, which alone were trained again: it is not compared with them."""
     failures: tuple[str, ...]
     """`<trial>: <reason>` of each trial that failed."""
 
@@ -79,17 +83,26 @@ class RankedConfiguration:
         return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
 
 
-def rank(records: Sequence[TrialRecord], scores: TrialScores) -> list[RankedConfiguration]:
+def rank(
+    records: Sequence[TrialRecord], scores: TrialScores, best: ReplicatedBest | None = None
+) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
 
     Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
-    same tasks stay together, and each is compared with the first of its own.
+    same tasks stay together, and each is compared with the first of its own. If only the `best` were trained again,
+    the others follow them and are not compared.
     """
     rows = [rank_one(group, scores) for group in group_by_configuration(records)]
-    rows.sort(key=lambda row: (-len(row.tasks), row.tasks, -row.scores[TOTAL].value if row.scores else 1.0))
+    rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
+    rows.sort(key=lambda row: (*place_of(row), -row.scores[TOTAL].value if row.scores else 1.0))
     replicates = {record.trial_id: record.replicate for record in records}
-    alike = itertools.groupby(rows, key=lambda row: row.tasks)
+    alike = itertools.groupby(rows, key=place_of)
     return [row for _, found in alike for row in compare_with_best(list(found), scores, replicates)]
+
+
+def place_of(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
+    """Rows with the same place are compared with each other; those with a lower place come first."""
+    return -len(row.tasks), row.tasks, row.was_dropped
 
 
 def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
@@ -133,7 +146,7 @@ def compare_with_best(
     rows: Sequence[RankedConfiguration], scores: TrialScores, replicates: Mapping[str, int]
 ) -> list[RankedConfiguration]:
     """Compares configurations, all with the same tasks, with the best of them; `replicates` are by trial."""
-    if len(rows) < 2 or not rows[0].scores:
+    if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
         return list(rows)
     trials = [trial for row in rows for trial in row.trials]
     models = ModelScores(
@@ -176,5 +189,6 @@ def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, 
         cells[f"{name}_standard_error"] = score and score.example_error
         cells[f"{name}_replicate_error"] = score and score.replicate_error
     compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
+    compared["was_dropped"] = row.was_dropped
     rest = {"best_epoch": row.best_epoch, **compared, "status": row.status}
     return {**cells, **rest, "trials": " ".join(row.trials), "failures": "; ".join(row.failures)}

@@ -106,7 +106,8 @@ def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
     if score is None:
         return ["-"]
     errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
-    mark = "" if column != TOTAL else MARK if row.below_best is not None and row.may_be_best else " "
+    is_marked = row.may_be_best and (row.was_dropped or row.below_best is not None)
+    mark = "" if column != TOTAL else MARK if is_marked else " "
     return [f"{score.value:.3f}{mark}", *map(error_text, errors)]
 
 
@@ -122,6 +123,7 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
         return ["No configuration has an overall score yet." if rows else "No trials yet."]
     has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
     num_alike = sum(row.tasks == scored[0].tasks for row in scored)
+    num_dropped = sum(row.was_dropped for row in scored)
     of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
     lines = [
         "Scores are at the epoch of the highest overall dev score, in the column epoch.",
@@ -136,6 +138,11 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
             "training and of the dev examples, and all rows compared at once (95 %)."
             if is_known
             else f"{MARK} may be the best: every row, as {describe_unknown(scored)}."
+        )
+    if num_dropped:
+        lines.append(
+            f"The last {num_dropped} rows keep the mark: they were dropped by their dev score and not trained again "
+            "(--replicate-best), which does not show that they are worse."
         )
     if num_alike < len(scored):
         lines.append(

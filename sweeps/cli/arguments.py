@@ -116,8 +116,8 @@ def add_search(group: argparse._ArgumentGroup) -> None:
         "--replicate-best",
         type=whole_number,
         metavar="B",
-        help="train each configuration once, or as often as a resumed sweep has, and only the B best by dev score K "
-        "times; K must be at least two more than the trainings that choose (default: all K times)",
+        help="train each configuration once, or as often as the resumed sweep has, and only the B best by dev score K "
+        "times (default: all of them)",
     )
     words = "asha stops the trials that lag behind (default: %(default)s)"
     add("--scheduler", metavar="|".join(get_args(Scheduler)), help=words)

@@ -115,6 +115,19 @@ def test_small_search_is_not_known() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ("grid", "Nothing shows that the other 5, which were dropped after fewer trainings, are worse."),
+        ("tpe", "Only trainings that all configurations have count here"),
+    ],
+)
+def test_dropped_configurations_are_named(search: str, line: str) -> None:
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014)])
+    lines = answer_question(replace(effects, search=search, num_dropped=5), ())
+    assert line in lines[-1]
+
+
 def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
     effects = replace(sweep_of([]), columns={}, left_out={"running": 2, "failed": 1})
     assert lines_of(effects) == [

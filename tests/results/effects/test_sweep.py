@@ -90,7 +90,7 @@ def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
     others = {name: str(ranking[name].dtype) for name in ranking if name not in (*scores, *RANKING_NUMBERS)}
     assert others.pop("smart.weight") == "float64"
     texts = dict.fromkeys(("status", "trials", "failures"), "string")
-    assert others == {"number": "int64", "may_be_best": "bool", **texts}
+    assert others == {"number": "int64", "may_be_best": "bool", "was_dropped": "bool", **texts}
     assert ranking["overall_replicate_error"].isna().all()
     assert ranking["margin"].isna().all()
 

@@ -20,10 +20,11 @@ TASKS = ("sst", "qqp", "sts")
 
 
 def estimate(
-    records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], **changes: Any
+    records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], options: Any = None, **changes: Any
 ) -> SweepEffects:
     space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
-    info = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
+    searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
+    info = {**searched, "options": options}
     return sweep_effects(info, records, scores_of(records, reports))
 
 
@@ -70,6 +71,35 @@ def test_pruned_and_failed_trials_are_left_out_and_counted(make_report: MakeRepo
     found = estimate(records, reports)
     assert found.left_out == {"failed": 1, "pruned": 1}
     assert [effect.num_trials for effect in found.columns["overall"].values["weight"]] == [1, 2, 1]
+
+
+BEST = {"replicate_best": 2, "chosen_by": 1}
+
+
+def test_grid_compares_only_configurations_that_were_trained_again(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(0, 0): 0.5, (1, 0): 0.1, (2, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (2, 1): 0.5, (2, 2): 0.5}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = estimate(records, reports, BEST)
+    values = found.columns["overall"].values["weight"]
+    assert [(effect.value, effect.num_trials) for effect in values] == [(0, 3), (2, 3)]
+    assert (found.num_dropped, found.keys[0].base) == (1, 0), "the space's base was not trained again"
+    alone = estimate([record for record in records if record.number != 1], reports)
+    assert values[1].interval == pytest.approx(alone.columns["overall"].values["weight"][1].interval)
+
+
+def test_curve_is_fitted_to_the_trainings_that_all_configurations_have(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)}
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    expected = estimate(*grid_sweep(make_report, make_record, skills), ranges=ranges)
+    again = skills | {(n, r): 3.0 for n in (22, 23) for r in (1, 2)}
+    found = estimate(*grid_sweep(make_report, make_record, again), BEST, ranges=ranges)
+    assert found.num_dropped == 22
+    curves = [effects.columns["overall"].curves["weight"] for effects in (found, expected)]
+    np.testing.assert_allclose(curves[0].means, curves[1].means)
 
 
 def test_overall_is_left_out_where_tasks_differ(make_report: MakeReport, make_record: MakeRecord) -> None:

@@ -10,6 +10,7 @@ from scipy import stats
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
 from results.comparison.bootstrap import bootstrap_scores, example_values, standard_error
+from results.comparison.replicated_best import ReplicatedBest
 from results.comparison.trial_scores import TOTAL
 from results.ranking.rank import RankedConfiguration, rank, score_columns, to_frame
 from results.records.trials import TrialRecord
@@ -94,6 +95,25 @@ def test_much_worse_configuration_is_not_marked_and_equal_ones_are(
     assert rows[0].below_best is not None
     assert rows[0].margin is not None
     assert rows[0].below_best > rows[0].margin > 0
+
+
+def test_dropped_configurations_follow_the_best_uncompared_and_marked(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    """The first training of one that was dropped scores far above the means of those that were trained again."""
+    skills = {(0, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (1, 0): 0.6, (1, 1): 0.6, (1, 2): 0.6, (2, 0): 3.0, (3, 0): 0.0}
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=10 * n + r)] for (n, r), skill in skills.items()}
+    records = [make_record(*key) for key in skills]
+    best = ReplicatedBest(numbers=frozenset({0, 1}), chosen_by=1)
+    rows = rank(records, scores_of(records, reports), best)
+    assert [row.number for row in rows[2:]] == [2, 3]
+    assert [row.was_dropped for row in rows] == [False, False, True, True]
+    assert [row.may_be_best for row in rows[2:]] == [True, True]
+    assert [(row.below_best, row.margin) for row in rows[2:]] == [(None, None)] * 2
+    alone = rank(records[:6], scores_of(records[:6], {name: reports[name] for name in list(reports)[:6]}))
+    assert [row.number for row in rows[:2]] == [row.number for row in alone]
+    assert [row.below_best for row in rows[:2]] == pytest.approx([row.below_best for row in alone])
+    assert [row.margin for row in rows[:2]] == pytest.approx([row.margin for row in alone])
 
 
 def test_margin_includes_training_variance(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -186,7 +206,7 @@ def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeRe
     assert list(frame) == [
         *("number", "smart.weight"),
         *(f"{score}{error}" for score in scores for error in errors),
-        *("best_epoch", "below_best", "margin", "may_be_best", "status", "trials", "failures"),
+        *("best_epoch", "below_best", "margin", "may_be_best", "was_dropped", "status", "trials", "failures"),
     ]
     assert frame["number"].tolist() == [1, 0, 2]
     assert frame["smart.weight"].tolist() == [0.5, 0.0, 1.0]

@@ -132,6 +132,14 @@ def test_configurations_that_may_be_the_best_are_marked() -> None:
     assert "*" not in text_of([row_of()])
 
 
+def test_dropped_rows_keep_the_mark() -> None:
+    text = text_of([compared(0, 0.0), compared(1, 0.02), row_of(2, was_dropped=True), row_of(3, was_dropped=True)])
+    assert text.count("0.540*") == 3
+    text = " ".join(text.split())
+    assert "The last 2 rows keep the mark: they were dropped by their dev score and not trained again" in text
+    assert "The first row is the best of 4" in text
+
+
 def test_without_replicates_every_row_is_marked() -> None:
     text = text_of([compared(number, number / 10, None) for number in range(3)])
     assert text.count("0.540*") == 3
