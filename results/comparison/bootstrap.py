@@ -1,8 +1,9 @@
 """Uncertainty of scores: a bootstrap over examples, paired between trials, standard errors and significance.
 
 Every resample draws as many examples as there are, with replacement, and all trials are scored on the same resamples
-(Efron and Tibshirani 1993, chapters 6 and 13). A resample is kept as how often it holds each example, so accuracy is
-one matrix product, and Pearson's correlation follows from a few weighted moments.
+(Efron and Tibshirani 1993, chapters 6 and 13). Where examples share texts, whole groups are drawn, as many as there are
+(the cluster bootstrap; Davison and Hinkley 1997, section 3.8). A resample is kept as how often it holds each example,
+so accuracy is one matrix product, and Pearson's correlation follows from a few weighted moments.
 """
 
 import zlib
@@ -51,7 +52,13 @@ def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
 
 
 def bootstrap_scores(
-    task: Task, values: Floats, labels: npt.ArrayLike, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
+    task: Task,
+    values: Floats,
+    labels: npt.ArrayLike,
+    *,
+    groups: Numbers | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+    seed: int = 0,
 ) -> Floats:
     """The task's main metric on resampled examples, as `score_examples`: the same resamples for every trial.
 
@@ -59,24 +66,33 @@ def bootstrap_scores(
         task: tasks have different examples, so their resamples are drawn independently.
         values: (trials, rows), from `example_values`.
         labels: (rows,).
+        groups: as in `draw_counts`.
         num_resamples: at least 2.
         seed: equal seeds give equal resamples, however many trials there are.
 
     Returns:
         (trials, num_resamples).
     """
-    blocks = draw_counts(values.shape[1], num_resamples, (seed, zlib.crc32(task.name.encode())))
+    blocks = draw_counts(values.shape[1], num_resamples, (seed, zlib.crc32(task.name.encode())), groups)
     return np.concatenate([score_counts(task, counts, values, labels) for counts in blocks], axis=1)
 
 
-def draw_counts(num_rows: int, num_resamples: int, seed: tuple[int, ...]) -> Iterator[Floats]:
-    """Blocks of resamples, (some resamples, rows) each: how often a resample holds each row."""
+def draw_counts(
+    num_rows: int, num_resamples: int, seed: tuple[int, ...], groups: Numbers | None = None
+) -> Iterator[Floats]:
+    """Blocks of resamples, (some resamples, rows) each: how often a resample holds each row.
+
+    `groups`, (rows,), are numbers of groups of rows that are drawn together; None: each row is drawn by itself.
+    """
+    numbers = np.unique(np.arange(num_rows) if groups is None else groups, return_inverse=True)[1]
+    num_groups = int(numbers.max()) + 1
     generator = np.random.default_rng(seed)
     block = max(1, BLOCK_CELLS // num_rows)
     for start in range(0, num_resamples, block):
         size = min(block, num_resamples - start)
-        drawn = generator.integers(num_rows, size=(size, num_rows)) + num_rows * np.arange(size)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * num_rows).reshape(size, num_rows).astype(np.float64)
+        drawn = generator.integers(num_groups, size=(size, num_groups)) + num_groups * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * num_groups).reshape(size, num_groups)
+        yield np.take(counts, numbers, axis=1).astype(np.float64)
 
 
 def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
+from results.comparison.groups import sum_groups
 
 
 def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
@@ -59,9 +60,7 @@ def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -
     """
     num_rows = influence.shape[1]
     if groups is not None:
-        totals = np.zeros((int(groups.max()) + 1, len(influence)))
-        np.add.at(totals, groups, influence.T)
-        influence = totals.T
+        influence = sum_groups(influence, groups)
     num_groups = influence.shape[1]
     if num_groups < 2:
         return np.zeros((len(influence), len(influence)))

@@ -15,9 +15,11 @@ import pyarrow.fs as fs
 from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, Numbers
+from results.comparison.groups import independent_groups
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_curves, reported_epochs
+from results.records.examples import read_groups
 from results.records.files import Location, open_folder, read_json
 from results.records.predictions import PredictionReader, has_same_examples, logits_array
 from results.records.selection import Member
@@ -55,6 +57,13 @@ class Pool:
     """(rows,)."""
     outputs: Outputs
     """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`: an array, or `StoredOutputs`."""
+    text_groups: Numbers | None = None
+    """(rows,) group of connected texts of each example; None if no sweep has recorded it."""
+
+    @cached_property
+    def groups(self) -> Numbers:
+        """(rows,) from `results.comparison.groups.independent_groups`."""
+        return independent_groups(self.text_groups, len(self.labels))
 
     @cached_property
     def values(self) -> npt.NDArray[Any]:
@@ -136,8 +145,14 @@ def read_pool(sweeps: Sequence[Location], task: str) -> Pool:
     ids, labels = reader.first["id"].to_pylist(), reader.labels
     rule = f"every example of {task}-dev must have a label to select by"
     require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
+    recorded = (read_groups(sweep, task, ids) for sweep in sweeps)
     return Pool(
-        task=TASKS[task], candidates=tuple(candidates), ids=tuple(ids), labels=labels, outputs=reader.read_all()
+        task=TASKS[task],
+        candidates=tuple(candidates),
+        ids=tuple(ids),
+        labels=labels,
+        outputs=reader.read_all(),
+        text_groups=next((groups for groups in recorded if groups is not None), None),
     )
 
 

@@ -1,4 +1,7 @@
-"""Folds of examples: equal parts in which labels are spread alike, from a seed."""
+"""Folds of examples: parts of nearly equal size in which labels are spread alike, from a seed.
+
+Examples that share texts are dealt together: otherwise an ensemble would be scored on texts that it was selected by.
+"""
 
 from collections.abc import Iterator
 
@@ -9,40 +12,49 @@ from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
 
 LEAST_ROWS = 10
-"""Least rows of a fold in which a correlation is computed: with fewer its standard error is far too small."""
+"""Least groups of examples of a fold in which a correlation is computed: with fewer its standard error is far too
+small."""
 
 
-def count_folds(task: Task, num_rows: int, max_folds: int) -> int:
-    """The number of folds: at most `max_folds` and one per example; folds of a correlation have at least `LEAST_ROWS`.
+def count_folds(task: Task, num_groups: int, max_folds: int) -> int:
+    """The number of folds: at most `max_folds` and one per group; folds of a correlation have at least `LEAST_ROWS`.
 
-    It is at least 2 if `max_folds` and the number of examples are.
+    It is at least 2 if `max_folds` and the number of groups of examples are.
     """
-    room = num_rows // LEAST_ROWS if task.metric == "pearson" else num_rows
-    return min(max_folds, num_rows, max(2, room))
+    room = num_groups // LEAST_ROWS if task.metric == "pearson" else num_groups
+    return min(max_folds, num_groups, max(2, room))
 
 
-def assign_folds(labels: Floats, num_folds: int, generator: np.random.Generator) -> Numbers:
-    """Deals examples to folds: sorted by label, in random order among equals, each run of `num_folds` to all of them.
+def assign_folds(
+    labels: Floats, num_folds: int, generator: np.random.Generator, groups: Numbers | None = None
+) -> Numbers:
+    """Deals whole groups of examples to folds, each run of `num_folds` groups to all of them.
+
+    Groups are sorted by size, the largest first, and by mean label, in random order among equals.
 
     Args:
         labels: (rows,), classes or real numbers.
-        num_folds: at least 2 and at most the number of rows.
+        num_folds: at least 2 and at most the number of groups.
+        generator: of random numbers.
+        groups: (rows,) number of each example's group; None if each example is a group.
 
     Returns:
-        (rows,) fold of each example, from 0. Sizes of folds differ by at most 1, and, for classes, the numbers of
-        examples of each class in them, by at most 2.
+        (rows,) fold of each example, from 0. Sizes of folds differ by at most that of the largest group. If each
+        example is a group and labels are classes, the numbers of examples of each class differ by at most 2.
 
     Raises:
-        ValueError: fewer than 2 folds, or more than examples.
+        ValueError: fewer than 2 folds, or more than groups.
     """
-    rule = f"there must be at least 2 folds and at most one per example, of which there are {len(labels)}"
-    require(2 <= num_folds <= len(labels), rule, num_folds)
-    order = np.lexsort((generator.random(len(labels)), labels))
-    num_runs, rest = divmod(len(labels), num_folds)
+    numbers = np.unique(np.arange(len(labels)) if groups is None else groups, return_inverse=True)[1]
+    sizes = np.bincount(numbers)
+    rule = f"there must be at least 2 folds and at most one per group of examples, of which there are {len(sizes)}"
+    require(2 <= num_folds <= len(sizes), rule, num_folds)
+    order = np.lexsort((generator.random(len(sizes)), np.bincount(numbers, labels) / sizes, -sizes))
+    num_runs, rest = divmod(len(sizes), num_folds)
     whole = generator.permuted(np.tile(np.arange(num_folds), (num_runs, 1)), axis=1)
-    dealt = np.empty(len(labels), dtype=np.intp)
+    dealt = np.empty(len(sizes), dtype=np.intp)
     dealt[order] = np.concatenate([whole.ravel(), generator.permutation(num_folds)[:rest]])
-    return dealt
+    return dealt[numbers]
 
 
 def iter_folds(folds: Numbers) -> Iterator[tuple[Numbers, Numbers]]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtlib.tasks import Kind
 from results.comparison.bootstrap import Floats, Numbers, score_examples
+from results.comparison.groups import count_groups
 from results.ensembles.candidates import Pool, array_digest, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
@@ -77,11 +78,13 @@ def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
 
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:
-    """Folds of some rows: pairs of rows outside and inside; none for a single row."""
-    if len(rows) < 2:
+    """Folds of some rows: pairs of rows outside and inside; none for a single group of rows."""
+    groups = pool.groups[rows]
+    num_folds = min(settings.num_folds, count_groups(groups))
+    if num_folds < 2:
         return []
     generator = np.random.default_rng((settings.seed, len(rows)))
-    folds = assign_folds(pool.labels[rows], min(settings.num_folds, len(rows)), generator)
+    folds = assign_folds(pool.labels[rows], num_folds, generator, groups)
     return [(rows[outside], rows[inside]) for outside, inside in iter_folds(folds)]
 
 

@@ -110,6 +110,10 @@ class TaskSelection:
     automatic: MethodScore | None = None
     """The score of choosing among them; None where a method was requested."""
     num_examples: int
+    num_groups: int | None = None
+    """Groups of connected texts among the dev examples; None where no sweep has recorded them."""
+    largest_group: int = 1
+    """Examples in the largest of these groups."""
     examples: str
     """SHA-256 of the ids of the dev examples, in their order."""
     num_candidates: int

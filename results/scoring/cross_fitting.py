@@ -22,6 +22,7 @@ from results.comparison.bootstrap import (
     variance,
     weighted_pearson,
 )
+from results.comparison.groups import count_groups, sum_groups
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
@@ -53,6 +54,8 @@ class CrossFitted:
     """(repeats, rows), from `results.ensembles.outputs.values_of`."""
     folds: Numbers
     """(repeats, rows): each example's fold."""
+    groups: Numbers
+    """(rows,): the number of the group of examples that each one is drawn with."""
 
     @property
     def score(self) -> float:
@@ -68,27 +71,32 @@ class CrossFitted:
 
     @property
     def influences(self) -> Floats:
-        """Each example's influence on the score of each repeat, (repeats, rows); a repeat's mean is 0.
+        """Each group's influence on the score of each repeat, (repeats, groups); a repeat's mean is 0.
 
-        For accuracy: 1 if it is right, else 0, minus the accuracy. For a correlation r in a fold, with both sides
+        It is the sum over its examples, times the number of groups, divided by that of examples. Of an example, for
+        accuracy: 1 if it is right, else 0, minus the accuracy. For a correlation r in a fold, with both sides
         standardised there: x y - r (x^2 + y^2) / 2 (Devlin, Gnanadesikan and Kettenring 1975), times the root of
-        n / (n - 4) for its n examples, see `NUM_FITTED`.
+        n / (n - 4) for its n groups, see `NUM_FITTED`.
         """
         total = np.zeros(self.values.shape)
         for own, repeat in zip(total, self.repeats, strict=True):
             for part in repeat.parts():
                 own[part.rows] = part.influences
-        return total
+        found = sum_groups(total, self.groups)
+        return np.asarray(found * (found.shape[1] / len(self.labels)))
 
     @property
     def standard_error(self) -> float:
         """Of the score, over examples and over the choice of the ensemble.
 
-        For an accuracy near 0 or 1 it is at least that of 2 right examples of n + 4 (Agresti and Coull 1998).
+        For an accuracy near 0 or 1 it is at least that of 2 right ones of n + 4, for n groups of examples (Agresti and
+        Coull 1998).
         """
-        found = total_error(self.influences, np.array([repeat.score for repeat in self.repeats]))
-        share = 2 / (len(self.labels) + 4)
-        least = 0.0 if self.task.metric == "pearson" else float(np.sqrt(share * (1 - share) / len(self.labels)))
+        influences = self.influences
+        found = total_error(influences, np.array([repeat.score for repeat in self.repeats]))
+        num_groups = influences.shape[1]
+        share = 2 / (num_groups + 4)
+        least = 0.0 if self.task.metric == "pearson" else float(np.sqrt(share * (1 - share) / num_groups))
         return max(found, least)
 
     def parts(self) -> Iterator["ScoredRows"]:
@@ -96,7 +104,8 @@ class CrossFitted:
         for values, folds in zip(self.values, self.folds, strict=True):
             for fold in range(int(folds.max()) + 1) if self.task.metric == "pearson" else [None]:
                 rows = np.arange(len(folds)) if fold is None else np.flatnonzero(folds == fold)
-                yield ScoredRows(task=self.task, rows=rows, values=values[rows], labels=self.labels[rows])
+                own = {"values": values[rows], "labels": self.labels[rows], "groups": self.groups[rows]}
+                yield ScoredRows(task=self.task, rows=rows, **own)
 
 
 def total_error(influences: Floats, scores: Floats) -> float:
@@ -106,7 +115,7 @@ def total_error(influences: Floats, scores: Floats) -> float:
     choice of the ensemble varies too: `CHOICE_FACTOR` times the variance between repeats is added.
 
     Args:
-        influences: (repeats, rows), of which each repeat's mean is 0.
+        influences: (repeats, groups), of which each repeat's mean is 0.
         scores: (repeats,).
     """
     choice = CHOICE_FACTOR * scores.var(ddof=1) if len(scores) > 1 else 0.0
@@ -114,7 +123,7 @@ def total_error(influences: Floats, scores: Floats) -> float:
 
 
 def example_error(influences: Floats) -> float:
-    """The standard error over examples alone, of a single repeat, from influences, (repeats, rows)."""
+    """The standard error over examples alone, of a single repeat, from influences, (repeats, groups)."""
     return float(np.sqrt((influences**2).mean() / influences.shape[1]))
 
 
@@ -126,6 +135,7 @@ class ScoredRows:
     rows: Numbers
     values: Floats
     labels: Floats
+    groups: Numbers
 
     @property
     def score(self) -> float:
@@ -134,11 +144,11 @@ class ScoredRows:
 
     @property
     def influences(self) -> Floats:
-        """As `CrossFitted.influences`."""
+        """Of each example, as in `CrossFitted.influences`."""
         if self.task.metric != "pearson":
             return np.asarray(self.values - self.values.mean())
         x, y = (standardised(side) for side in (self.values, self.labels))
-        derivatives, count = x * y - self.score * (x * x + y * y) / 2, len(self.values)
+        derivatives, count = x * y - self.score * (x * x + y * y) / 2, count_groups(self.groups)
         return np.asarray(derivatives * np.sqrt(count / max(1, count - NUM_FITTED)))
 
 
@@ -166,24 +176,26 @@ def cross_fit(
         num_repeats: at least 1, with other folds each time.
 
     Raises:
-        ValueError: fewer than 2 examples or folds.
+        ValueError: fewer than 2 groups of examples, or folds.
     """
     generator = np.random.default_rng((settings.seed, len(rows), 1))
-    labels, values, folds = pool.labels[rows], [], []
+    labels, groups, values, folds = pool.labels[rows], pool.groups[rows], [], []
+    num_folds = count_folds(pool.task, count_groups(groups), settings.num_folds)
     for _ in range(num_repeats):
-        folds.append(assign_folds(labels, count_folds(pool.task, len(rows), settings.num_folds), generator))
+        folds.append(assign_folds(labels, num_folds, generator, groups))
         found = np.empty(len(rows))
         for outside, inside in iter_folds(folds[-1]):
             chosen = method(pool, rows[outside], settings)
             outputs = combine(pool, chosen, rows[inside])
             found[inside] = values_of(pool.task, outputs, labels[inside])
         values.append(found)
-    return CrossFitted(task=pool.task, labels=labels, values=np.stack(values), folds=np.stack(folds))
+    return CrossFitted(task=pool.task, labels=labels, values=np.stack(values), folds=np.stack(folds), groups=groups)
 
 
 def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:
     """The score on resampled examples, (resamples,); for a task, equal seeds and rows give equal resamples."""
-    blocks = draw_counts(len(found.labels), num_resamples, (seed, zlib.crc32(found.task.name.encode()), 2))
+    key = (seed, zlib.crc32(found.task.name.encode()), 2)
+    blocks = draw_counts(len(found.labels), num_resamples, key, found.groups)
     return np.concatenate([score_resamples(found, counts) for counts in blocks])
 
 

@@ -42,7 +42,7 @@ def score_candidates(pool: Pool, numbers: Numbers, seed: int) -> tuple[Floats, F
     same = [known.setdefault(pool.values[number].tobytes(), len(known)) for number in numbers]
     _, first = np.unique(same, return_index=True)
     values = pool.values[numbers[first]].astype(np.float64)
-    resampled = bootstrap_scores(pool.task, values, pool.labels, seed=seed)
+    resampled = bootstrap_scores(pool.task, values, pool.labels, groups=pool.groups, seed=seed)
     return score_examples(pool.task, values, pool.labels)[same], resampled[same]
 
 

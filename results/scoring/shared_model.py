@@ -8,6 +8,7 @@ import numpy as np
 from mtlib.errors import require
 from mtlib.tasks import overall_score
 from results.comparison.bootstrap import Floats, Numbers
+from results.comparison.groups import count_groups
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.folds import assign_folds, count_folds
 from results.ensembles.selection_method import Settings, candidate_scores
@@ -81,6 +82,7 @@ def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict
             labels=pool.labels,
             values=np.stack(found[task]),
             folds=np.stack([folds[task] for folds in drawn]),
+            groups=pool.groups,
         )
         for task, pool in pools.items()
     }
@@ -88,5 +90,5 @@ def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict
 
 def draw_folds(pools: Pools, num_folds: int, generator: np.random.Generator) -> dict[str, Numbers]:
     """Folds of every task's examples, as many of each."""
-    count = min(count_folds(pool.task, len(pool.labels), num_folds) for pool in pools.values())
-    return {task: assign_folds(pool.labels, count, generator) for task, pool in pools.items()}
+    count = min(count_folds(pool.task, count_groups(pool.groups), num_folds) for pool in pools.values())
+    return {task: assign_folds(pool.labels, count, generator, pool.groups) for task, pool in pools.items()}

@@ -29,7 +29,7 @@ class Estimate:
     scores: Floats
     """(repeats,)."""
     influences: Floats
-    """(repeats, rows), as `results.scoring.cross_fitting.CrossFitted.influences`."""
+    """(repeats, groups), as `results.scoring.cross_fitting.CrossFitted.influences`."""
     resampled: Floats
     """(resamples,)."""
 

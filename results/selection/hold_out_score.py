@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow.fs as fs
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.errors import require
 from mtlib.tasks import TASKS
 from results.comparison.bootstrap import Floats, bootstrap_scores, score_examples
+from results.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
@@ -30,7 +32,8 @@ from results.scoring.cross_fitting import interval
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:
     """Scores a selection's ensembles on the held-out rows, and records the time in each sweep's `hold_out.json`.
 
-    `data` is the data folder, None for the one that each sweep names. Intervals, of 95 %, are over examples.
+    `data` is the data folder, None for the one that each sweep names. Intervals, of 95 %, are over examples, by
+    groups of connected texts.
 
     Raises:
         ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or
@@ -43,7 +46,9 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         labels = table.labels.astype(np.float64)
         values = values_of(TASKS[task], predict_table(selection, task, source, table), labels)[None]
         scores[task] = float(score_examples(TASKS[task], values, labels)[0])
-        intervals[task] = interval(bootstrap_scores(TASKS[task], values, labels, seed=selection.seed)[0])
+        groups = independent_groups(group_rows(normalise_columns(table.texts)), len(labels))
+        resampled = bootstrap_scores(TASKS[task], values, labels, groups=groups, seed=selection.seed)
+        intervals[task] = interval(resampled[0])
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     for place in places_of(selection, list(selection.tasks), source):
         record = read_hold_out(place)

@@ -14,6 +14,7 @@ from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
 from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
+from results.selection.shared_texts import describe_groups, shared_text_sentences
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
@@ -95,7 +96,8 @@ def describe_pool(name: str, chosen: TaskSelection) -> str:
     """The number of candidates and of dev examples."""
     candidates, trials = count(chosen.num_candidates, "candidate"), count(chosen.num_trials, "trial")
     pool = f"{candidates} ({trials}, at every epoch that was scored)"
-    return f"{TASKS[name].title}: {pool}, {count(chosen.num_examples, 'dev example')}, {TASKS[name].metric}"
+    examples = f"{count(chosen.num_examples, 'dev example')}{describe_groups(chosen)}"
+    return f"{TASKS[name].title}: {pool}, {examples}, {TASKS[name].metric}"
 
 
 def count(number: int, what: str) -> str:
@@ -238,6 +240,7 @@ def selection_legend(selection: Selection) -> Iterator[str]:
         yield "choosing among them: the method is chosen without the fold, too; this is the expected score."
     if any(score.name == ONE_MODEL for chosen in tasks for score in chosen.methods):
         yield "one model for all tasks: the one with the best overall dev score."
+    yield from shared_text_sentences(selection)
     yield from optimism_sentences(selection)
 
 

@@ -121,9 +121,12 @@ def evaluate_shared_model(shared_model: SharedModel, task: Task, settings: Setti
 def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
     """The record of a choice: the other fields of `TaskSelection`, and the facts about the pool of all candidates."""
     best = find_confidence_set(pool, seed=settings.seed)
+    sizes = None if pool.text_groups is None else np.unique(pool.text_groups, return_counts=True)[1]
     return TaskSelection(
         **chosen,
         num_examples=len(pool.labels),
+        num_groups=None if sizes is None else len(sizes),
+        largest_group=1 if sizes is None else int(sizes.max()),
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,

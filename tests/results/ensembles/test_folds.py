@@ -76,7 +76,8 @@ def test_as_many_folds_as_examples_are_allowed() -> None:
 
 @pytest.mark.parametrize(("num_folds", "rows"), [(1, 7), (0, 7), (-1, 7), (8, 7), (2, 1), (2, 0)])
 def test_fewer_than_two_folds_or_more_than_examples_are_refused(num_folds: int, rows: int) -> None:
-    rule = f"there must be at least 2 folds and at most one per example, of which there are {rows}, got {num_folds}"
+    what = f"at most one per group of examples, of which there are {rows}"
+    rule = f"there must be at least 2 folds and {what}, got {num_folds}"
     with pytest.raises(ValueError, match=f"^{re.escape(rule)}$"):
         assign_folds(np.zeros(rows), num_folds, np.random.default_rng(0))
 
@@ -110,3 +111,40 @@ def test_correlation_has_only_folds_with_enough_examples(num_rows: int, count: i
 def test_number_of_folds_below_2_is_not_raised() -> None:
     assert count_folds(TASKS["sts"], 100, 1) == 1
     assert count_folds(TASKS["sts"], 1, 5) == 1
+
+
+GROUP_SIZES = {"pairs": [2] * 40, "mixed": [30, 9, 9, 4, *[3] * 7, *[2] * 20, *[1] * 60], "large": [90, *[1] * 40]}
+
+
+@pytest.mark.parametrize("sizes", GROUP_SIZES.values(), ids=GROUP_SIZES)
+@pytest.mark.parametrize("num_folds", [2, 5])
+def test_groups_are_not_split_and_sizes_differ_by_at_most_the_largest(sizes: list[int], num_folds: int) -> None:
+    generator = np.random.default_rng(0)
+    groups = generator.permutation(np.repeat(np.arange(len(sizes)) * 7, sizes))
+    for seed in range(20):
+        folds = assign_folds(draw_labels(len(groups), 2), num_folds, np.random.default_rng(seed), groups)
+        assert all(len(set(folds[groups == group])) == 1 for group in set(groups))
+        found = np.bincount(folds, minlength=num_folds)
+        assert found.min() > 0
+        assert np.ptp(found) <= max(sizes)
+
+
+def test_mean_labels_of_groups_are_spread_alike() -> None:
+    labels = np.repeat(np.random.default_rng(0).uniform(0, 5, 200), 2)
+    folds = assign_folds(labels, 5, np.random.default_rng(1), np.repeat(np.arange(200), 2))
+    ranked = folds[labels.argsort(kind="stable")][::2]
+    for start in range(0, 200, 5):
+        assert sorted(ranked[start : start + 5]) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rows", [10, 53])
+def test_folds_of_single_examples_are_those_of_examples(rows: int) -> None:
+    """As they were dealt when all examples counted as independent."""
+    labels, generator, num_folds = draw_labels(rows, 5), np.random.default_rng(4), 4
+    order = np.lexsort((generator.random(rows), labels))
+    runs = [np.arange(num_folds)] * (rows // num_folds)
+    whole = generator.permuted(np.stack(runs), axis=1).ravel()
+    expected = np.empty(rows, dtype=int)
+    expected[order] = [*whole, *generator.permutation(num_folds)[: rows % num_folds]]
+    for groups in (None, np.arange(rows) * 3):
+        np.testing.assert_array_equal(assign_folds(labels, num_folds, np.random.default_rng(4), groups), expected)

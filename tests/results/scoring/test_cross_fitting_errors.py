@@ -45,7 +45,11 @@ def numeric_influences(values: Floats, labels: Floats) -> Floats:
 def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
     pool = build_pool(REGRESSION, [skill], num_rows=40)
     part = ScoredRows(
-        task=REGRESSION, rows=np.arange(40), values=pool.values[0].astype(np.float64) ** 3, labels=pool.labels
+        task=REGRESSION,
+        rows=np.arange(40),
+        values=pool.values[0].astype(np.float64) ** 3,
+        labels=pool.labels,
+        groups=np.arange(40),
     )
     wanted = numeric_influences(part.values, part.labels) * np.sqrt(len(part.labels) / (len(part.labels) - 4))
     np.testing.assert_allclose(part.influences, wanted, rtol=1e-4, atol=1e-4)
@@ -54,7 +58,11 @@ def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
 def test_influences_on_a_correlation_are_close_to_leave_one_out() -> None:
     pool = build_pool(REGRESSION, [0.8], num_rows=400)
     part = ScoredRows(
-        task=REGRESSION, rows=np.arange(400), values=pool.values[0].astype(np.float64), labels=pool.labels
+        task=REGRESSION,
+        rows=np.arange(400),
+        values=pool.values[0].astype(np.float64),
+        labels=pool.labels,
+        groups=np.arange(400),
     )
     jackknife = 399 * (part.score - weighted_pearson(1 - np.eye(400), part.values[None], part.labels)[0])
     np.testing.assert_allclose(part.influences, jackknife, atol=0.03 * np.abs(jackknife).max())
@@ -68,14 +76,16 @@ def test_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: in
     for _ in range(3000):
         labels = generator.standard_normal(num_rows)
         values = labels + generator.standard_normal(num_rows)
-        part = ScoredRows(task=REGRESSION, rows=np.arange(num_rows), values=values, labels=labels)
+        rows = np.arange(num_rows)
+        part = ScoredRows(task=REGRESSION, rows=rows, values=values, labels=labels, groups=rows)
         scores.append(part.score)
         variances.append((part.influences**2).mean() / num_rows)
     assert least < np.mean(variances) / np.var(scores) < 1.07
 
 
 def test_influences_on_an_accuracy_are_correctness_minus_accuracy() -> None:
-    part = ScoredRows(task=BINARY, rows=np.arange(4), values=np.array([1.0, 0, 1, 1]), labels=np.ones(4))
+    rows, values = np.arange(4), np.array([1.0, 0, 1, 1])
+    part = ScoredRows(task=BINARY, rows=rows, values=values, labels=np.ones(4), groups=rows)
     assert part.score == 0.75
     assert part.influences.tolist() == [0.25, -0.75, 0.25, 0.25]
 

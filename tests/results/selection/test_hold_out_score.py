@@ -14,6 +14,7 @@ from scipy.stats import binom, pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS
+from results.comparison.groups import LEAST_GROUPS
 from results.ensembles.ensemble import find_knots
 from results.inference.models import ModelSource
 from results.predict import main as predict
@@ -133,6 +134,20 @@ def test_intervals_of_accuracies_are_binomial(folder: Path) -> None:
         assert evaluation.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
     for task in TASKS:
         assert evaluation.intervals[task][0] < evaluation.scores[task] < evaluation.intervals[task][1]
+
+
+def test_rows_that_share_texts_count_once(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    """Each row is there twice, so that the number of correct groups is binomial."""
+    data = Path(shutil.copytree(tiny_folder, tmp_path / "twice"))
+    path = data / TASKS["qqp"].file_name("train")
+    frame = pd.read_csv(path, sep="\t", dtype=str)
+    pd.concat([frame, frame.assign(id=frame["id"] + "b")]).to_csv(path, sep="\t", index=False)
+    hold_out_rows(folder, data, SHARE)
+    evaluation = score_held_out(select_pairs(folder), source_of(folder), data)
+    number = evaluation.num_examples["qqp"] // 2
+    assert number >= LEAST_GROUPS
+    wanted = np.array(binom.ppf((0.025, 0.975), number, evaluation.scores["qqp"])) / number
+    assert evaluation.intervals["qqp"] == pytest.approx(tuple(wanted), abs=1.001 / number)
 
 
 def test_repeated_evaluations_are_equal_and_recorded_with_their_times(folder: Path) -> None:

@@ -52,7 +52,8 @@ def fitted_of(values: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Cro
     own = np.asarray(values, dtype=np.float64)[None]
     task = BINARY if labels is None else REGRESSION
     found = np.ones(own.shape[1]) if labels is None else np.asarray(labels, dtype=np.float64)
-    return CrossFitted(task=task, labels=found, values=own, folds=np.zeros(own.shape, dtype=np.intp))
+    folds, groups = np.zeros(own.shape, dtype=np.intp), np.arange(own.shape[1])
+    return CrossFitted(task=task, labels=found, values=own, folds=folds, groups=groups)
 
 
 def right_on(*spans: tuple[int, int]) -> CrossFitted:
