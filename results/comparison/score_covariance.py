@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, example_values
+from results.comparison.groups import independent_groups
 from results.comparison.influence import covariance_over_examples, influence_values
 
 
@@ -30,7 +31,11 @@ class ScoreCovariance:
 
 
 def score_covariance(
-    task: Task, trials: Sequence[str], logits: npt.ArrayLike, labels: npt.ArrayLike
+    task: Task,
+    trials: Sequence[str],
+    logits: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    text_groups: npt.ArrayLike | None = None,
 ) -> ScoreCovariance:
     """Covariance of trials' scores of one task.
 
@@ -39,9 +44,11 @@ def score_covariance(
         trials: ids.
         logits: (trials, rows, num_logits).
         labels: (rows,).
+        text_groups: as in `results.comparison.groups.independent_groups`.
     """
     influence = influence_values(task, example_values(task, logits, labels), labels)
-    return ScoreCovariance(trials=tuple(trials), matrix=covariance_over_examples(influence))
+    groups = independent_groups(text_groups, influence.shape[1])
+    return ScoreCovariance(trials=tuple(trials), matrix=covariance_over_examples(influence, groups))
 
 
 def overall_covariance(tasks: Mapping[str, ScoreCovariance], trials: Sequence[str]) -> ScoreCovariance:

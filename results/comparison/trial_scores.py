@@ -19,8 +19,9 @@ from results.records.trials import OVERALL, TrialRecord
 Column = tuple[str, str]
 """A task, or `overall`, and a split."""
 
-ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], tuple[npt.ArrayLike, npt.ArrayLike]]
-"""From task, split and the wanted trials and epochs to labels, (rows,), and logits, (wanted, rows, num_logits)."""
+ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None]]
+"""From task, split and the wanted trials and epochs to labels, (rows,), logits, (wanted, rows, num_logits), and the
+group of connected texts of each example, (rows,), or None where it is not known."""
 
 TOTAL: Column = (OVERALL, "dev")
 
@@ -80,6 +81,6 @@ def example_covariances(
     covariances = {}
     for (task, split), by_trial in values.items():
         if task != OVERALL:
-            labels, logits = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
-            covariances[task, split] = score_covariance(TASKS[task], list(by_trial), logits, labels)
+            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
+            covariances[task, split] = score_covariance(TASKS[task], list(by_trial), logits, labels, groups)
     return covariances

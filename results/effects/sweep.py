@@ -1,10 +1,10 @@
 """A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -17,9 +17,10 @@ from results.effects.frame import effects_frame
 from results.effects.sweep_effects import SweepEffects, sweep_effects
 from results.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.epochs import read_curves, read_predictions
+from results.records.examples import read_groups
 from results.records.files import Location, open_folder
 from results.records.heartbeat import find_stop_time
-from results.records.predictions import stack_predictions
+from results.records.predictions import TrialEpoch, stack_predictions
 from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row
 
 SCORED_SPLITS = ("dev", "train")
@@ -118,7 +119,13 @@ class Sweep:
     @cached_property
     def scores(self) -> TrialScores:
         """The trials' scores at their best epochs; raises as `ranking`."""
-        return read_scores(self.records, self.curves, partial(stack_predictions, open_folder(self.path)))
+        root = open_folder(self.path)
+
+        def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
+            ids, labels, logits = stack_predictions(root, task, split, wanted)
+            return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
+
+        return read_scores(self.records, self.curves, read)
 
 
 def load_sweep(path: Location) -> Sweep:

@@ -126,14 +126,14 @@ def iter_predictions(
 
 def stack_predictions(
     root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+) -> tuple[list[str], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """The wanted epochs of a task's split as arrays, with the same example in the same row for every trial.
 
     Args:
         wanted: at least one trial and epoch; each must be there.
 
     Returns:
-        Labels, (rows,), and logits, (wanted, rows, num_logits).
+        Ids and labels, (rows,), and logits, (wanted, rows, num_logits).
 
     Raises:
         ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
@@ -150,7 +150,7 @@ def stack_predictions(
         if (trial, epoch) not in logits:
             raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
     assert first is not None
-    return first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
+    return first["id"].to_pylist(), first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
 
 
 def has_same_examples(table: pa.Table, other: pa.Table) -> bool:

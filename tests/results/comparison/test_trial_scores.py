@@ -30,9 +30,9 @@ def curves_of(reports: Reports) -> pd.DataFrame:
 def scores_of(records: Sequence[TrialRecord], reports: Reports) -> TrialScores:
     """Scores of trials given as reports of their epochs."""
 
-    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any]:
+    def read(task: str, split: str, wanted: Sequence[tuple[str, int]]) -> tuple[Any, Any, None]:
         parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
-        return parts[0].labels, np.stack([part.logits for part in parts])
+        return parts[0].labels, np.stack([part.logits for part in parts]), None
 
     return read_scores(records, curves_of(reports), read)
 

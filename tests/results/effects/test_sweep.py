@@ -19,6 +19,7 @@ from results.records.epochs import compact, write_epoch
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.predictions import stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.results.selection.test_shared_texts import record_groups
 
 RANKING_NUMBERS = ("best_epoch", "below_best", "margin")
 
@@ -130,6 +131,23 @@ def test_predictions_are_read_once_for_ranking_and_effects(sweep_folder: Path, m
     assert len(sweep.ranking()) == 3
     assert len(sweep.effects()) > 0
     assert sorted(read) == sorted(set(read))
+
+
+def test_standard_errors_are_of_groups_of_connected_texts(sweep_folder: Path) -> None:
+    before = load_sweep(sweep_folder).ranking().set_index("number")
+    record_groups(sweep_folder, "sst", 30)  # rows r and r + 30 share a text
+    record_groups(sweep_folder, "qqp", 80)  # no row shares one
+    sweep = load_sweep(sweep_folder)
+    after = sweep.ranking().set_index("number")
+    unchanged = [
+        name for name in map(str, before) if name.startswith(("qqp", "sts")) or name == "sst_train_standard_error"
+    ]
+    pd.testing.assert_frame_equal(after[unchanged], before[unchanged], check_exact=True)
+    for number, epoch in enumerate(after["best_epoch"].sort_index()):
+        frame = sweep.predictions("sst", "dev", trial=f"{number:04d}-r0", epoch=int(epoch))
+        right = np.stack(frame["logits"].tolist()).argmax(axis=1) == frame["label"]
+        pairs = right.to_numpy().reshape(2, 30).mean(axis=0)  # their mean has the standard error of 30 numbers
+        assert after["sst_dev_standard_error"][number] == pytest.approx(pairs.std(ddof=1) / np.sqrt(30))
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def write_small_sweep(make_report: MakeReport, make_record: MakeRecord) -> Calla
 @pytest.mark.parametrize("task", TASKS.values())
 def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder: Path, task: Task) -> None:
     pool = read_pool([sweep_folder], task.name)
-    labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
+    _, labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     assert keys_of(pool) == KEYS
     assert [candidate.number for candidate in pool.candidates] == [0, 0, 1, 1, 2, 2]
     assert pool.task is task
@@ -108,7 +108,7 @@ def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder
 @pytest.mark.parametrize("task", TASKS.values())
 def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
     pool = read_pool([sweep_folder], task.name)
-    labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
+    _, labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     expected = example_values(task, logits, labels)
     np.testing.assert_allclose(pool.values, expected, rtol=1e-6)
     assert pool.values.dtype == (np.float32 if task.kind == "regression" else np.bool_)

@@ -101,7 +101,8 @@ def test_part_compacted_while_reading_is_found_in_the_table(tmp_path: Path, monk
 
 def test_stacked_predictions_have_an_axis_for_trials(tmp_path: Path) -> None:
     write_groups(tmp_path, table_of("a", 1, 0.5), table_of("b", 3, 1.5))
-    labels, logits = stack_predictions(open_folder(tmp_path), "sst", "dev", [("b", 3), ("a", 1)])
+    ids, labels, logits = stack_predictions(open_folder(tmp_path), "sst", "dev", [("b", 3), ("a", 1)])
+    assert ids == ["a", "b", "c"]
     np.testing.assert_array_equal(labels, np.array(LABELS, dtype=np.float32))
     np.testing.assert_array_equal(logits, np.stack([np.full((3, 2), 1.5), np.full((3, 2), 0.5)]))
 
