@@ -98,7 +98,7 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool]:
     to_base = np.delete(one - one[0], 0, axis=0)
     is_ranked_below = bool((to_best.estimates > margins_best(means, to_best)).any())
     is_different = bool((np.abs(contrasts(means, to_base).estimates) > margins_control(means, to_base)).any())
-    precision = precision_of(means, to_base)
+    precision = precision_of(means, to_base, margins_control(means, to_base))
     assert precision is not None
     better = raise_last(logits, design, precision.detectable(design.num_replicates))
     means = means_of(better, design)

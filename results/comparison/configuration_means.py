@@ -18,6 +18,9 @@ SMALLEST_VARIANCE = 1e-5
 """Least share of the median that a configuration's variance counts as, as in limma: its logarithm must be finite."""
 MAX_DEGREES = 1e6
 """Degrees of freedom that stand for infinitely many."""
+LEAST_SPREAD = 0.1
+"""Variance of the logarithms of training variances, up to which few replicates do not show that these differ: they are
+taken to differ as much, by about a sixth in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,8 @@ class ConfigurationMeans:
     model_variances: Floats
     """(models,) training variance of each model: its configuration's."""
     degrees: Floats
-    """(configurations,) degrees of freedom of the training variances; 0 if no configuration was trained twice."""
+    """(configurations,) degrees of freedom of each training variance apart from the level that all share; `MAX_DEGREES`
+    where all are taken as equal, 0 if no configuration was trained twice."""
     total_degrees: float
     """Degrees of freedom of all residuals together."""
     examples: Floats
@@ -113,7 +117,7 @@ def residual_degrees(scores: ModelScores) -> Floats:
 
 
 def training_variances(residuals: Floats, configurations: Numbers, degrees: Floats) -> tuple[Floats, Floats]:
-    """Each configuration's training variance, moderated, and its degrees of freedom.
+    """Each configuration's training variance, moderated towards that of all, and its degrees of freedom.
 
     Args:
         residuals: (..., models) of the least-squares fit.
@@ -121,50 +125,46 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
         degrees: (configurations,) residual degrees of freedom; a configuration that was trained once may have 0.
 
     Returns:
-        Variances and degrees of freedom, (..., configurations) each; both 0 where no configuration has any.
+        Variances and degrees of freedom, (..., configurations) each; both 0 where no configuration has any. Fewer than
+        three configurations with replicates have equal variances, with `MAX_DEGREES`.
+
+    Source: Smyth (2004), "Linear models and empirical Bayes methods", equation 6, as in limma. The prior variance is
+    the pooled one, which is larger than limma's where variances differ.
     """
     num_configurations, total = len(degrees), degrees.sum()
-    membership = np.eye(num_configurations)[configurations]  # (models, configurations)
-    squares = residuals**2 @ membership
+    squares = residuals**2 @ np.eye(num_configurations)[configurations]
     if total <= 0:
         return np.zeros_like(squares), np.zeros_like(squares)
     pooled = squares.sum(axis=-1, keepdims=True) / total
     known = degrees > 0
     if known.sum() < 3:
-        return np.broadcast_to(pooled, squares.shape).copy(), np.full_like(squares, total)
-    own = squares[..., known] / degrees[known]
-    prior, prior_degrees = fit_prior(own, degrees[known])
-    moderated = np.broadcast_to(prior[..., None], squares.shape).copy()
-    weight = prior_degrees[..., None]
-    moderated[..., known] = (weight * prior[..., None] + squares[..., known]) / (weight + degrees[known])
-    return moderated, np.minimum(weight + degrees, total)
+        return np.broadcast_to(pooled, squares.shape).copy(), np.full_like(squares, MAX_DEGREES)
+    weight = prior_degrees(squares[..., known] / degrees[known], degrees[known])[..., None]
+    return (weight * pooled + squares) / (weight + degrees), weight + degrees
 
 
-def fit_prior(variances: Floats, degrees: Floats) -> tuple[Floats, Floats]:
-    """The prior variance and its degrees of freedom, by which single variances are moderated.
+def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
+    """The degrees of freedom of the prior, by which single variances are moderated.
 
-    Variances are taken as `prior * F(degrees, prior_degrees)`; both parameters follow from the mean and the variance of
-    their logarithms. Where these vary no more than their own degrees of freedom explain, all variances are equal.
+    Variances are taken as `prior * F(degrees, prior_degrees)`. The spread of their logarithms beyond what their own
+    degrees of freedom explain gives those of the prior; it is at least `LEAST_SPREAD`, or its standard error where
+    this is smaller.
 
     Args:
-        variances: (..., configurations), of at least two.
+        variances: (..., configurations), of at least three.
         degrees: (configurations,) above 0.
 
     Returns:
-        Prior variances and degrees of freedom, (...) each.
+        (...).
 
-    Source: Smyth (2004), "Linear models and empirical Bayes methods", section 6.2, as in limma.
+    Source: Smyth (2004), section 6.2, without the least spread.
     """
     floor = SMALLEST_VARIANCE * np.median(variances, axis=-1, keepdims=True)
     logs = np.log(np.maximum(np.maximum(variances, floor), np.finfo(float).tiny))
-    logs = logs - digamma(degrees / 2) + np.log(degrees / 2)
-    mean = logs.mean(axis=-1)
-    excess = logs.var(axis=-1, ddof=1) - polygamma(1, degrees / 2).mean()
-    is_varied = excess > 1e-6
-    half = inverse_trigamma(np.where(is_varied, excess, 1.0))
-    pooled = (variances * degrees).sum(axis=-1) / degrees.sum()
-    prior = np.where(is_varied, np.exp(mean + digamma(half) - np.log(half)), pooled)
-    return prior, np.where(is_varied, np.minimum(2 * half, MAX_DEGREES), MAX_DEGREES)
+    explained = polygamma(1, degrees / 2).mean()
+    spread = (logs - digamma(degrees / 2) + np.log(degrees / 2)).var(axis=-1, ddof=1) - explained
+    least = min(LEAST_SPREAD, explained * np.sqrt(2 / (len(degrees) - 1)))
+    return 2 * inverse_trigamma(np.maximum(spread, least))
 
 
 def inverse_trigamma(values: Floats) -> Floats:

@@ -1,10 +1,11 @@
 """How many standard errors a difference must have, when many are compared at once and errors may be heavy-tailed.
 
-Two answers are taken together, the larger counts. The first is that of normal errors: Tukey's studentised range where
-the best of several is compared with all, Dunnett's distribution where one is compared with all others. The second comes
-from the residuals: if configurations are equally good, their scores can be exchanged within a replicate, so
-permutations show how large the largest difference becomes with errors as they are. With few configurations and
-replicates there are too few permutations, and only the first counts.
+Three answers are taken together, the largest counts. The first is that of normal errors with equal variances: Tukey's
+studentised range where the best of several is compared with all, Dunnett's distribution where one is compared with all
+others. The second allows for training variances that differ, each known from few replicates: the true ones are drawn
+around their estimates. The third comes from the residuals: if configurations are equally good, their scores can be
+exchanged within a replicate, so permutations show how large the largest difference becomes with errors as they are. The
+second and third are about training errors only; the variance over examples is known well.
 """
 
 import math
@@ -32,8 +33,15 @@ FEWEST_PERMUTATIONS = 1000
 """Distinct ones that there must be: fewer give no 95 % quantile of the largest of several differences."""
 NUM_DRAWS = 20_000
 """Of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
+NUM_VARIANCES = 5000
+"""Draws of training variances: the quantile has a standard error of about 1 %."""
 LARGE_DEGREES = 1000.0
 """Degrees of freedom beyond which the studentised range no longer changes in three digits."""
+
+
+Largest = Callable[[Floats, Floats], Floats]
+"""From means and their squared standard errors, (draws, configurations) each, to the largest difference in standard
+errors, (draws,)."""
 
 
 def margins_best(means: ConfigurationMeans, compared: Contrasts, *, confidence: float = CONFIDENCE) -> Floats:
@@ -41,13 +49,11 @@ def margins_best(means: ConfigurationMeans, compared: Contrasts, *, confidence: 
 
     They hold for all pairs of configurations at once, so the best may be picked by its score.
     """
-    permuted = permuted_quantile(means, largest_range, confidence)
 
-    def quantiles(degrees: Floats) -> Floats:
-        normal = qsturng(confidence, len(means.means), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2)
-        return np.asarray(np.maximum(normal, permuted))
+    def tukey(degrees: Floats) -> Floats:
+        return np.asarray(qsturng(confidence, len(means.means), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2))
 
-    return combine_margins(compared, quantiles)
+    return combine_margins(means, compared, tukey, largest_range, confidence)
 
 
 def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confidence: float = CONFIDENCE) -> Floats:
@@ -60,30 +66,62 @@ def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confiden
         confidence: that no equally good configuration is called different.
     """
 
-    def largest(permuted: Floats, squares: Floats) -> Floats:
-        return np.asarray(ratio(np.abs(permuted @ coefficients.T), np.sqrt(squares @ (coefficients**2).T)).max(axis=1))
+    def largest(drawn: Floats, squares: Floats) -> Floats:
+        return np.asarray(ratio(np.abs(drawn @ coefficients.T), np.sqrt(squares @ (coefficients**2).T)).max(axis=1))
 
-    permuted = permuted_quantile(means, largest, confidence)
+    def dunnett(degrees: Floats) -> Floats:
+        return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min()), confidence))
 
-    def quantiles(degrees: Floats) -> Floats:
-        return np.asarray(np.maximum(dunnett_quantile(means, coefficients, float(degrees.min()), confidence), permuted))
-
-    return combine_margins(contrasts(means, coefficients), quantiles)
+    return combine_margins(means, contrasts(means, coefficients), dunnett, largest, confidence)
 
 
-def combine_margins(compared: Contrasts, quantiles: Callable[[Floats], Floats]) -> Floats:
+def combine_margins(
+    means: ConfigurationMeans,
+    compared: Contrasts,
+    normal: Callable[[Floats], Floats],
+    largest: Largest,
+    confidence: float,
+) -> Floats:
     """Margins of differences whose variance is the sum of an estimated and of a known part.
 
-    Each part has the quantile of its own degrees of freedom, and the squares are added. This keeps the confidence also
-    where an estimate from few replicates is far too small by chance; Satterthwaite's approximation does not.
+    Each part has its own quantile, and the squares are added. This keeps the confidence also where an estimate from
+    few replicates is far too small by chance; Satterthwaite's approximation does not.
+
+    Args:
+        means: of the configurations.
+        compared: differences of these means.
+        normal: quantiles for normal errors of equal variances, from degrees of freedom, (contrasts,) both.
+        largest: the largest difference.
+        confidence: of the quantiles.
 
     Source: Banerjee (1960), "Approximate confidence interval for linear functions of means of k populations when the
     population variances are not equal".
     """
     if not compared.degrees.any():
         return np.full(len(compared.estimates), np.nan)
-    known = quantiles(np.full_like(compared.degrees, MAX_DEGREES))
-    return np.hypot(quantiles(compared.degrees) * compared.training_errors, known * compared.example_errors)
+    found = max(permuted_quantile(means, largest, confidence), drawn_quantile(means, largest, confidence))
+    known = normal(np.full_like(compared.degrees, MAX_DEGREES))
+    estimated = np.maximum(normal(compared.degrees), found)
+    return np.hypot(estimated * compared.training_errors, known * compared.example_errors)
+
+
+def drawn_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+    """Quantile of the largest difference in standard errors over training, where variances differ.
+
+    The true variances are drawn around their estimates: one factor for the level that all share, with the degrees of
+    freedom of all residuals, and one for each configuration.
+
+    Returns:
+        0 where all variances are taken as equal.
+    """
+    degrees, total = means.degrees, means.total_degrees
+    if degrees.min() >= MAX_DEGREES:
+        return 0.0
+    stream, size = np.random.default_rng(0), (NUM_VARIANCES, len(degrees))
+    squares = np.broadcast_to(np.diag(training_covariance(means)), size)
+    level = total / stream.chisquare(total, size=(NUM_VARIANCES, 1))
+    true = squares * level * degrees / stream.chisquare(degrees, size=size)
+    return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), confidence))
 
 
 def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float, confidence: float) -> float:
@@ -100,18 +138,15 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
     return float(np.quantile(np.abs(draws).max(axis=1) / np.sqrt(squares), confidence))
 
 
-def permuted_quantile(
-    means: ConfigurationMeans, largest: Callable[[Floats, Floats], Floats], confidence: float
-) -> float:
-    """Quantile of the largest difference in standard errors over training, where scores are permuted in replicates.
+def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+    """Quantile of the largest difference in standard errors over training, where residuals are permuted in replicates.
 
     The standard error of a difference is taken from both configurations' own variances, without the small part that
     missing replicates add.
 
     Args:
         means: of the configurations.
-        largest: from means and squared standard errors, (permutations, configurations) each, to the largest difference
-            in standard errors, (permutations,).
+        largest: the largest difference.
         confidence: of the quantile.
 
     Returns:
@@ -121,9 +156,10 @@ def permuted_quantile(
     sizes = np.bincount(scores.replicates)
     if gammaln(sizes + 1).sum() - gammaln(len(means.means) + 1) < math.log(FEWEST_PERMUTATIONS):
         return 0.0
-    draws = permute_within(scores.scores, scores.replicates, NUM_PERMUTATIONS)
     design = design_matrix(scores)
-    residuals = draws - draws @ (design @ np.linalg.pinv(design)).T
+    fitted = design @ np.linalg.pinv(design)  # (models, models)
+    draws = permute_within(scores.scores - fitted @ scores.scores, scores.replicates, NUM_PERMUTATIONS)
+    residuals = draws - draws @ fitted.T
     variances, _ = training_variances(residuals, scores.configurations, residual_degrees(scores))
     own = means.weights[scores.configurations, np.arange(len(scores.scores))] ** 2  # (models,)
     squares = variances * np.bincount(scores.configurations, own)

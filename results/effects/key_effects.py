@@ -1,7 +1,7 @@
 """The effect of one key on one score: its mean at each value, and differences from the base value with intervals."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,11 @@ class ValueEffect:
     """Standard error of the difference, over training and examples; None where training was not repeated."""
     interval: tuple[float, float] | None
     """95 % of the difference, for all values of the key at once; None as `error`."""
+
+    @property
+    def margin(self) -> float:
+        """Half the interval's width; nan where it is unknown."""
+        return np.nan if self.interval is None else (self.interval[1] - self.interval[0]) / 2
 
     @property
     def is_significant(self) -> bool:
@@ -68,16 +73,13 @@ def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> 
 
 def value_effect(value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None) -> ValueEffect:
     """One value, from its difference from the base value, the difference's standard error and its margin."""
-    difference, error, margin = compared or (None, None, None)
-    is_known = difference is not None and margin is not None and not np.isnan(margin)
-    return ValueEffect(
-        value=value,
-        num_trials=num_trials,
-        mean=mean,
-        difference=difference,
-        error=error if is_known else None,
-        interval=(difference - margin, difference + margin) if is_known else None,  # type: ignore[operator]
-    )
+    found = ValueEffect(value=value, num_trials=num_trials, mean=mean, difference=None, error=None, interval=None)
+    if compared is None:
+        return found
+    difference, error, margin = compared
+    if np.isnan(margin):
+        return replace(found, difference=difference)
+    return replace(found, difference=difference, error=error, interval=(difference - margin, difference + margin))
 
 
 def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:

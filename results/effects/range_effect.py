@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from results.comparison.bootstrap import CONFIDENCE, Floats
-from results.comparison.configuration_means import ConfigurationMeans, training_covariance
+from results.comparison.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
 from results.effects.key_effects import ValueContrasts
 from results.effects.searched_keys import KeyRange, SearchedKey
 
@@ -134,7 +134,7 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         means = replace(
             means,
             model_variances=np.full_like(means.model_variances, scatter),
-            degrees=np.full_like(means.degrees, degrees),
+            degrees=np.full_like(means.degrees, MAX_DEGREES),
             total_degrees=degrees,
         )
     covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T

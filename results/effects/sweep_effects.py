@@ -13,7 +13,7 @@ from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import Column, TrialScores
 from results.effects.detectable import Precision, precision_of
 from results.effects.interactions import Interaction, find_interactions
-from results.effects.key_effects import ValueEffect, grid_contrasts, key_effects
+from results.effects.key_effects import ValueContrasts, ValueEffect, grid_contrasts, key_effects
 from results.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.effects.searched_keys import SearchedKey, searched_keys
 from results.effects.trained_models import COUNTED, TrainedModels, trained_models
@@ -124,7 +124,6 @@ def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels
         contrasts = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
     if used is not None:
         values = {name: key_effects(own, used) for name, own in contrasts.items()}
-    compared = {name: np.stack(list(own.differences.values())) for name, own in contrasts.items() if own.differences}
     listed = [key for key in varied if not key.range]
     return ColumnEffects(
         task=task,
@@ -133,6 +132,12 @@ def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels
         is_known=used is not None and used.has_replicates,
         values=values,
         curves=curves,
-        precisions={name: precision_of(means, own) for name, own in compared.items()},
+        precisions={name: key_precision(contrasts[name], values[name], means) for name in values},
         interactions=find_interactions(listed, means, params) if is_grid else [],
     )
+
+
+def key_precision(own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans) -> Precision | None:
+    """The precision of a key's differences, with the margins of their intervals; None where there are none."""
+    margins = np.array([value.margin for value in values if value.difference is not None])
+    return precision_of(means, np.stack(list(own.differences.values())), margins) if own.differences else None

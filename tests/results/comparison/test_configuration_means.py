@@ -13,8 +13,8 @@ from results.comparison.configuration_means import (
     ModelScores,
     configuration_means,
     contrasts,
-    fit_prior,
     inverse_trigamma,
+    prior_degrees,
     training_covariance,
     training_variances,
 )
@@ -132,20 +132,32 @@ def test_variance_over_examples_is_never_negative() -> None:
     assert contrasts(means, difference(means, 0, 1)).example_errors[0] == 0
 
 
-@pytest.mark.parametrize(("degrees", "prior_degrees"), [(2, 4.0), (4, 10.0)])
-def test_prior_of_simulated_variances_is_recovered(degrees: int, prior_degrees: float) -> None:
+@pytest.mark.parametrize(("degrees", "expected"), [(2, 4.0), (4, 10.0)])
+def test_prior_of_simulated_variances_is_recovered(degrees: int, expected: float) -> None:
     stream = np.random.default_rng(4)
-    true = 3 * prior_degrees / stream.chisquare(prior_degrees, 20_000)
+    true = 3 * expected / stream.chisquare(expected, 20_000)
     drawn = true * stream.chisquare(degrees, 20_000) / degrees
-    variance, found = fit_prior(drawn, np.full(20_000, float(degrees)))
-    assert variance == pytest.approx(3, rel=0.05)
-    assert found == pytest.approx(prior_degrees, rel=0.1)
+    assert prior_degrees(drawn, np.full(20_000, float(degrees))) == pytest.approx(expected, rel=0.1)
 
 
 def test_equal_variances_have_a_prior_of_many_degrees() -> None:
     drawn = np.random.default_rng(5).chisquare(3, 2000) / 3
-    _, degrees = fit_prior(drawn, np.full(2000, 3.0))
-    assert degrees > 50
+    assert prior_degrees(drawn, np.full(2000, 3.0)) > 50
+
+
+def test_few_equal_variances_count_as_differing_a_little() -> None:
+    """trigamma(10) = .1052 and trigamma(11) = .0952: a spread of .1 is between 20 and 22 degrees of freedom."""
+    assert 20 < prior_degrees(np.ones(5), np.full(5, 2.0)) < 22
+
+
+def test_moderated_variance_is_between_its_own_and_the_pooled_one() -> None:
+    """By hand: (d0 pooled + squares) / (d0 + d)."""
+    residuals, configurations = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0]), np.repeat(np.arange(3), 2)
+    degrees = np.full(3, 4 / 3)
+    found, freedom = training_variances(residuals, configurations, degrees)
+    weight = freedom[0] - 4 / 3
+    assert weight == pytest.approx(prior_degrees(np.array([2.0, 8.0, 18.0]) / (4 / 3), degrees))
+    assert np.allclose(found, (weight * 28 / 4 + np.array([2.0, 8.0, 18.0])) / (weight + 4 / 3))
 
 
 def test_batched_fits_equal_single_fits() -> None:

@@ -1,13 +1,22 @@
 """Margins against tables and scipy, and the rate of false differences between equally good configurations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from results.comparison.bootstrap import Floats
-from results.comparison.configuration_means import ConfigurationMeans, configuration_means, contrasts
+from results.comparison.configuration_means import (
+    MAX_DEGREES,
+    ConfigurationMeans,
+    configuration_means,
+    contrasts,
+)
 from results.comparison.critical_values import (
+    drawn_quantile,
     dunnett_quantile,
+    largest_range,
     margins_best,
     margins_control,
     permute_within,
@@ -42,9 +51,13 @@ def test_pair_has_the_margin_of_a_paired_t_test() -> None:
     assert margins_control(means, to_first(means))[0] == pytest.approx(half, rel=1e-6)
 
 
+def with_equal_variances(means: ConfigurationMeans) -> ConfigurationMeans:
+    return replace(means, degrees=np.full_like(means.degrees, MAX_DEGREES))
+
+
 def test_all_pairs_have_tukeys_margin() -> None:
     table = exact_table(4, 2)  # too few permutations: 24
-    means = configuration_means(model_scores(table))
+    means = with_equal_variances(configuration_means(model_scores(table)))
     compared = contrasts(means, to_best(means))
     expected = stats.studentized_range.ppf(0.95, 4, 3) / np.sqrt(2)
     assert np.allclose(margins_best(means, compared) / compared.errors, expected, rtol=1e-3)
@@ -73,6 +86,39 @@ def test_without_replicates_there_is_no_margin() -> None:
     means = configuration_means(model_scores(np.array([[0.5], [0.6], [0.7]])))
     assert np.isnan(margins_best(means, contrasts(means, to_best(means)))).all()
     assert np.isnan(margins_control(means, to_first(means))).all()
+
+
+def test_variances_that_are_known_well_have_tukeys_quantile() -> None:
+    means = configuration_means(model_scores(exact_table(6, 4)))
+    assert drawn_quantile(with_equal_variances(means), largest_range, 0.95) == 0
+    known = replace(means, degrees=np.full(6, MAX_DEGREES - 1))
+    expected = stats.studentized_range.ppf(0.95, 6, 15) / np.sqrt(2)
+    assert drawn_quantile(known, largest_range, 0.95) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("degrees", [3.0, 12.0])
+def test_one_mean_with_its_own_variance_has_students_quantile(degrees: float) -> None:
+    means = configuration_means(model_scores(exact_table(4, 2)))
+    means = replace(means, degrees=np.full(4, degrees), total_degrees=1e6)
+    found = drawn_quantile(means, lambda drawn, squares: np.abs(drawn[:, 0]) / np.sqrt(squares[:, 0]), 0.95)
+    assert found == pytest.approx(stats.t.ppf(0.975, degrees), rel=0.05)
+
+
+def test_several_means_with_unequal_variances_need_a_larger_quantile_than_tukeys() -> None:
+    table = np.random.default_rng(4).normal(size=(12, 3)) * np.geomspace(0.2, 5, 12)[:, None]
+    means = configuration_means(model_scores(table))
+    tukey = stats.studentized_range.ppf(0.95, 12, 22) / np.sqrt(2)
+    assert drawn_quantile(means, largest_range, 0.95) > 1.1 * tukey
+
+
+def test_permutations_do_not_depend_on_real_differences() -> None:
+    """Seven configurations with two replicates: a real difference must not enter its own null distribution."""
+    table = np.random.default_rng(5).normal(size=(7, 2))
+    found = [
+        permuted_quantile(configuration_means(model_scores(one)), largest_range, 0.95)
+        for one in (table, table + 100.0 * np.eye(7)[:, :1])
+    ]
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
 
 
 def test_permutations_keep_each_replicates_scores() -> None:

@@ -19,7 +19,12 @@ from results.records.trials import TrialRecord
 MakeRecord = Callable[..., TrialRecord]
 KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.0)
 PRECISION = Precision(
-    training_error=0.005, example_error=0.002, num_replicates=3, degrees_per_replicate=6, quantile_ratio=1.2
+    training_error=0.005,
+    example_error=0.002,
+    num_replicates=3,
+    degrees_per_replicate=6,
+    quantile_ratio=1.2,
+    margin=0.009,
 )
 
 
