@@ -175,7 +175,10 @@ def inverse_trigamma(values: Floats) -> Floats:
     found = 0.5 + 1 / values
     for _ in range(20):
         trigamma = polygamma(1, found)
-        found = found + trigamma * (1 - trigamma / values) / polygamma(2, found)
+        step = trigamma * (1 - trigamma / values) / polygamma(2, found)
+        found = found + step
+        if (np.abs(step) < 1e-9 * found).all():
+            break
     return np.asarray(found)
 
 
