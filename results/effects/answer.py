@@ -14,6 +14,9 @@ from results.records.trials import TrialRecord
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
 
+MAX_NAMED = 3
+"""Configurations of failed trials that are named."""
+
 
 def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
     """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
@@ -25,12 +28,12 @@ def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> li
     column = effects.columns.get(effects.metric)
     if column is None:
         reason = "fewer than two finished configurations with the same tasks have a score"
-        return [effects.question, f"Not known yet: {reason}.", *left_out(effects)]
+        return [effects.question, f"Not known yet: {reason}.", *left_out(effects, records)]
     return [
         effects.question,
         *(answers(effects, column) if column.is_known else [unknown(effects, column, records)]),
         *dropped(effects),
-        *left_out(effects),
+        *left_out(effects, records),
     ]
 
 
@@ -50,8 +53,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     """Why there is no answer, and what would give one."""
     if effects.search != "grid":
         return (
-            f"Not known: {column.num_configurations} finished configurations are too few to fit the effects of "
-            f"{len(effects.keys)} searched keys. Draw more (--trials)."
+            f"Not known: {column.num_configurations} finished configurations are too few to fit the effect of "
+            f"{' + '.join(key.name for key in effects.keys)}. Draw more (--trials)."
         )
     reason = (
         "no configuration was trained twice"
@@ -147,17 +150,19 @@ def finest_text(precision: Precision) -> str:
 
 
 def range_answer(key: SearchedKey, curve: RangeEffect) -> str:
-    """Whether a number matters, and where its optimum is."""
-    counted = f"{curve.num_configurations} configurations"
+    """Whether a number matters, where its optimum is, and how far the fitted score varies."""
+    counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
+    top, bottom = curve.means.max(), curve.means[lowest]
     if curve.p_value >= 1 - CONFIDENCE:
-        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {counted})."
+        varies = f"The fitted score varies by {top - bottom:.3f} over the range."
+        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {counted}). {varies}"
     low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
-    where = f"best at {curve.optimum:.3g} (95 %: {low} to {high})"
-    if curve.edge:
-        where = (
-            f"best at the {curve.edge} end of its range, {curve.optimum:.3g} (95 %: {low} to {high}): extend the range"
-        )
-    return f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where}."
+    where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
+    advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
+    fitted = f"The fitted score is {top:.3f} there and lowest, {bottom:.3f}, at {curve.points[lowest]:.3g}."
+    return (
+        f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where} (95 %: {low} to {high}){advice}. {fitted}"
+    )
 
 
 def p_text(p_value: float) -> str:
@@ -165,9 +170,17 @@ def p_text(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
-def left_out(effects: SweepEffects) -> list[str]:
-    """The trials that do not count, in a line; empty if all do."""
+def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
+    """The trials that do not count, in a line, with what failed ones were trained with; empty if all count."""
     if not effects.left_out:
         return []
-    counts = ", ".join(f"{count} {status}" for status, count in effects.left_out.items())
+    failed = sorted({searched_text(record) for record in records if record.status == "failed"})
+    more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
+    named = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
+    counts = ", ".join(f"{count} {status}{named.get(status, '')}" for status, count in effects.left_out.items())
     return [f"Trials that do not count here: {counts}."]
+
+
+def searched_text(record: TrialRecord) -> str:
+    """E.g. `smart.weight 0.45, smart.mode paper`."""
+    return ", ".join(f"{key} {value_text(value)}" for key, value in record.params.items())

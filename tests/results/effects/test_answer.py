@@ -116,7 +116,7 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
 def test_small_search_is_not_known() -> None:
     effects = replace(sweep_of([], is_known=False), search="tpe")
     assert lines_of(effects) == [
-        "Not known: 3 finished configurations are too few to fit the effects of 1 searched keys. Draw more (--trials)."
+        "Not known: 3 finished configurations are too few to fit the effect of smart.weight. Draw more (--trials)."
     ]
 
 
@@ -141,21 +141,10 @@ def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({}, "smart.weight matters (p = 0.020, 24 configurations): best at 0.5 (95 %: 0.2 to 0.8)."),
-        ({"p_value": 0.3}, "smart.weight: no effect was found (p = 0.300, 24 configurations)."),
-        (
-            {"edge": "low", "p_value": 0.0},
-            "smart.weight matters (p < 0.001, 24 configurations): best at the low end of its",
-        ),
-    ],
-)
-def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) -> None:
+def curve_of(name: str) -> RangeEffect:
     points = np.linspace(0, 1, 3)
-    curve = RangeEffect(
-        key=KEY.name,
+    return RangeEffect(
+        key=name,
         points=points,
         means=points,
         differences=points,
@@ -167,9 +156,50 @@ def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) ->
         edge="",
         num_configurations=24,
     )
-    (found,) = lines_of(sweep_of([], values={}, curves={KEY.name: replace(curve, **changes)}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "smart.weight matters (p = 0.020, 24 configurations): best at 0.5 (95 %: 0.2 to 0.8). The fitted score is "
+            "1.000 there and lowest, 0.000, at 0.",
+        ),
+        (
+            {"p_value": 0.3},
+            "smart.weight: no effect was found (p = 0.300, 24 configurations). The fitted score varies by "
+            "1.000 over the range.",
+        ),
+        (
+            {"edge": "low", "p_value": 0.0},
+            "smart.weight matters (p < 0.001, 24 configurations): best at the low end of its",
+        ),
+    ],
+)
+def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) -> None:
+    (found,) = lines_of(sweep_of([], values={}, curves={KEY.name: replace(curve_of(KEY.name), **changes)}))
     assert found.startswith(line)
     assert ("extend the range" in found) == ("edge" in changes)
+
+
+def test_range_that_ends_at_zero_cannot_be_extended() -> None:
+    points = np.linspace(0, 1, 3)
+    curve = curve_of(KEY.name)
+    curve = replace(curve, points=points, means=-points, optimum=0.0, optimum_interval=(0.0, 0.2), edge="low")
+    assert lines_of(sweep_of([], values={}, curves={KEY.name: curve})) == [
+        "smart.weight matters (p = 0.020, 24 configurations): best at the low end of its range, 0 (95 %: 0 to 0.2). "
+        "The fitted score is -0.000 there and lowest, -1.000, at 1."
+    ]
+
+
+def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: MakeRecord) -> None:
+    effects = replace(sweep_of([value(0.0, None)]), left_out={"failed": 2, "pruned": 1})
+    records = [make_record(n, r, status) for n, r, status in ((0, 1, "failed"), (0, 2, "failed"), (1, 0, "pruned"))]
+    line = "Trials that do not count here: 2 failed (smart.weight 0), 1 pruned."
+    assert lines_of(effects, records)[-1] == line
+    many = [make_record(number, 0, "failed") for number in range(5)]
+    assert "(smart.weight 0; smart.weight 0.5; smart.weight 1; and 2 more)" in lines_of(effects, many)[-1]
 
 
 def test_interaction_is_stated_where_it_is_significant() -> None:

@@ -222,6 +222,28 @@ def test_killed_and_resumed_search_completes_every_configuration_once_in_its_stu
     assert trials_of_study(storage / "sweep") == trials
 
 
+def test_killed_sweep_gives_its_replicates_to_the_best_and_more_when_resumed(storage: Path) -> None:
+    """Killed while a further replicate trains, then resumed with one more replicate of the best."""
+    command = ["--space", "smart_lambda", "--search", "random", "--trials", "4", "--checkpoint-steps", "10"]
+    command += ["--replicates", "2", "--replicate-best", "2", "--set", *SEARCHED]
+    driver = start(storage, *command, "--name", "sweep")
+    await_true(lambda: any(storage.glob("sweep/trials/*-r1/checkpoint/state-*")))
+    assert driver.poll() is None, "it was over before it could be killed"
+    kill_driver(driver)
+    driver.wait(60)
+    assert finish(storage, "--resume", "sweep", "--replicates", "3") == 0, (storage / "log.txt").read_text()
+    records, trials = read_trials(storage / "sweep"), trials_of_study(storage / "sweep")
+    assert {record.status for record in records} == {"complete"}
+    firsts = {record.number: record.best["overall"] for record in records if record.replicate == 0}
+    best = sorted(firsts, key=lambda number: -firsts[number])[:2]
+    expected = [(number, r) for number in range(4) for r in range(3 if number in best else 1)]
+    assert [(record.number, record.replicate) for record in records] == expected
+    assert state_and_value(trials) == {number: ("COMPLETE", score) for number, score in firsts.items()}
+    ranking = load_sweep(storage / "sweep").ranking()
+    assert ranking["was_dropped"].tolist() == [False, False, True, True]
+    assert ranking["may_be_best"].tolist()[2:] == [True, True]
+
+
 def trials_of_study(folder: Path) -> list[FrozenTrial]:
     """Trials in the study of the sweep in a folder."""
     trials: list[FrozenTrial] = open_study(folder, folder.name).get_trials()
