@@ -58,13 +58,13 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
         )
     reason = (
         "no configuration was trained twice"
-        if column.num_replicates == 1
+        if max(column.num_replicates) == 1
         else "too few configurations were trained twice to show how much training again moves a score"
     )
-    missing = (MORE_REPLICATES - column.num_replicates) * column.num_configurations
+    missing = MORE_REPLICATES * column.num_configurations - column.num_trials
     return (
         f"Not known: {reason}. For an answer: --resume {effects.name} --replicates {MORE_REPLICATES} "
-        f"({missing:.0f} more trials{training_time(missing, records)})."
+        f"({missing} more trials{training_time(missing, records)})."
     )
 
 
@@ -79,21 +79,27 @@ def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
 
 
 def answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
-    """A paragraph for each key, then one for each pair of keys whose effects depend on each other."""
-    for key in effects.keys:
-        if key.name in column.curves:
-            yield range_answer(key, column.curves[key.name])
-        elif key.name in column.values:
-            sentence = values_answer(key, column.values[key.name], f"{column.num_replicates:.3g} replicates")
-            precision = column.precisions.get(key.name)
-            yield f"{sentence} {power_sentence(precision)}" if precision else sentence
+    """A paragraph for each pair of keys whose effects depend on each other, then one for each key."""
     for pair in column.interactions:
         if pair.is_significant:
             first, second = pair.keys
             yield (
-                f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): the differences above are "
-                "means over the other key, so read the ranking for each combination."
+                f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): read the ranking for each "
+                "combination. The differences below are means over the other key."
             )
+    for key in effects.keys:
+        if key.name in column.curves:
+            yield range_answer(key, column.curves[key.name])
+        elif key.name in column.values:
+            sentence = values_answer(key, column.values[key.name], replicates_text(column))
+            precision = column.precisions.get(key.name)
+            yield f"{sentence} {power_sentence(precision)}" if precision else sentence
+
+
+def replicates_text(column: ColumnEffects) -> str:
+    """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
+    fewest, most = column.num_replicates
+    return f"{most} replicates" if fewest == most else f"{fewest} to {most} replicates"
 
 
 def values_answer(key: SearchedKey, values: Sequence[ValueEffect], replicates: str) -> str:

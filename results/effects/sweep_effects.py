@@ -27,8 +27,9 @@ class ColumnEffects:
     task: str
     """A task, or `overall`."""
     num_configurations: int
-    num_replicates: float
-    """Mean over configurations."""
+    num_trials: int
+    num_replicates: tuple[int, int]
+    """Fewest and most of a configuration."""
     is_known: bool
     """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
     values: Mapping[str, Sequence[ValueEffect]]
@@ -110,7 +111,7 @@ def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: C
 def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool) -> ColumnEffects:
     """The effects on one score."""
     params = [record.params for record in models.records]
-    means = configuration_means(models.scores)
+    means, counts = configuration_means(models.scores), np.bincount(models.scores.configurations)
     varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
     values, curves, contrasts = {}, {}, {}
     used: ConfigurationMeans | None = means
@@ -128,7 +129,8 @@ def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels
     return ColumnEffects(
         task=task,
         num_configurations=len(params),
-        num_replicates=len(models.scores.scores) / len(params),
+        num_trials=len(models.scores.scores),
+        num_replicates=(int(counts.min()), int(counts.max())),
         is_known=used is not None and used.has_replicates,
         values=values,
         curves=curves,

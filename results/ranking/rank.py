@@ -145,7 +145,10 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 def compare_with_best(
     rows: Sequence[RankedConfiguration], scores: TrialScores, replicates: Mapping[str, int]
 ) -> list[RankedConfiguration]:
-    """Compares configurations, all with the same tasks, with the best of them; `replicates` are by trial."""
+    """Compares configurations, all with the same tasks, with the best of them, and sorts them.
+
+    Where some replicates are missing, means without the effects of replicates may have another order than plain ones.
+    """
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
         return list(rows)
     trials = [trial for row in rows for trial in row.trials]
@@ -158,10 +161,11 @@ def compare_with_best(
     means, one = configuration_means(models), np.eye(len(rows))
     compared = contrasts(means, one[int(means.means.argmax())] - one)
     margins = margins_best(means, compared)
-    return [
+    found = [
         replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
         for row, below, margin in zip(rows, compared.estimates, margins, strict=True)
     ]
+    return [found[place] for place in np.argsort(compared.estimates, kind="stable")]
 
 
 def score_columns(rows: Sequence[RankedConfiguration]) -> list[Column]:

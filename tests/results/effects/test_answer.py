@@ -37,7 +37,8 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
     column = ColumnEffects(
         task="overall",
         num_configurations=3,
-        num_replicates=3.0,
+        num_trials=9,
+        num_replicates=(3, 3),
         is_known=True,
         values={KEY.name: effects},
         curves={},
@@ -104,12 +105,14 @@ def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
 
 def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:
     records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
-    effects = sweep_of([value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_replicates=1.0)
+    effects = sweep_of(
+        [value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_trials=3, num_replicates=(1, 1)
+    )
     assert lines_of(effects, records) == [
         "Not known: no configuration was trained twice. For an answer: --resume mine --replicates 3 "
         "(6 more trials, about 12 minutes of training)."
     ]
-    effects = sweep_of([value(0.0, None, None)], is_known=False, num_replicates=4 / 3)
+    effects = sweep_of([value(0.0, None, None)], is_known=False, num_trials=4, num_replicates=(1, 2))
     assert lines_of(effects)[0].startswith("Not known: too few configurations were trained twice")
 
 
@@ -204,7 +207,7 @@ def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: Mak
 
 def test_interaction_is_stated_where_it_is_significant() -> None:
     pairs = [Interaction(keys=("a", "b"), p_value=0.01), Interaction(keys=("a", "c"), p_value=0.2)]
-    (*_, line) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], interactions=pairs))
+    (line, *_) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], interactions=pairs))
     assert line.startswith("The effect of a depends on b (p = 0.010): ")
 
 
@@ -212,6 +215,11 @@ def test_interaction_is_stated_where_it_is_significant() -> None:
 def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
     assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
     assert training_time(2, []) == ""
+
+
+def test_unequal_numbers_of_replicates_are_a_range() -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], num_trials=8, num_replicates=(2, 3)))
+    assert "(-0.006 to +0.014; 2 to 3 replicates)" in line
 
 
 def test_interval_has_signs() -> None:

@@ -116,6 +116,19 @@ def test_dropped_configurations_follow_the_best_uncompared_and_marked(
     assert [row.margin for row in rows[:2]] == pytest.approx([row.margin for row in alone])
 
 
+def test_missing_replicate_does_not_decide_the_order(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """All scores of the second replicate are far higher: one that has it alone has the highest plain mean."""
+    skills = {(0, 1): 2.0, (1, 0): 0.4, (1, 1): 2.5, (2, 0): 0.2, (2, 1): 2.0}
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=r)] for (n, r), skill in skills.items()}
+    rows = rank_reports([make_record(*key) for key in skills], reports)
+    plain = {row.number: row.scores[TOTAL].value for row in rows}
+    assert max(plain, key=lambda number: plain[number]) == 0
+    assert rows[0].number == 1
+    below = [row.below_best for row in rows]
+    assert below == sorted(below, key=lambda value: value or 0.0)
+    assert below[0] == 0
+
+
 def test_margin_includes_training_variance(make_report: MakeReport, make_record: MakeRecord) -> None:
     """Two configurations whose replicates differ far more than their means."""
     skills = {0: (0.2, 2.0, 0.9), 1: (2.0, 0.3, 0.6)}
