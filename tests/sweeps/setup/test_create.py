@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,38 +12,14 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
-from search_spaces.space import load_space
 from sweeps.driver.ledger import queued_record
-from sweeps.options import SweepOptions
 from sweeps.resume.resume import read_saved_options
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.inputs import SweepInputs
+from tests.sweeps.setup.conftest import Build
 
-Build = Callable[..., SweepOptions]
 ENCODER: Any = SimpleNamespace(fingerprint="0123456789abcdef", num_parameters=7)
-
-
-@pytest.fixture
-def options(tmp_path: Path) -> Build:
-    def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
-
-    return build
-
-
-@pytest.fixture
-def inputs() -> SweepInputs:
-    return SweepInputs(
-        space=load_space("smart_lambda"),
-        data_folder=Path("/data"),
-        num_rows={("sst", "train"): 3, ("sst", "dev"): 2},
-        fingerprint="abc",
-        fingerprints={"sst-train": "ab", "sst-dev": "c"},
-        skipped=("sst.csv:2: x is blank",),
-        left_out=("sst.csv: 7 rows have x 9, which labels does not name",),
-        notes=(),
-    )
 
 
 def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:

@@ -13,37 +13,15 @@ from transformers import AutoModel
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
-from search_spaces.space import load_space
 from sweeps.options import SweepOptions
 from sweeps.run import main
 from sweeps.setup.encoder_checks import check_encoder_fits, check_points
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+from tests.sweeps.setup.conftest import Build
 
-Build = Callable[..., SweepOptions]
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
 PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
-
-
-@pytest.fixture
-def options(tmp_path: Path) -> Build:
-    def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
-
-    return build
-
-
-@pytest.fixture
-def inputs() -> SweepInputs:
-    return SweepInputs(
-        space=load_space("smart_lambda"),
-        data_folder=Path("/data"),
-        num_rows={},
-        fingerprint="abc",
-        skipped=(),
-        left_out=(),
-        notes=(),
-    )
 
 
 def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:

@@ -1,23 +1,9 @@
 """A trial must fit this machine; GPUs that are not used are named."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from sweeps.options import SweepOptions
 from sweeps.setup.machine_checks import check_capacity, check_machine, describe_gpus
-
-Build = Callable[..., SweepOptions]
-
-
-@pytest.fixture
-def options(tmp_path: Path) -> Build:
-    def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
-
-    return build
+from tests.sweeps.setup.conftest import Build
 
 
 def test_trial_that_just_fits_is_allowed(options: Build) -> None:
