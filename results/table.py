@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.errors import first_line, require
-from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
 from results.effects.answer import answer_question
 from results.effects.frame import render_effects
 from results.effects.sweep import Sweep
@@ -28,6 +28,8 @@ examples:
   python results/table.py s3://bucket/sweeps/NAME
   the mean score at each searched value, and its difference from the base value
     python results/table.py ~/multitask-sweeps/NAME --effects
+  how many replicates would find a difference of .01
+    python results/table.py ~/multitask-sweeps/NAME --difference 0.01
 
 in Python:
   from results.table import load_sweep
@@ -37,17 +39,17 @@ in Python:
 """
 
 
-def print_effects(sweep: Sweep) -> None:
+def print_effects(sweep: Sweep, difference: float | None) -> None:
     """Prints the answer to a sweep's question, and a table for each searched key."""
     found, console = sweep.estimated_effects, new_console()
-    print_wrapped(console, [*answer_question(found, sweep.records), ""])
+    print_wrapped(console, [*answer_question(found, sweep.records, difference), ""])
     console.print(render_effects(found))
 
 
-def answer_lines(sweep: Sweep) -> list[str]:
+def answer_lines(sweep: Sweep, difference: float | None) -> list[str]:
     """The answer to the sweep's question, or why there is none; the ranking is printed all the same."""
     try:
-        return answer_question(sweep.estimated_effects, sweep.records)
+        return answer_question(sweep.estimated_effects, sweep.records, difference)
     except ValueError as error:
         return [f"The question has no answer: {first_line(error)}."]
 
@@ -63,13 +65,13 @@ def new_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 
 
-def print_ranking(sweep: Sweep) -> None:
+def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
     console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
-    print_wrapped(console, ["", *answer_lines(sweep), ""])
+    print_wrapped(console, ["", *answer_lines(sweep, difference), ""])
     console.print(render_ranking(sweep.ranked, console.width, penalty_notes(sweep.curves)))
 
 
@@ -92,23 +94,30 @@ def run_table(arguments: Sequence[str] | None) -> None:
     """Prints a sweep's ranking, or its effects, as tables or as CSV."""
     options = parse_words(build_parser(), arguments)
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
+    require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
+    require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
     sweep = load_sweep(options.sweep)
     if options.csv:
         frame = sweep.effects() if options.effects else sweep.ranking()
         print(frame.to_csv(index=False), end="")
     elif options.effects:
-        print_effects(sweep)
+        print_effects(sweep, options.difference)
     else:
-        print_ranking(sweep)
+        print_ranking(sweep, options.difference)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    usage, description = "SWEEP [--effects] [--csv]", "Prints the answer and ranking of a sweep, ended or running."
+    usage, description = (
+        "SWEEP [--effects] [--difference X] [--csv]",
+        "Prints the answer and ranking of a sweep, ended or running.",
+    )
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
+    difference_help = "state how many replicates would find a true difference of X"
+    parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
     return parser
 

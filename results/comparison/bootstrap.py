@@ -1,4 +1,4 @@
-"""Uncertainty of scores: a bootstrap over examples, paired between trials, standard errors and significance.
+"""Uncertainty of scores: a bootstrap over examples, paired between trials, and its intervals.
 
 Every resample draws as many examples as there are, with replacement, and all trials are scored on the same resamples
 (Efron and Tibshirani 1993, chapters 6 and 13). Where examples share texts, whole groups are drawn, as many as there are
@@ -7,13 +7,12 @@ so accuracy is one matrix product, and Pearson's correlation follows from a few 
 """
 
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.tasks import Task, overall_score
+from mtlib.tasks import Task
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
@@ -131,26 +130,10 @@ def variance(mean_square: Floats, mean: Floats) -> Floats:
     return np.where(difference > CONSTANT_SHARE * mean_square, difference, 0.0)
 
 
-def bootstrap_overall(scores: Mapping[str, Floats]) -> Floats:
-    """The overall score on each resample, from each task's score on it; arrays of equal shape."""
-    return cast(Floats, overall_score(cast(dict[str, Any], dict(scores))))
-
-
-def standard_error(resampled: Floats) -> Floats:
-    """Standard error over examples: the standard deviation over resamples, (..., resamples) -> (...)."""
-    return np.asarray(resampled.std(axis=-1, ddof=1))
-
-
 def replicate_error(scores: npt.ArrayLike) -> float | None:
     """Standard error of the mean over replicates, (replicates,); None where there are fewer than two."""
     values = np.asarray(scores, dtype=np.float64)
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-
-
-def not_significantly_worse(best: Floats, others: Floats) -> npt.NDArray[np.bool_]:
-    """Whether the 95 % interval of `best`, (resamples,), less `others`, (rows, resamples), contains 0: (rows,)."""
-    low, high = percentile_interval(best - others)
-    return np.asarray((low <= 0) & (high >= 0))
 
 
 def percentile_interval(resampled: Floats) -> tuple[Floats, Floats]:

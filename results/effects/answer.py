@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from results.comparison.bootstrap import CONFIDENCE
-from results.effects.detectable import POWER, Precision
+from results.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.effects.key_effects import ValueEffect
 from results.effects.range_effect import RangeEffect
 from results.effects.searched_keys import SearchedKey
@@ -18,12 +18,16 @@ MAX_NAMED = 3
 """Configurations of failed trials that are named."""
 
 
-def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
+def answer_question(
+    effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None = None
+) -> list[str]:
     """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
 
     Args:
         effects: of the sweep.
         records: its trials, from which the cost of more replicates is taken.
+        difference: above 0; the answer says how many replicates would find it. None for the largest one that was
+            observed where nothing is decided.
     """
     column = effects.columns.get(effects.metric)
     if column is None:
@@ -31,7 +35,7 @@ def answer_question(effects: SweepEffects, records: Sequence[TrialRecord]) -> li
         return [effects.question, f"Not known yet: {reason}.", *left_out(effects, records)]
     return [
         effects.question,
-        *(answers(effects, column) if column.is_known else [unknown(effects, column, records)]),
+        *(answers(effects, column, records, difference) if column.is_known else [unknown(effects, column, records)]),
         *dropped(effects),
         *left_out(effects, records),
     ]
@@ -61,24 +65,12 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
         if max(column.num_replicates) == 1
         else "too few configurations were trained twice to show how much training again moves a score"
     )
-    missing = MORE_REPLICATES * column.num_configurations - column.num_trials
-    return (
-        f"Not known: {reason}. For an answer: --resume {effects.name} --replicates {MORE_REPLICATES} "
-        f"({missing} more trials{training_time(missing, records)})."
-    )
+    return f"Not known: {reason}. For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}."
 
 
-def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
-    """How long so many trials train one after the other, from those that have ended; empty if that is not known."""
-    seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
-    if not seconds:
-        return ""
-    minutes = num_trials * sum(seconds) / len(seconds) / 60
-    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes" if minutes >= 1 else "a minute"
-    return f", about {text} of training"
-
-
-def answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
+def answers(
+    effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], difference: float | None
+) -> Iterator[str]:
     """A paragraph for each pair of keys whose effects depend on each other, then one for each key."""
     for pair in column.interactions:
         if pair.is_significant:
@@ -91,9 +83,12 @@ def answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
         if key.name in column.curves:
             yield range_answer(key, column.curves[key.name])
         elif key.name in column.values:
-            sentence = values_answer(key, column.values[key.name], replicates_text(column))
-            precision = column.precisions.get(key.name)
-            yield f"{sentence} {power_sentence(precision)}" if precision else sentence
+            values, precision = column.values[key.name], column.precisions.get(key.name)
+            sentences = [values_answer(key, values, replicates_text(column))]
+            if precision:
+                asked = (f"A difference of {difference:.3g}", difference) if difference else largest_undecided(values)
+                sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
+            yield " ".join(sentences)
 
 
 def replicates_text(column: ColumnEffects) -> str:
@@ -137,24 +132,6 @@ def value_list(values: Sequence[ValueEffect]) -> str:
     return ", ".join(f"{value_text(value.value)} ({value.difference:+.3f})" for value in values)
 
 
-def power_sentence(precision: Precision) -> str:
-    """The difference that would have been found, and that which more replicates would find."""
-    now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
-    return (
-        f"A true difference of {precision.detectable(now):.3f} would have been found with a probability of "
-        f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
-    )
-
-
-def finest_text(precision: Precision) -> str:
-    """What no number of replicates finds, where that is not negligible."""
-    return (
-        f", and with any number none below {precision.finest:.3f}, as dev is too small"
-        if precision.finest >= 0.0005
-        else ""
-    )
-
-
 def range_answer(key: SearchedKey, curve: RangeEffect) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
     counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
@@ -190,3 +167,73 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
 def searched_text(record: TrialRecord) -> str:
     """E.g. `smart.weight 0.45, smart.mode paper`."""
     return ", ".join(f"{key} {value_text(value)}" for key, value in record.params.items())
+
+
+def power_sentence(precision: Precision) -> str:
+    """The difference that would have been found, and that which more replicates would find."""
+    now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
+    return (
+        f"A true difference of {precision.detectable(now):.3f} would have been found with a probability of "
+        f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
+    )
+
+
+def finest_text(precision: Precision) -> str:
+    """What no number of replicates finds, where that is not negligible."""
+    return (
+        f", and with any number none below {precision.finest:.3f}, as dev is too small"
+        if precision.finest >= 0.0005
+        else ""
+    )
+
+
+def largest_undecided(values: Sequence[ValueEffect]) -> tuple[str, float] | None:
+    """The largest difference that is not significant, in words and its size; None if some value is better."""
+    found = [(value.difference, value) for value in values if value.difference is not None]
+    if any(value.is_significant and difference > 0 for difference, value in found):
+        return None
+    undecided = [(difference, value) for difference, value in found if not value.is_significant]
+    if not undecided:
+        return None
+    difference, value = max(undecided, key=lambda pair: abs(pair[0]))
+    return f"A difference as large as that of {value_text(value.value)} ({difference:+.3f})", abs(difference)
+
+
+def needed_sentences(
+    effects: SweepEffects,
+    column: ColumnEffects,
+    records: Sequence[TrialRecord],
+    precision: Precision,
+    asked: tuple[str, float] | None,
+) -> list[str]:
+    """How many replicates find a difference, given in words and its size, and their cost; empty if none is asked."""
+    if asked is None:
+        return []
+    name, size = asked
+    needed = precision.replicates_needed(size)
+    if needed is None:
+        is_too_small = size <= precision.finest
+        reason = "found with no number of replicates, as dev is too small"
+        return [f"{name} is {reason}." if is_too_small else f"{name} needs more than {MAX_REPLICATES} replicates."]
+    if needed <= precision.num_replicates:
+        return [f"{name} is found with the present replicates."]
+    return [f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}."]
+
+
+def more_replicates(
+    effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
+) -> str:
+    """The flags that raise the replicates, and their cost."""
+    missing = num_replicates * column.num_configurations - column.num_trials
+    cost = f"{missing} more trials{training_time(missing, records)}"
+    return f"--resume {effects.name} --replicates {num_replicates} ({cost})"
+
+
+def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
+    """How long so many trials train one after the other, from those that have ended; empty if that is not known."""
+    seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
+    if not seconds:
+        return ""
+    minutes = num_trials * sum(seconds) / len(seconds) / 60
+    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes" if minutes >= 1 else "a minute"
+    return f", about {text} of training"

@@ -131,6 +131,20 @@ def test_ranking_is_printed_where_the_search_is_not_recorded(
     assert "smart.weight" in output
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--difference", "0"], "--difference must be above 0, got 0.0"),
+        (["--difference", "-1"], "--difference must be above 0, got -1.0"),
+        (["--difference", "x"], "--difference must be a number, got 'x'"),
+        (["--difference", "1", "--csv"], "--difference must not be given with --csv, got both"),
+    ],
+)
+def test_difference_is_above_zero(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["SWEEP", *words]) == 2
+    assert error in capsys.readouterr().err
+
+
 def test_effects_are_printed_as_tables_and_as_csv(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_search(sweep_folder)
     assert main([str(sweep_folder), "--effects"]) == 0

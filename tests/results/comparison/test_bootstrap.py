@@ -7,18 +7,16 @@ import numpy.typing as npt
 import pytest
 import scipy.stats
 
-from mtlib.tasks import TASKS, Task, overall_score
+from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
 from results.comparison import bootstrap as stats
 from results.comparison.bootstrap import (
-    bootstrap_overall,
     bootstrap_scores,
     draw_counts,
     example_values,
-    not_significantly_worse,
+    percentile_interval,
     replicate_error,
     score_examples,
-    standard_error,
     weighted_pearson,
 )
 
@@ -31,6 +29,10 @@ def noisy_pair(rows: int, correlation: float, seed: int = 0) -> tuple[Floats, Fl
     x, noise = np.random.default_rng(seed).normal(size=(2, rows))
     y = correlation * x + np.sqrt(1 - correlation**2) * noise
     return 2.5 + 0.3 * x, 2.5 + 0.3 * y
+
+
+def standard_error(resampled: Floats) -> Floats:
+    return np.asarray(resampled.std(axis=-1, ddof=1))
 
 
 def test_classes_are_right_where_the_highest_logit_is_the_label() -> None:
@@ -161,23 +163,6 @@ def test_tasks_and_seeds_have_different_resamples() -> None:
     assert abs(np.corrcoef(first, bootstrap_scores(CLASSES, values, np.zeros(50), seed=1))[0, 1]) < 0.15
 
 
-def test_overall_score_of_a_resample_is_that_of_its_scores() -> None:
-    scores = {"sst": np.array([0.5, 0.6]), "qqp": np.array([0.8, 0.9]), "sts": np.array([0.7, -0.5])}
-    expected = [overall_score({name: float(values[column]) for name, values in scores.items()}) for column in (0, 1)]
-    np.testing.assert_allclose(bootstrap_overall(scores), expected)
-    np.testing.assert_allclose(expected[1], (0.6 + 0.9 + 0.25) / 3)
-
-
-def test_error_of_the_overall_score_adds_the_tasks_variances() -> None:
-    """Tasks have different examples, so with n_t examples: sqrt(v_SST + v_QQP + v_STS / 4) / 3."""
-    right = (np.arange(1000) < 600).astype(np.float64)[None]
-    x, y = noisy_pair(1000, 0.8)
-    tasks = {"sst": (right, y), "qqp": (right, y), "sts": (x[None], y)}
-    parts = {name: bootstrap_scores(TASKS[name], *pair, num_resamples=4000) for name, pair in tasks.items()}
-    variances = [0.6 * 0.4 / 1000] * 2 + [(1 - np.corrcoef(x, y)[0, 1] ** 2) ** 2 / 1000 / 4]
-    assert standard_error(bootstrap_overall(parts)) == pytest.approx(np.sqrt(sum(variances)) / 3, rel=0.06)
-
-
 def test_one_example_has_no_error() -> None:
     assert standard_error(bootstrap_scores(CLASSES, np.ones((1, 1)), [0], num_resamples=10)).tolist() == [0]
     assert (bootstrap_scores(REGRESSION, np.ones((1, 1)), [2], num_resamples=10) == 0).all()
@@ -188,26 +173,7 @@ def test_error_over_replicates_is_that_of_a_mean() -> None:
     assert replicate_error([0.5]) is None
 
 
-def test_chance_differences_are_not_significant_and_larger_ones_are() -> None:
-    rows = np.arange(1000)
-    best = rows < 800
-    close = (rows < 790) | (rows >= 995)  # 15 examples changed: a difference of .005 with an error of .005
-    far = (rows < 760) & (rows != 3)  # a difference of .041 with an error of .006
-    values = np.stack([best, best, close, far]).astype(np.float64)
-    resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
-    assert not_significantly_worse(resampled[0], resampled[1:]).tolist() == [True, True, False]
-
-
-def test_pairing_finds_differences_that_separate_errors_hide() -> None:
-    rows = np.arange(1000)
-    values = np.stack([rows < 520, rows < 500]).astype(np.float64)  # .520 ± .016 and .500 ± .016
-    resampled = bootstrap_scores(BINARY, values, np.zeros(1000))
-    errors = standard_error(resampled)
-    assert 1.96 * np.hypot(*errors) > 0.02
-    assert not_significantly_worse(resampled[0], resampled[1:]).tolist() == [False]
-
-
-@pytest.mark.parametrize(("below", "is_left"), [(0.026, True), (0.024, False)])
-def test_interval_of_the_difference_has_a_confidence_of_95_percent(below: float, is_left: bool) -> None:
-    difference = np.linspace(-below, 1 - below, 1001)
-    assert not_significantly_worse(difference, np.zeros((1, 1001))).tolist() == [is_left]
+@pytest.mark.parametrize(("below", "holds_zero"), [(0.026, True), (0.024, False)])
+def test_interval_has_a_confidence_of_95_percent(below: float, holds_zero: bool) -> None:
+    low, high = percentile_interval(np.linspace(-below, 1 - below, 1001))
+    assert (low <= 0 <= high) == holds_zero

@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 
 from mtlib.tasks import TASKS
-from results.comparison.bootstrap import Floats, Numbers, bootstrap_scores, draw_counts, standard_error
+from results.comparison.bootstrap import Floats, Numbers, bootstrap_scores, draw_counts
 from results.comparison.groups import (
     LARGEST_SHARE,
     LEAST_GROUPS,
@@ -68,9 +68,9 @@ def test_resampled_groups_have_the_error_of_the_covariance(task: str) -> None:
     labels = generator.normal(size=120)[GROUPS] + generator.normal(size=300)
     values = (labels + generator.normal(size=120)[GROUPS])[None] if task == "sts" else (labels > 0)[None].astype(float)
     expected = np.sqrt(covariance_over_examples(influence_values(TASKS[task], values, labels), GROUPS)[0, 0])
-    found = standard_error(bootstrap_scores(TASKS[task], values, labels, groups=GROUPS, num_resamples=4000))[0]
+    found = bootstrap_scores(TASKS[task], values, labels, groups=GROUPS, num_resamples=4000)[0].std(ddof=1)
     assert found == pytest.approx(expected, rel=0.07)
-    alone = standard_error(bootstrap_scores(TASKS[task], values, labels, num_resamples=4000))[0]
+    alone = bootstrap_scores(TASKS[task], values, labels, num_resamples=4000)[0].std(ddof=1)
     assert alone < 0.75 * found
 
 

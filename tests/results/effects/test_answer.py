@@ -96,7 +96,7 @@ def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
     (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: PRECISION}))
     assert f"A true difference of {PRECISION.detectable(3):.3f} would have been found" in line
     assert f"of 80 %, with 9 replicates one of {PRECISION.detectable(9):.3f}, and with any number none below" in line
-    assert line.endswith(f"{PRECISION.finest:.3f}, as dev is too small.")
+    assert f"none below {PRECISION.finest:.3f}, as dev is too small." in line
     (line,) = lines_of(
         sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: replace(PRECISION, example_error=0.0)})
     )
@@ -211,12 +211,6 @@ def test_interaction_is_stated_where_it_is_significant() -> None:
     assert line.startswith("The effect of a depends on b (p = 0.010): ")
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(20.0, "a minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
-def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
-    assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
-    assert training_time(2, []) == ""
-
-
 def test_unequal_numbers_of_replicates_are_a_range() -> None:
     (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], num_trials=8, num_replicates=(2, 3)))
     assert "(-0.006 to +0.014; 2 to 3 replicates)" in line
@@ -224,3 +218,50 @@ def test_unequal_numbers_of_replicates_are_a_range() -> None:
 
 def test_interval_has_signs() -> None:
     assert interval_text(value(0.45, 0.004), "3 replicates") == "+0.004 (-0.006 to +0.014; 3 replicates)"
+
+
+def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
+    records = [replace(make_record(number), wall_seconds=600.0) for number in range(3)]
+    effects = sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, -0.008)], precisions={KEY.name: PRECISION})
+    needed = PRECISION.replicates_needed(0.008)
+    assert needed is not None
+    assert lines_of(effects, records)[0].endswith(
+        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: --resume mine --replicates {needed} "
+        f"({3 * (needed - 3)} more trials, about {3 * (needed - 3) / 6:.1f} hours of training)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("effects", "sentence"),
+    [
+        ([value(0.45, 0.004)], "(+0.004) is found with no number of replicates, as dev is too small."),
+        ([value(0.45, 0.0064)], "(+0.006) needs more than 200 replicates."),
+        ([value(0.45, 0.014), value(1.0, 0.008)], "as dev is too small."),  # decided: nothing more is needed
+        ([value(0.45, -0.014), value(1.0, -0.02)], "as dev is too small."),
+    ],
+)
+def test_replicates_may_not_suffice_or_not_be_needed(effects: Sequence[ValueEffect], sentence: str) -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), *effects], precisions={KEY.name: PRECISION}))
+    assert line.endswith(sentence)
+    assert ("A difference as large" in line) == (len(effects) == 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (0.003, "A difference of 0.003 is found with no number of replicates, as dev is too small."),
+        (0.5, "A difference of 0.5 is found with the present replicates."),
+        (0.008, "A difference of 0.008 needs {} replicates: --resume mine --replicates {} ("),
+    ],
+)
+def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float, sentence: str) -> None:
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014)], precisions={KEY.name: PRECISION})
+    needed = PRECISION.replicates_needed(asked)
+    (line,) = answer_question(effects, (), asked)[1:]
+    assert sentence.format(needed, needed) in line
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(20.0, "a minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
+def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
+    assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
+    assert training_time(2, []) == ""

@@ -9,7 +9,7 @@ from scipy import stats
 
 from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
-from results.comparison.bootstrap import bootstrap_scores, example_values, standard_error
+from results.comparison.bootstrap import bootstrap_scores, example_values
 from results.comparison.replicated_best import ReplicatedBest
 from results.comparison.trial_scores import TOTAL
 from results.ranking.rank import RankedConfiguration, rank, score_columns, to_frame
@@ -52,7 +52,7 @@ def test_errors_over_examples_of_the_best_epoch_agree_with_a_bootstrap(
     for task, split in (("sst", "dev"), ("sst", "train"), ("sts", "dev")):
         part = predictions_of(report, task, split)
         values = example_values(TASKS[task], part.logits[None], part.labels)
-        expected = standard_error(bootstrap_scores(TASKS[task], values, part.labels))[0]
+        expected = bootstrap_scores(TASKS[task], values, part.labels)[0].std(ddof=1)
         assert row.scores[task, split].example_error == pytest.approx(expected, rel=0.1)
     errors = [row.scores[name, "dev"].example_error for name in TASKS]
     variances = np.square(errors) * [1, 1, 0.25]
@@ -72,7 +72,7 @@ def test_replicates_are_one_row_with_their_mean_and_its_error(make_report: MakeR
     parts = [predictions_of(reports[f"0000-r{replicate}"][0], "qqp", "dev") for replicate in range(3)]
     values = example_values(TASKS["qqp"], np.stack([part.logits for part in parts]), parts[0].labels)
     mean_resampled = bootstrap_scores(TASKS["qqp"], values, parts[0].labels).mean(axis=0)
-    assert rows[0].scores["qqp", "dev"].example_error == pytest.approx(standard_error(mean_resampled), rel=0.1)
+    assert rows[0].scores["qqp", "dev"].example_error == pytest.approx(mean_resampled.std(ddof=1), rel=0.1)
 
 
 def test_one_replicate_leaves_every_row_marked(make_report: MakeReport, make_record: MakeRecord) -> None:
