@@ -141,8 +141,9 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
         )
     if num_dropped:
         lines.append(
-            f"The last {num_dropped} rows keep the mark: they were dropped by their dev score and not trained again "
-            "(--replicate-best), which does not show that they are worse."
+            f"The last {num_dropped} rows keep the mark: they scored lower at first, or were stopped, and so were not "
+            "trained again (--replicate-best), which does not show that they are worse. Their scores are of fewer "
+            "trainings."
         )
     if num_alike < len(scored):
         lines.append(
