@@ -87,17 +87,16 @@ class CrossFitted:
 
     @property
     def standard_error(self) -> float:
-        """Of the score, over examples and over the choice of the ensemble.
+        """Of the score, over examples and over the choice of the ensemble."""
+        found = total_error(self.influences, np.array([repeat.score for repeat in self.repeats]))
+        return max(found, self.least_error)
 
-        For an accuracy near 0 or 1 it is at least that of 2 right ones of n + 4, for n groups of examples (Agresti and
-        Coull 1998).
-        """
-        influences = self.influences
-        found = total_error(influences, np.array([repeat.score for repeat in self.repeats]))
-        num_groups = influences.shape[1]
+    @property
+    def least_error(self) -> float:
+        """For an accuracy near 0 or 1 that of 2 right ones of n + 4, for n groups (Agresti and Coull 1998)."""
+        num_groups = count_groups(self.groups)
         share = 2 / (num_groups + 4)
-        least = 0.0 if self.task.metric == "pearson" else float(np.sqrt(share * (1 - share) / num_groups))
-        return max(found, least)
+        return 0.0 if self.task.metric == "pearson" else float(np.sqrt(share * (1 - share) / num_groups))
 
     def parts(self) -> Iterator["ScoredRows"]:
         """Every fold of every repeat; for accuracy every repeat whole."""
@@ -229,9 +228,3 @@ def widened(resampled: Floats, score: float, error: float) -> Floats:
         around = norm.ppf((np.arange(len(resampled)) + 0.5) / len(resampled))
         spread = around.std(ddof=1)
     return np.asarray(score + around * (error / spread))
-
-
-def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
-    """The difference of two scores, paired by example, and its standard error; both have equal examples and repeats."""
-    scores = np.array([[repeat.score for repeat in found.repeats] for found in (first, second)])
-    return first.score - second.score, total_error(first.influences - second.influences, scores[0] - scores[1])

@@ -1,5 +1,6 @@
 """Cross-fitted scores of selection methods, and their differences to the baselines."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from results.ensembles.methods import BASE
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import MethodScore
 from results.scoring.base_configuration import ConfigurationKey
-from results.scoring.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, interval, widened
+from results.scoring.cross_fitting import CrossFitted, bootstrap, cross_fit
+from results.scoring.estimate import Estimate, estimate_score, simultaneous_quantile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,23 @@ class EvaluatedMethod:
     """Dev score of the ensemble that it chooses by all of dev."""
     num_models: int
     """Members of that ensemble."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """The cross-fitted score."""
+        return estimate_score(self.fitted, self.resampled)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedMethod:
+    """A selection method, what to expect of it, and its differences to the baselines."""
+
+    method: EvaluatedMethod
+    score: Estimate
+    lead: Estimate
+    """Over the best single candidate."""
+    base_lead: Estimate | None
+    """Over the base configuration; None where no candidate is of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,23 +96,45 @@ def evaluate_base(
     return evaluate_method(BASE, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
 
 
-def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> MethodScore:
-    """The scores of a selection method, and its differences to the baselines."""
-    score, error = method.fitted.score, method.fitted.standard_error
-    lead, lead_interval = lead_over(method, baselines.single)
-    base_lead, base_interval = (None, ()) if baselines.base is None else lead_over(method, baselines.base)
+def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> ComparedMethod:
+    """The differences of a selection method to the baselines."""
+    return ComparedMethod(
+        method=method,
+        score=method.estimate,
+        lead=method.estimate - baselines.single.estimate,
+        base_lead=None if baselines.base is None else method.estimate - baselines.base.estimate,
+    )
+
+
+def adjusted_scores(compared: Sequence[ComparedMethod]) -> tuple[MethodScore, ...]:
+    """The scores of selection methods; the 95 % intervals of differences hold for all of them together."""
+    leads = [lead for found in compared for lead in (found.lead, found.base_lead) if lead is not None]
+    quantile = simultaneous_quantile(leads)
+    return tuple(method_score(found, quantile) for found in compared)
+
+
+def method_score(compared: ComparedMethod, quantile: float) -> MethodScore:
+    """The scores of a selection method; intervals of differences are so many standard errors wide on both sides."""
+    method, score, base_lead = compared.method, compared.score, compared.base_lead
+    task = method.fitted.task
     return MethodScore(
         name=method.name,
         in_sample=method.in_sample,
-        cross_fitted=score,
-        standard_error=error,
-        interval=clip_to_metric(method.fitted.task, interval(widened(method.resampled, score, error))),
+        cross_fitted=clip_to_metric(task, (score.score, score.score))[0],
+        standard_error=score.standard_error,
+        interval=clip_to_metric(task, score.interval),
         num_models=method.num_models,
-        lead=lead,
-        lead_interval=lead_interval,
-        base_lead=base_lead,
-        base_lead_interval=base_interval,
+        lead=compared.lead.score,
+        lead_interval=symmetric_interval(compared.lead, quantile),
+        base_lead=None if base_lead is None else base_lead.score,
+        base_lead_interval=() if base_lead is None else symmetric_interval(base_lead, quantile),
     )
+
+
+def symmetric_interval(estimate: Estimate, quantile: float) -> tuple[float, float]:
+    """So many standard errors on both sides."""
+    margin = quantile * estimate.standard_error
+    return estimate.score - margin, estimate.score + margin
 
 
 def clip_to_metric(task: Task, bounds: tuple[float, float]) -> tuple[float, float]:
@@ -101,9 +142,3 @@ def clip_to_metric(task: Task, bounds: tuple[float, float]) -> tuple[float, floa
     lowest = -1.0 if task.metric == "pearson" else 0.0
     low, high = (min(max(bound, lowest), 1.0) for bound in bounds)
     return low, high
-
-
-def lead_over(method: EvaluatedMethod, other: EvaluatedMethod) -> tuple[float, tuple[float, ...]]:
-    """The cross-fitted difference of two methods, and its 95 % interval on the same resamples."""
-    lead, error = compare(method.fitted, other.fitted)
-    return lead, interval(widened(method.resampled - other.resampled, lead, error))

@@ -21,6 +21,7 @@ from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,
     EvaluatedMethod,
+    adjusted_scores,
     compare_with_baselines,
     evaluate_base,
     evaluate_fitted,
@@ -92,10 +93,14 @@ def select_ensemble(
     listed = [] if baselines.base is None else [baselines.base]
     if shared_model is not None:
         listed.append(evaluate_shared_model(shared_model, pool.task, settings))
+    listed += evaluated.values()
     automatic = None
     if method == AUTOMATIC:
         method = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
         automatic = evaluate(AUTOMATIC, automatic_method(methods), chosen=chosen[method])
+    scores = adjusted_scores(
+        [compare_with_baselines(found, baselines) for found in (*listed, *([automatic] if automatic else []))]
+    )
     if method == ONE_MODEL:
         assert shared_model is not None
         members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)])))
@@ -106,8 +111,8 @@ def select_ensemble(
         settings,
         method=method,
         members=members,
-        methods=tuple(compare_with_baselines(found, baselines) for found in (*listed, *evaluated.values())),
-        automatic=None if automatic is None else compare_with_baselines(automatic, baselines),
+        methods=tuple(scores[: len(listed)]),
+        automatic=None if automatic is None else scores[-1],
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )
 

@@ -29,8 +29,14 @@ from results.inference.predictor import model_logits, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.records.selection import TaskSelection
 from results.scoring.base_configuration import ConfigurationKey
-from results.scoring.method_scores import Baselines, compare_with_baselines, evaluate_base, evaluate_method
-from results.scoring.soup_correction import SoupBaselines, corrected_score
+from results.scoring.method_scores import (
+    Baselines,
+    adjusted_scores,
+    compare_with_baselines,
+    evaluate_base,
+    evaluate_method,
+)
+from results.scoring.soup_correction import SoupBaselines, correct_soup
 from results.selection.select_ensemble import (
     automatic_method,
     build_task_selection,
@@ -144,13 +150,15 @@ def select_soup(
     baselines = find_baselines(pool, kept, settings, num_repeats, base)
     plain = Baselines(single=baselines.single, base=baselines.base)
     beside = [compare_with_baselines(own, plain) for own in (plain.base, plain.single) if own is not None]
+    soups = [correct_soup(one, baselines) for one in (*tried.values(), automatic)]
+    *scores, of_automatic = adjusted_scores([*beside, *soups])
     return build_task_selection(
         pool,
         settings,
         method=name,
         members=members_of(kept, chosen[name]),
-        methods=(*beside, *(corrected_score(one, baselines) for one in tried.values())),
-        automatic=corrected_score(automatic, baselines),
+        methods=tuple(scores),
+        automatic=of_automatic,
         is_soup=True,
     )
 

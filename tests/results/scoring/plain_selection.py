@@ -1,5 +1,7 @@
 """Selection implemented plainly and slowly from outputs, by scikit-learn, scipy and the text of the paper."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
@@ -12,12 +14,26 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, probabilities_of
 from results.ensembles.selection_method import Settings
+from results.records.selection import MethodScore
+from results.scoring.cross_fitting import CrossFitted
+from results.scoring.estimate import estimate_score
 
 Floats = npt.NDArray[np.float64]
 
 
 def all_rows(pool: Pool) -> Numbers:
     return np.arange(len(pool.labels))
+
+
+def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
+    """The difference of two scores and its standard error."""
+    found = estimate_score(first, np.zeros(2)) - estimate_score(second, np.zeros(2))
+    return found.score, found.standard_error
+
+
+def without_leads(*scores: MethodScore) -> tuple[MethodScore, ...]:
+    """Scores without the intervals of their leads, which depend on how many methods are compared."""
+    return tuple(replace(score, lead_interval=(), base_lead_interval=()) for score in scores)
 
 
 def all_outputs(pool: Pool) -> Outputs:

@@ -15,14 +15,13 @@ from results.scoring.cross_fitting import (
     CrossFitted,
     ScoredRows,
     bootstrap,
-    compare,
     cross_fit,
     interval,
     score_resamples,
     standardised,
     widened,
 )
-from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.plain_selection import all_rows, compare
 from tests.results.scoring.simulated_pools import build_pool, pool_of
 from tests.results.scoring.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, Floats, each_task
 

@@ -12,10 +12,10 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Settings, inner_folds
-from results.scoring.cross_fitting import CrossFitted, bootstrap, compare, cross_fit, interval, widened
+from results.scoring.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
 from results.scoring.shared_model import cross_fit_shared
 from results.selection.select_ensemble import select_ensemble
-from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.plain_selection import all_rows, compare
 from tests.results.scoring.simulated_pools import build_pool
 from tests.results.scoring.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, each_task
 

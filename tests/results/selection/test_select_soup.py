@@ -31,7 +31,7 @@ from results.selection.select_ensemble import automatic_method, one_standard_err
 from results.selection.select_soup import can_be_averaged, choose_soups, model_predictions, select_soup
 from tests.results.inference.soup_sweep import ALIKE, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import selection_of
-from tests.results.scoring.plain_selection import all_rows
+from tests.results.scoring.plain_selection import all_rows, without_leads
 from tests.results.scoring.simulated_pools import build_pool, keeping, peeks
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
@@ -81,7 +81,7 @@ def test_both_kinds_of_soup_are_compared_with_the_best_single_model(task: Task) 
         select_ensemble(simulated(task.name), FAST, method="single", num_repeats=2, base=BASE),
     )
     assert [score.name for score in found.methods] == ["base", "single", UNIFORM_SOUP, GREEDY_SOUP]
-    assert found.methods[:2] == plain.methods
+    assert without_leads(*found.methods[:2]) == without_leads(*plain.methods)
     assert found.is_soup
     assert found.method in (UNIFORM_SOUP, GREEDY_SOUP)
     assert found.automatic is not None
