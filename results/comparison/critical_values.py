@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 from scipy.special import gammaln
 from statsmodels.stats.libqsturng import qsturng
@@ -38,22 +39,35 @@ NUM_VARIANCES = 5000
 LARGE_DEGREES = 1000.0
 """Degrees of freedom beyond which the studentised range no longer changes in three digits."""
 
+Mask = npt.NDArray[np.bool_]
 
 Largest = Callable[[Floats, Floats], Floats]
 """From means and their squared standard errors, (draws, configurations) each, to the largest difference in standard
 errors, (draws,)."""
 
 
-def margins_best(means: ConfigurationMeans, compared: Contrasts, *, confidence: float = CONFIDENCE) -> Floats:
+def margins_best(
+    means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, confidence: float = CONFIDENCE
+) -> Floats:
     """How large differences from the best must be to be significant: (contrasts,), nan without replicates.
 
     They hold for all pairs of configurations at once, so the best may be picked by its score.
+
+    Args:
+        means: of the configurations.
+        compared: differences of configurations.
+        among: (configurations,): the pairs are of these, at least two; None for all.
+        confidence: that no two equally good ones are called different.
     """
+    own = np.ones(len(means.means), np.bool_) if among is None else among
 
     def tukey(degrees: Floats) -> Floats:
-        return np.asarray(qsturng(confidence, len(means.means), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2))
+        return np.asarray(qsturng(confidence, int(own.sum()), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2))
 
-    return combine_margins(means, compared, tukey, largest_range, confidence)
+    def largest(drawn: Floats, squares: Floats) -> Floats:
+        return largest_range(drawn[:, own], squares[:, own])
+
+    return combine_margins(means, compared, tukey, largest, confidence)
 
 
 def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confidence: float = CONFIDENCE) -> Floats:

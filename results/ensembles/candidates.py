@@ -1,8 +1,8 @@
 """The candidates of one task: every trial at every epoch that was scored, all on the same examples."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from mtlib.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, Numbers
 from results.comparison.groups import independent_groups
+from results.comparison.replicated_best import replicated_best
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_curves, reported_epochs
@@ -40,6 +41,11 @@ class Candidate:
     """From 1."""
     number: int
     """Its configuration's number in the sweep."""
+    replicate: int = 0
+    was_dropped: bool = False
+    """Whether its configuration was not among the best, which alone were trained again (`--replicate-best`)."""
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Searched values by key."""
     has_weights: bool = True
     """Whether the weights of this epoch were kept, so that it can predict new text."""
 
@@ -172,13 +178,23 @@ def without_copies(pool: Pool) -> Pool:
 def list_candidates(sweep: Location, task: str) -> list[Candidate]:
     """Every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
     root = open_folder(sweep)
-    read_sweep(sweep)  # ValueError where there is none
-    numbers = {record.trial_id: record.number for record in read_trials(sweep) if record.status != "failed"}
+    info, records = read_sweep(sweep), read_trials(sweep)  # ValueError where there is none
+    best = replicated_best(info, records)
+    trials = {record.trial_id: record for record in records if record.status != "failed"}
     is_score = (pc.field("task") == task) & (pc.field("split") == "dev") & (pc.field("metric") == TASKS[task].metric)
-    pairs = [pair for pair in reported_epochs(read_curves(sweep).filter(is_score)) if pair[0] in numbers]
+    pairs = [pair for pair in reported_epochs(read_curves(sweep).filter(is_score)) if pair[0] in trials]
     kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
     return [
-        Candidate(sweep=str(sweep), trial=trial, epoch=epoch, number=numbers[trial], has_weights=epoch in kept[trial])
+        Candidate(
+            sweep=str(sweep),
+            trial=trial,
+            epoch=epoch,
+            number=trials[trial].number,
+            replicate=trials[trial].replicate,
+            was_dropped=best is not None and trials[trial].number not in best.numbers,
+            params=trials[trial].params,
+            has_weights=epoch in kept[trial],
+        )
         for trial, epoch in pairs
     ]
 

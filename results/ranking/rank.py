@@ -15,8 +15,8 @@ import pandas as pd
 
 from mtlib.tasks import TASKS
 from results.comparison.bootstrap import replicate_error
-from results.comparison.configuration_means import ModelScores, configuration_means, contrasts
-from results.comparison.critical_values import margins_best
+from results.comparison.confidence_set import confidence_set
+from results.comparison.configuration_means import ModelScores, configuration_means
 from results.comparison.replicated_best import ReplicatedBest
 from results.comparison.trial_scores import TOTAL, Column, TrialScores
 from results.records.trials import OVERALL, TrialRecord
@@ -158,14 +158,12 @@ def compare_with_best(
         scores=np.array([scores.values[TOTAL][trial] for trial in trials]),
         covariance=scores.covariance(TOTAL, rows[0].tasks, trials).matrix,
     )
-    means, one = configuration_means(models), np.eye(len(rows))
-    compared = contrasts(means, one[int(means.means.argmax())] - one)
-    margins = margins_best(means, compared)
-    found = [
+    found = confidence_set(configuration_means(models))
+    compared = [
         replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
-        for row, below, margin in zip(rows, compared.estimates, margins, strict=True)
+        for row, below, margin in zip(rows, found.below_best, found.margins, strict=True)
     ]
-    return [found[place] for place in np.argsort(compared.estimates, kind="stable")]
+    return [compared[place] for place in np.argsort(found.below_best, kind="stable")]
 
 
 def score_columns(rows: Sequence[RankedConfiguration]) -> list[Column]:

@@ -78,6 +78,8 @@ class Contender:
     sweep: str
     number: int
     """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Searched values by key, as text; none in files of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +121,9 @@ class TaskSelection:
     num_candidates: int
     num_trials: int
     contenders: tuple[Contender, ...] = ()
-    """The 95 % model confidence set of the best configuration, the best first."""
+    """The 95 % model confidence set of the best configuration, the best first; empty where none was trained twice."""
     num_configurations: int = 0
+    """That are compared: where only the best were trained again, these."""
     is_soup: bool = False
     """Whether the weights of the members' models are averaged to one model, instead of the models' outputs."""
     trade_offs: tuple[TradeOff, ...] = ()

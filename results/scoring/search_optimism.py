@@ -4,6 +4,7 @@ Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has sto
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 SEARCHES = ("grid", "tpe", "random")
 SCHEDULERS = ("asha", "none")
@@ -23,25 +24,51 @@ the mean of the best k; means over the three tasks, with standard errors of 0.03
 """
 
 
-def optimism_sentence(search: str, scheduler: str, num_trials: int, standard_error: float) -> str | None:
-    """How much too high scores are because of a sweep's search and scheduler; None if they used no scores.
+@dataclass(frozen=True, kw_only=True)
+class SearchBias:
+    """How much too high cross-fitted scores of a sweep were in simulations like it."""
 
-    The figures are those of the smallest simulated sweeps with at least as many trials, or of the largest ones.
+    is_proposed: bool
+    """Whether TPE proposed trials by dev scores."""
+    is_stopped: bool
+    """Whether ASHA stopped trials by dev scores."""
+    num_trials: int
+    """Of the simulated sweeps: the smallest with at least as many trials, or the largest ones."""
+    is_larger: bool
+    """Whether the sweep has more trials."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lower and the higher figure, in standard errors of the dev score."""
+        return SIMULATED[self.is_proposed, self.is_stopped][self.num_trials]
+
+    @property
+    def causes(self) -> str:
+        """E.g. `TPE proposed trials and ASHA stopped trials`."""
+        return " and ".join(["TPE proposed trials"] * self.is_proposed + ["ASHA stopped trials"] * self.is_stopped)
+
+
+def find_search_bias(search: str, scheduler: str, num_trials: int) -> SearchBias | None:
+    """The bias from a sweep's search and scheduler; None if they used no scores, or are of an earlier version.
 
     Args:
         search, scheduler: of `SEARCHES` and `SCHEDULERS`.
-        num_trials: configurations, at least 1.
-        standard_error: of the dev score.
+        num_trials: configurations.
     """
     is_proposed, is_stopped = search == "tpe" and num_trials > FIRST_AT_RANDOM, scheduler == "asha"
-    if not (is_proposed or is_stopped):
+    if num_trials == 0 or not (is_proposed or is_stopped):
         return None
     sizes = SIMULATED[is_proposed, is_stopped]
     size = min((size for size in sizes if size >= num_trials), default=max(sizes))
-    low, high = sizes[size]
-    causes = " and ".join(["TPE proposed trials"] * is_proposed + ["ASHA stopped trials"] * is_stopped)
+    return SearchBias(is_proposed=is_proposed, is_stopped=is_stopped, num_trials=size, is_larger=num_trials > size)
+
+
+def optimism_sentence(bias: SearchBias, standard_error: float) -> str:
+    """How much too high scores may be, in the units of the dev score, of which a standard error is given."""
+    low, high = bias.bounds
     return (
-        f"{causes} by scores on these dev examples, which cross-fitting cannot undo: in simulated sweeps of "
-        f"{'up to ' if num_trials > size else ''}{size} trials scores were too high by {low:.1f} to {high:.1f} "
-        f"standard errors (here {low * standard_error:.2g} to {high * standard_error:.2g})."
+        f"{bias.causes} by scores on these dev examples, which cross-fitting cannot undo: in simulated sweeps of "
+        f"{'up to ' if bias.is_larger else ''}{bias.num_trials} trials scores were too high by {low:.1f} to {high:.1f} "
+        f"standard errors (here {low * standard_error:.2g} to {high * standard_error:.2g}). The lower ends of 95 % "
+        "intervals are lower by the higher figure."
     )

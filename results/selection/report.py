@@ -12,8 +12,8 @@ from mtlib.tasks import TASKS
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text
 from results.records.files import folder_name
-from results.records.selection import HeldOutScores, MethodScore, Selection, TaskSelection
-from results.scoring.search_optimism import SCHEDULERS, SEARCHES, optimism_sentence
+from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
+from results.scoring.search_optimism import SCHEDULERS, SEARCHES, find_search_bias, optimism_sentence
 from results.selection.shared_texts import describe_groups, shared_text_sentences
 
 MAX_MEMBERS = 10
@@ -123,17 +123,20 @@ def methods_table(chosen: TaskSelection) -> Table:
 
 
 def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
-    """Sentences: what was chosen, its expected score, and whether it is better than the best single model."""
+    """Sentences: what was chosen, its expected score, and whether it is better than the best single model.
+
+    They are about these trained models: what training them again would change is the ranking's question.
+    """
     score, title = chosen.score, TITLES[chosen.method]
     low, high = score.interval
     yield f"Chosen for {TASKS[name].title}: {title}{ensemble_size(chosen)}."
-    yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) on new text of this kind."
-    yield dev_sentence(score)
-    others = [] if chosen.method == SINGLE else [("the best single model", score.lead, score.lead_interval)]
+    yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) of these trained models on new text of this kind."
+    yield f"On dev, by which it was chosen, it scores {score.in_sample:.3f}."
+    others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
     if score.base_lead is not None:
-        others.append(("the base configuration", score.base_lead, score.base_lead_interval))
+        others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
-        yield f"By these examples it {compare_with(others)}."
+        yield f"It {compare_with(others)} of these trained models."
 
 
 def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
@@ -165,15 +168,6 @@ def ensemble_size(chosen: TaskSelection) -> str:
     return f", one model averaged from {models}"
 
 
-def dev_sentence(score: MethodScore) -> str:
-    """How the dev score differs from the expected one, by the digits that are shown."""
-    dev, expected = round(score.in_sample, 3), round(score.cross_fitted, 3)
-    if dev == expected:
-        return "Its dev score is the same."
-    how = "optimistic" if dev > expected else "lower"
-    return f"Its dev score, {dev:.3f}, is {how} by {abs(dev - expected):.3f}."
-
-
 def member_lines(chosen: TaskSelection) -> list[str]:
     """The members and their weights."""
     shown = [
@@ -189,12 +183,21 @@ def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator
     """The model confidence set, where there are several configurations; with sweeps where there are several."""
     if chosen.num_configurations < 2:
         return
-    folders = [f"{folder_name(one.sweep)}/" if num_sweeps > 1 else "" for one in chosen.contenders]
-    names = [f"{folder}{one.number:04d}" for folder, one in zip(folders, chosen.contenders, strict=True)]
+    if not chosen.contenders:
+        yield "Which configuration is best is not known: none was trained twice."
+        return
+    names = [contender_text(one, has_sweep=num_sweeps > 1) for one in chosen.contenders]
     shown, left = ", ".join(names[:MAX_CONTENDERS]), len(names) - MAX_CONTENDERS
     rest = f" and {left} more" if left > 0 else ""
     sizes = f"{len(names):,} of {chosen.num_configurations:,}"
-    yield f"95 % confidence set of the best configuration, {sizes}: {shown}{rest}."
+    yield f"95 % confidence set of the best configuration, if all were trained again, {sizes}: {shown}{rest}."
+
+
+def contender_text(one: Contender, *, has_sweep: bool) -> str:
+    """E.g. `0003 (smart.weight 0.5)`, with the sweep if there are several."""
+    folder = f"{folder_name(one.sweep)}/" if has_sweep else ""
+    values = ", ".join(f"{key} {value}" for key, value in one.params.items())
+    return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
 
 
 def pareto_parts(chosen: TaskSelection) -> Iterator[RenderableType]:
@@ -225,8 +228,8 @@ def selection_legend(selection: Selection) -> Iterator[str]:
         f"({selection.num_folds} folds, {times}); ± its standard error."
     )
     yield (
-        "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval contains "
-        "0."
+        "over single: cross-fitted, minus that of the best single model; * not significant: the 95 % interval, which "
+        "holds for all methods at once, contains 0."
     )
     if selection.is_calibrated:
         yield "temperature: what a model's logits are divided by before probabilities are averaged."
@@ -256,5 +259,5 @@ def optimism_sentences(selection: Selection) -> list[str]:
     for own in searches:
         key = (own.search, own.scheduler)
         largest[key] = max(own.num_configurations, largest.get(key, 0))
-    found = (optimism_sentence(*key, size, error) for key, size in largest.items() if size > 0)
-    return [sentence for sentence in found if sentence is not None]
+    found = (find_search_bias(*key, size) for key, size in largest.items())
+    return [optimism_sentence(bias, error) for bias in found if bias is not None]

@@ -15,7 +15,7 @@ from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equa
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
-from results.records.selection import Contender, Member, TaskSelection
+from results.records.selection import Member, TaskSelection
 from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
@@ -27,9 +27,9 @@ from results.scoring.method_scores import (
     evaluate_fitted,
     evaluate_method,
 )
-from results.scoring.model_confidence_set import find_confidence_set
 from results.scoring.pareto import find_trade_offs
 from results.scoring.shared_model import SharedModel
+from results.selection.contenders import find_contenders
 
 
 def automatic_method(methods: Mapping[str, Choose], combine: Combine = ensemble_outputs) -> Choose:
@@ -108,7 +108,6 @@ def select_ensemble(
         members = members_of(kept, chosen[method])
     return build_task_selection(
         pool,
-        settings,
         method=method,
         members=members,
         methods=tuple(scores[: len(listed)]),
@@ -123,9 +122,8 @@ def evaluate_shared_model(shared_model: SharedModel, task: Task, settings: Setti
     return evaluate_fitted(ONE_MODEL, fitted, settings, in_sample=in_sample, num_models=1)
 
 
-def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskSelection:
+def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
     """The record of a choice: the other fields of `TaskSelection`, and the facts about the pool of all candidates."""
-    best = find_confidence_set(pool, seed=settings.seed)
     sizes = None if pool.text_groups is None else np.unique(pool.text_groups, return_counts=True)[1]
     return TaskSelection(
         **chosen,
@@ -135,8 +133,8 @@ def build_task_selection(pool: Pool, settings: Settings, **chosen: Any) -> TaskS
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=tuple(Contender(sweep=sweep, number=number) for sweep, number in best),
-        num_configurations=len({(candidate.sweep, candidate.number) for candidate in pool.candidates}),
+        contenders=find_contenders(pool),
+        num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
     )
 
 

@@ -154,7 +154,6 @@ def select_soup(
     *scores, of_automatic = adjusted_scores([*beside, *soups])
     return build_task_selection(
         pool,
-        settings,
         method=name,
         members=members_of(kept, chosen[name]),
         methods=tuple(scores),

@@ -19,6 +19,8 @@ from results.records.selection import SELECTION_FILE, read_selection
 
 ARCHIVE = Path(__file__).with_name("earlier_version.zip")
 RENAMED_KEYS = {"sweeps", "sweep", "created", "command", "max_latency_ms"}
+CHANGED_KEYS = {"lead_interval", "base_lead_interval"}
+"""Intervals that hold for all methods at once, not for one."""
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +45,28 @@ def test_selection_from_an_earlier_sweep_is_the_same(earlier: Path, tmp_path: Pa
     for task in expected["tasks"]:
         for key in ("method", "num_examples", "examples", "num_candidates", "num_trials", "num_configurations"):
             assert found["tasks"][task][key] == expected["tasks"][task][key]
-        for key in ("members", "methods", "automatic", "contenders"):
+        for key in ("members", "methods", "automatic"):
             assert numbers_of(found["tasks"][task][key]) == pytest.approx(numbers_of(expected["tasks"][task][key]))
+
+
+def test_leads_of_an_earlier_selection_have_intervals_that_are_as_wide_or_wider(earlier: Path, tmp_path: Path) -> None:
+    assert selector.main([str(earlier / "sweep"), "--max-models", "2", "--output", str(tmp_path)]) == 0
+    expected, found = (read_selection(folder).tasks for folder in (earlier / "sweep", tmp_path))
+    for task, chosen in found.items():
+        for before, now in zip(expected[task].methods, chosen.methods, strict=True):
+            (lowest, highest), (low, high) = before.lead_interval, now.lead_interval
+            assert high - low >= 0.99 * (highest - lowest)
 
 
 def numbers_of(value: Any) -> list[float]:
     """All numbers in a JSON value, in order."""
     if isinstance(value, dict):
-        return [number for key, part in value.items() if key not in RENAMED_KEYS for number in numbers_of(part)]
+        return [
+            number
+            for key, part in value.items()
+            if key not in RENAMED_KEYS | CHANGED_KEYS
+            for number in numbers_of(part)
+        ]
     if isinstance(value, list):
         return [number for part in value for number in numbers_of(part)]
     return [float(value)] if isinstance(value, int | float) else []

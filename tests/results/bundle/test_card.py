@@ -46,7 +46,7 @@ def test_expected_scores_are_cross_fitted_with_intervals(selection: Selection, b
     text = bundle_card(selection, bundle, [])
     assert "| SST | accuracy | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
     assert "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
-    assert "Expect 0.500 (0.400 to 0.600) on new text of this kind." in text
+    assert "Expect 0.500 (0.400 to 0.600) of these trained models on new text of this kind." in text
     assert "Chosen from 4 candidates of 2 trials." in text
     assert "not scored on held-out rows" in text
 

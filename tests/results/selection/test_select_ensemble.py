@@ -21,8 +21,8 @@ from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import MethodScore, TaskSelection
 from results.scoring.cross_fitting import CrossFitted, cross_fit
-from results.scoring.model_confidence_set import find_confidence_set
 from results.scoring.shared_model import choose_shared_model
+from results.selection.contenders import find_contenders
 from results.selection.select_ensemble import automatic_method, members_of, one_standard_error_rule, select_ensemble
 from tests.results.scoring.plain_selection import all_rows, compare, plain_score, without_leads
 from tests.results.scoring.simulated_pools import build_pool, keeping, peeks, pool_of
@@ -392,5 +392,5 @@ def test_trade_offs_are_recorded() -> None:
 @each_task
 def test_confidence_set_is_recorded(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    assert [(one.sweep, one.number) for one in found.contenders] == find_confidence_set(pool)
+    assert found.contenders == find_contenders(pool)
     assert found.num_configurations == len(SKILLS)

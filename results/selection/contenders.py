@@ -1,0 +1,40 @@
+"""The configurations of a pool that may be the best for its task, where training again would vary as well."""
+
+import numpy as np
+
+from results.comparison.confidence_set import confidence_set
+from results.comparison.configuration_means import ModelScores, configuration_means
+from results.comparison.influence import covariance_over_examples, influence_values
+from results.ensembles.candidates import Pool
+from results.ensembles.selection_method import best_candidates, candidate_scores
+from results.ranking.render import value_text
+from results.records.selection import Contender
+
+
+def find_contenders(pool: Pool) -> tuple[Contender, ...]:
+    """The model confidence set of a task's configurations, the best first; empty where none was trained twice.
+
+    A trial's score is that of its best epoch on these examples, which slightly favours those with more epochs. The pool
+    includes copies, as two configurations may have equal outputs. Configurations that were dropped are left out.
+    """
+    everything = np.arange(len(pool.labels))
+    best = [number for number in best_candidates(pool, everything) if not pool.candidates[number].was_dropped]
+    trials = [pool.candidates[number] for number in best]
+    keys = list(dict.fromkeys((trial.sweep, trial.number) for trial in trials))
+    influence = influence_values(pool.task, pool.values[best].astype(np.float64), pool.labels)
+    means = configuration_means(
+        ModelScores(
+            configurations=np.array([keys.index((trial.sweep, trial.number)) for trial in trials]),
+            replicates=np.unique([trial.replicate for trial in trials], return_inverse=True)[1],
+            scores=candidate_scores(pool, everything)[best],
+            covariance=covariance_over_examples(influence, pool.groups),
+        )
+    )
+    if not means.has_replicates:
+        return ()
+    is_left = confidence_set(means).is_left
+    ordered = [keys[number] for number in np.argsort(-means.means, kind="stable") if is_left[number]]
+    params = {
+        (trial.sweep, trial.number): {key: value_text(value) for key, value in trial.params.items()} for trial in trials
+    }
+    return tuple(Contender(sweep=key[0], number=key[1], params=params[key]) for key in ordered)
