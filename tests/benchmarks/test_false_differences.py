@@ -1,0 +1,37 @@
+"""The simulated sweeps are what the table says: equally good, with one value better by a known difference."""
+
+import numpy as np
+import pytest
+
+from benchmarks.false_differences import KINDS, TRUE_DIFFERENCE, Design, simulate, simulate_models
+
+
+def design_of(kind: str, num_rows: int) -> Design:
+    return Design(kind=kind, num_configurations=4, num_replicates=5, num_rows=num_rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_configurations_are_equally_good_but_for_one(kind: str) -> None:
+    models = [simulate_models(design_of(kind, 4000), np.random.default_rng(seed)) for seed in range(40)]
+    accuracies = np.mean([right.mean(axis=(1, 2)) for right, _ in models], axis=0)
+    assert np.ptp(accuracies) < 0.008  # standard errors of about .0015
+    rise = np.mean([better.mean() - right[-1].mean() for right, better in models])
+    assert rise == pytest.approx(TRUE_DIFFERENCE, abs=0.001)
+
+
+def test_near_copies_are_wrong_on_the_same_examples() -> None:
+    right, _ = simulate_models(design_of("copies", 4000), np.random.default_rng(0))
+    assert (right[0] == right[1]).mean() > 0.95
+    assert (right[1] == right[2]).mean() < 0.9
+
+
+def test_unequal_configurations_have_standard_deviations_that_differ() -> None:
+    design = Design(kind="unequal", num_configurations=30, num_replicates=30, num_rows=2000)
+    right, _ = simulate_models(design, np.random.default_rng(0))
+    spread = right.mean(axis=2).std(axis=1, ddof=1)
+    assert 2 < spread.max() / spread.min() < 4.5
+
+
+def test_a_seed_gives_the_same_sweep() -> None:
+    design = design_of("heavy", 300)
+    assert simulate(design, 3) == simulate(design, 3)
