@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -376,13 +376,14 @@ def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_on
 ) -> None:
     plan = make(make_plan, **options)
     world = run_to_end(plan, seed)
-    expected = set()
+    expected, common = set[str](), plan.options.common_replicates
     for number in range(5):
         first = f"{number:04d}-r0"
         has_all = world.outcome(first)[0] in ("complete", "reused")
-        common = range(1, plan.options.common_replicates if has_all else 1)
-        expected |= {first, *(f"{number:04d}-r{again}" for again in common)}
-    further = {f"{name[:4]}-r{again}" for name in best_of(world, expected) for again in range(1, 4)}
+        expected |= {first, *(f"{number:04d}-r{again}" for again in range(1, common if has_all else 1))}
+    completed = [name for name in expected if world.outcome(name)[0] in ("complete", "reused")]
+    best = sorted(completed, key=lambda name: (-world.outcome(name)[1], name))[: plan.options.replicate_best or 0]
+    further = {f"{name[:4]}-r{again}" for name in best for again in range(1, 4)}
     assert set(world.specs) == expected | further
     assert world.num_ends == dict.fromkeys(expected | further, 1), "each is trained to its end, and once"
     study = open_study(plan.options.folder, plan.options.name)
@@ -397,10 +398,3 @@ def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_on
         assert trial.params == world.specs[names[0]].params
     assert num_finished(study) == dict.fromkeys(range(5), 1), "every configuration ends once"
     assert not [trial for trial in study.get_trials() if not trial.state.is_finished()]
-
-
-def best_of(world: SimulatedSweep, firsts: Collection[str]) -> list[str]:
-    """The first trials of the configurations that alone get further replicates."""
-    completed = [name for name in firsts if world.outcome(name)[0] in ("complete", "reused")]
-    ranked = sorted(completed, key=lambda name: (-world.outcome(name)[1], name))
-    return ranked[: world.plan.options.replicate_best or 0]
