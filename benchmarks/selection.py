@@ -1,21 +1,24 @@
 """Bias and coverage of the selector's scores on simulated sweeps whose true scores are known, and its speed.
 
 Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
-          [--methods single auto] [--cross-fits 5] [--processes 2] [--group-size 4 [--without-groups]]
+          [--methods single auto] [--epochs 6] [--difficulty] [--cross-fits 5] [--bags 5] [--processes 2]
+          [--group-size 4 [--without-groups]]
 Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
 Prints:   truth: per task, number of trials and selection method, the bias of the dev score and of the cross-fitted
           score, the coverage of the 95 % interval, the true score of the chosen ensemble, and its lead over the best
-          single model, with its standard error over simulated sweeps
+          single model, with its standard error over simulated sweeps; how often the intervals of all leads hold at once
           speed: seconds and memory for choosing among 1,000 trials with 40,000 examples of a binary task
           protocol: seconds for all that `results/selector.py` does with these: every selection method, with 5 repeats,
           choosing among them, the Pareto front and the model confidence set
 
-A trial's outputs are the right answer plus noise, part of which all trials share; skills differ from trial to trial.
+A trial's outputs are the right answer plus noise, part of which all trials share; skills differ from trial to trial,
+and from epoch to epoch. With --difficulty, examples differ in difficulty, some have a wrong label, noise is
+heavy-tailed, and trials are of four families that err alike.
 Sizes are those of the dev sets: 1,101 examples with five classes, 2,000 with two, 863 of a regression. The true score
-is that on 50,000 further examples. So that this ends within hours, greedy selection has one bag here, and cross-fitting
-two repeats instead of five, from which the variance of the choice is estimated less precisely. With --group-size,
-the noise that trials share is equal for all examples of a group of connected texts; --without-groups selects as if no
-sweep had recorded the groups.
+is that on 50,000 further examples. So that this ends within hours, greedy selection has one bag by default, and
+cross-fitting two repeats instead of five, from which the variance of the choice is estimated less precisely. With
+--group-size, the noise that trials share is equal for all examples of a group of connected texts; --without-groups
+selects as if no sweep had recorded the groups.
 Bounds: coverage of 93 to 97 % for the automatic choice, at 2,000 repeats; its mean true score is at most one standard
 error below that of the best single model; top-k and greedy within 10 s and 2 GB.
 """
@@ -36,47 +39,26 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import numpy as np
 
-from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Floats, Numbers, score_examples
-from results.ensembles.candidates import Candidate, Pool
-from results.ensembles.ensemble import Ensemble, combine_outputs, ensemble_outputs, score_rows
+from benchmarks.simulated_sweeps import (
+    NUM_FURTHER,
+    NUM_ROWS,
+    Scenario,
+    World,
+    make_pool,
+    make_world,
+    true_score,
+)
+from mtlib.tasks import TASKS
+from results.ensembles.candidates import Pool
+from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
-from results.ensembles.outputs import Outputs, outputs_of, values_of
 from results.ensembles.selection_method import Choose, Settings
-from results.scoring.cross_fitting import bootstrap, cross_fit, interval, widened
+from results.scoring.cross_fitting import bootstrap, cross_fit
+from results.scoring.estimate import Estimate, estimate_score, simultaneous_quantile
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble
 
-NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
-NUM_FURTHER = 50_000
-SKILL = {"classes": 0.9, "binary": 0.8, "regression": 1.5}
-"""Margin of the right answer, or the slope of the prediction, in standard deviations of noise."""
-SHARED, SPREAD = 0.8, 0.04
-"""Part of the noise's variance that trials share, and how much their skills differ, relative to the mean skill."""
-SETTINGS = Settings(bags=1)
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Examples and the noise that all trials share; a trial's own noise follows from its number."""
-
-    task: Task
-    skills: Floats
-    """(trials,)."""
-    labels: Floats
-    """(rows,)."""
-    common: Floats
-    """(rows, width)."""
-    groups: Numbers
-    """(rows,) group of connected texts of each example."""
-    seed: tuple[int, ...]
-
-    def outputs(self, trial: int) -> Outputs:
-        """A trial's outputs for every example, (rows, width)."""
-        own = np.random.default_rng((*self.seed, trial + 1)).standard_normal(self.common.shape)  # not 0: as if left out
-        noise = np.sqrt(SHARED) * self.common + np.sqrt(1 - SHARED) * own
-        return noisy_outputs(self.task, self.labels, noise, float(self.skills[trial]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,94 +69,64 @@ class Outcome:
     cross_fitted: float
     true: float
     is_covered: bool
+    estimate: Estimate
 
 
-Outcomes = dict[str, Outcome]
-"""By selection method."""
+@dataclass(frozen=True, kw_only=True)
+class SimulatedSweep:
+    """What selection came to on one simulated sweep."""
 
-
-def draw_labels(task: Task, num_rows: int, generator: np.random.Generator) -> Floats:
-    """Right answers, (rows,)."""
-    if task.kind == "regression":
-        return np.clip(2.5 + 0.5 * generator.standard_normal(num_rows), *task.label_range)
-    return generator.integers(0, task.num_classes, num_rows).astype(np.float64)
-
-
-def noisy_outputs(task: Task, labels: Floats, noise: Floats, skill: float) -> Outputs:
-    """Outputs of a model of some skill, (rows, width), from noise of that shape."""
-    if task.kind == "regression":
-        return outputs_of(task, 2.5 + 0.2 * (noise + skill * (labels[:, None] - 2.5) / 0.5))
-    if task.kind == "binary":
-        return outputs_of(task, noise + skill * (2 * labels[:, None] - 1))
-    return outputs_of(task, noise + skill * (labels[:, None] == np.arange(task.num_classes)))
-
-
-def make_world(task: Task, skills: Floats, num_rows: int, seed: tuple[int, ...], group_size: int = 1) -> World:
-    """Examples of a task, in groups with equal common noise."""
-    generator, groups = np.random.default_rng(seed), np.arange(num_rows) // group_size
-    labels = draw_labels(task, num_rows, generator)
-    common = generator.standard_normal((int(groups[-1]) + 1, task.num_classes if task.kind == "classes" else 1))
-    return World(task=task, skills=skills, labels=labels, common=common[groups], groups=groups, seed=seed)
-
-
-def pool_of(world: World) -> Pool:
-    """All trials, with one epoch each."""
-    numbers = range(len(world.skills))
-    return Pool(
-        task=world.task,
-        candidates=tuple(Candidate(sweep="s", trial=f"{n:04d}", epoch=1, number=n) for n in numbers),
-        ids=tuple(map(str, range(len(world.labels)))),
-        labels=world.labels,
-        outputs=np.stack([world.outputs(number) for number in numbers]),
-        text_groups=world.groups,
-    )
-
-
-def true_score(world: World, chosen: Ensemble) -> float:
-    """An ensemble's score on all examples of a world."""
-    outputs = np.stack([world.outputs(number) for number in chosen.members]).astype(np.float64)
-    values = values_of(world.task, combine_outputs(world.task, outputs, chosen), world.labels)
-    return float(score_examples(world.task, values[None], world.labels)[0])
+    outcomes: dict[str, Outcome]
+    """By selection method."""
+    are_leads_covered: bool
+    """Whether the true lead of every method over the best single model is in its 95 % interval."""
 
 
 def simulate(
-    number: int,
-    task_name: str,
-    num_trials: int,
-    names: Sequence[str],
-    num_cross_fits: int,
-    group_size: int,
-    has_groups: bool,
-) -> Outcomes:
+    number: int, scenario: Scenario, settings: Settings, names: Sequence[str], num_cross_fits: int
+) -> SimulatedSweep:
     """The outcomes of the named selection methods (none: all) and the best single model on one simulated sweep."""
-    task = TASKS[task_name]
-    skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng((number, 1)).standard_normal(num_trials))
-    dev = pool_of(make_world(task, skills, NUM_ROWS[task.kind], (number, 2), group_size))
-    dev = dev if has_groups else replace(dev, text_groups=None)
-    further = make_world(task, skills, NUM_FURTHER, (number, 3))
-    methods = methods_for(task)
+    num_rows = NUM_ROWS[TASKS[scenario.task].kind]
+    dev = make_pool(make_world(scenario, num_rows, number, 2))
+    dev = dev if scenario.has_groups else replace(dev, text_groups=None)
+    further = make_world(replace(scenario, group_size=1), NUM_FURTHER, number, 3)
+    methods = methods_for(dev.task)
     methods[AUTOMATIC] = automatic_method(dict(methods))
     requested = {name: method for name, method in methods.items() if not names or name in (SINGLE, *names)}
-    return {name: evaluate(dev, further, method, number, num_cross_fits) for name, method in requested.items()}
+    found = {
+        name: evaluate(dev, further, method, replace(settings, seed=number), num_cross_fits)
+        for name, method in requested.items()
+    }
+    leads = {name: outcome.estimate - found[SINGLE].estimate for name, outcome in found.items()}
+    quantile = simultaneous_quantile(list(leads.values()))
+    true = {name: found[name].true - found[SINGLE].true for name in leads}
+    are_covered = [abs(leads[name].score - true[name]) <= quantile * leads[name].standard_error for name in leads]
+    return SimulatedSweep(outcomes=found, are_leads_covered=all(are_covered))
 
 
-def evaluate(dev: Pool, further: World, method: Choose, seed: int, num_cross_fits: int) -> Outcome:
+def evaluate(dev: Pool, further: World, method: Choose, settings: Settings, num_cross_fits: int) -> Outcome:
     """The scores of a selection method."""
     rows = np.arange(len(dev.labels))
-    chosen = method(dev, rows, SETTINGS)
-    fitted = cross_fit(dev, method, SETTINGS, rows, num_repeats=num_cross_fits)
-    low, high = interval(widened(bootstrap(fitted, seed=seed), fitted.score, fitted.standard_error))
+    chosen = method(dev, rows, settings)
+    fitted = cross_fit(dev, method, settings, rows, num_repeats=num_cross_fits)
+    estimate = estimate_score(fitted, bootstrap(fitted, seed=settings.seed))
+    low, high = estimate.interval
     true = true_score(further, chosen)
     on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
-    return Outcome(on_dev=on_dev, cross_fitted=fitted.score, true=true, is_covered=low <= true <= high)
+    return Outcome(
+        on_dev=on_dev, cross_fitted=estimate.score, true=true, is_covered=low <= true <= high, estimate=estimate
+    )
 
 
-def measure_truth(run: Callable[[int], Outcomes], num_repeats: int, num_processes: int) -> None:
+def measure_truth(run: Callable[[int], SimulatedSweep], num_repeats: int, num_processes: int) -> None:
     """Prints bias and coverage in sweeps that `run` simulates, each from its number."""
     with ProcessPoolExecutor(num_processes) as processes:
-        found = list(processes.map(run, range(num_repeats), chunksize=4))
+        sweeps = list(processes.map(run, range(num_repeats), chunksize=4))
+    found = [sweep.outcomes for sweep in sweeps]
     for name in found[0]:
         print(line_of(name, [sweep[name] for sweep in found], [sweep[SINGLE].true for sweep in found]), flush=True)
+    share = np.mean([sweep.are_leads_covered for sweep in sweeps])
+    print(f"  intervals of all leads over the best single model hold at once in {share:.3f}", flush=True)
 
 
 def line_of(name: str, outcomes: Sequence[Outcome], single: Sequence[float]) -> str:
@@ -194,8 +146,7 @@ def line_of(name: str, outcomes: Sequence[Outcome], single: Sequence[float]) -> 
 def large_pool(num_trials: int, num_rows: int) -> Pool:
     """Many trials with many examples of a binary task."""
     task = next(task for task in TASKS.values() if task.kind == "binary")
-    skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng(0).standard_normal(num_trials))
-    return pool_of(make_world(task, skills, num_rows, (0,)))
+    return make_pool(make_world(Scenario(task=task.name, num_trials=num_trials), num_rows, 0, 1))
 
 
 def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
@@ -234,6 +185,9 @@ def main() -> None:
     methods = [*SELECTION_METHODS, AUTOMATIC]
     parser.add_argument("--methods", nargs="+", choices=methods, default=[], help="selection methods (default: all)")
     parser.add_argument("--cross-fits", type=int, default=2, help="repeats of cross-fitting (default: 2)")
+    parser.add_argument("--epochs", type=int, default=1, help="of each trial (default: 1)")
+    parser.add_argument("--difficulty", action="store_true", help="examples differ in difficulty, errors are alike")
+    parser.add_argument("--bags", type=int, default=1, help="of greedy selection (default: 1)")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     parser.add_argument("--group-size", type=int, default=1, help="examples in a group of connected texts (default: 1)")
     parser.add_argument("--without-groups", action="store_true", help="select as if the groups were not known")
@@ -246,14 +200,20 @@ def main() -> None:
     for task, num_trials in itertools.product(options.tasks, options.trials) if "truth" in parts else ():
         names, cross_fits = options.methods, options.cross_fits
         print(f"{task}, {num_trials} trials, {options.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
-        run = partial(
-            simulate,
-            task_name=task,
+        scenario = Scenario(
+            task=task,
             num_trials=num_trials,
-            names=names,
-            num_cross_fits=cross_fits,
+            num_epochs=options.epochs,
+            has_difficulty=options.difficulty,
             group_size=options.group_size,
             has_groups=not options.without_groups,
+        )
+        run = partial(
+            simulate,
+            scenario=scenario,
+            settings=Settings(bags=options.bags),
+            names=names,
+            num_cross_fits=cross_fits,
         )
         measure_truth(run, options.repeats, options.processes)
 
