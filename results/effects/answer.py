@@ -8,7 +8,7 @@ from results.effects.key_effects import ValueEffect
 from results.effects.range_effect import RangeEffect
 from results.effects.searched_keys import SearchedKey
 from results.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.ranking.render import value_text
+from results.ranking.render import value_text, why_unknown
 from results.records.trials import TrialRecord
 
 MORE_REPLICATES = 3
@@ -60,12 +60,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
             f"Not known: {column.num_configurations} finished configurations are too few to fit the effect of "
             f"{' + '.join(key.name for key in effects.keys)}. Draw more (--trials)."
         )
-    reason = (
-        "no configuration was trained twice"
-        if max(column.num_replicates) == 1
-        else "too few configurations were trained twice to show how much training again moves a score"
-    )
-    return f"Not known: {reason}. For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}."
+    reason, advice = why_unknown(column.num_replicates[1]), more_replicates(effects, column, records, MORE_REPLICATES)
+    return f"Not known: {reason}. For an answer: {advice}."
 
 
 def answers(

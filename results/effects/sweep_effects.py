@@ -16,8 +16,8 @@ from results.effects.interactions import Interaction, find_interactions
 from results.effects.key_effects import ValueContrasts, ValueEffect, grid_contrasts, key_effects
 from results.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.effects.searched_keys import SearchedKey, searched_keys
-from results.effects.trained_models import COUNTED, TrainedModels, trained_models
-from results.records.trials import OVERALL, TrialRecord
+from results.effects.trained_models import TrainedModels, trained_models
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
     Raises:
         ValueError: as `searched_keys`.
     """
-    finished = [record for record in records if record.status in COUNTED]
+    finished = [record for record in records if record.status in COMPLETED]
     counted, best = finished, replicated_best(info, records)
     if best is not None:
         is_grid = info.get("search") == "grid"
@@ -98,7 +98,7 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
         search=search,
         keys=keys,
         columns=columns,
-        left_out=dict(Counter(record.status for record in records if record.status not in COUNTED)),
+        left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
     )
 

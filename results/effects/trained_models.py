@@ -1,4 +1,7 @@
-"""The trials that effects are estimated from: their configurations, replicates, scores and covariance over examples."""
+"""The trials that effects are estimated from: their configurations, replicates, scores and covariance over examples.
+
+Only completed trials count: a pruned one was stopped because of its score, others have not ended.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +10,7 @@ import numpy as np
 
 from results.comparison.configuration_means import ModelScores
 from results.comparison.score_covariance import ScoreCovariance
-from results.records.trials import TrialRecord
-
-COUNTED = ("complete", "reused")
-"""Statuses of trials that count: a pruned one was stopped because of its score, others have not ended."""
+from results.records.trials import COMPLETED, TrialRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,18 @@ class TrainedModels:
 def trained_models(
     records: Sequence[TrialRecord], values: Mapping[str, float], covariance: ScoreCovariance
 ) -> TrainedModels:
-    """The counted trials that have a score.
+    """The completed trials that have a score.
 
     Args:
         records: trials of a sweep.
         values: score by trial.
         covariance: of these trials' scores.
     """
-    counted = [record for record in records if record.status in COUNTED and record.trial_id in values]
+    counted = [record for record in records if record.status in COMPLETED and record.trial_id in values]
     counted.sort(key=lambda record: (record.number, record.replicate))
     trials = [record.trial_id for record in counted]
-    firsts, configurations = np.unique([record.number for record in counted], return_index=True, return_inverse=True)[
-        1:
-    ]
+    numbers = [record.number for record in counted]
+    _, firsts, configurations = np.unique(numbers, return_index=True, return_inverse=True)
     return TrainedModels(
         records=tuple(counted[first] for first in firsts),
         scores=ModelScores(

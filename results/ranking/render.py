@@ -137,7 +137,8 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
             f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
             "training and of the dev examples, and all rows compared at once (95 %)."
             if is_known
-            else f"{MARK} may be the best: every row, as {describe_unknown(scored)}."
+            else f"{MARK} may be the best: every row, as {why_unknown(max(len(row.trials) for row in scored))} "
+            "(--replicates 3)."
         )
     if num_dropped:
         lines.append(
@@ -158,10 +159,10 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     return lines
 
 
-def describe_unknown(rows: Sequence[RankedConfiguration]) -> str:
-    """Why the variance of training is not known; rows with scores."""
-    if all(len(row.trials) == 1 for row in rows):
-        return "no configuration was trained twice (--replicates 3)"
+def why_unknown(most_replicates: int) -> str:
+    """Why the variance of training is not known, by the replicates of the configuration that has most."""
+    if most_replicates == 1:
+        return "no configuration was trained twice"
     return "too few configurations were trained twice to show how much training again moves a score"
 
 

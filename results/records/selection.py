@@ -52,17 +52,17 @@ class MethodScore:
     standard_error: float
     """Of the cross-fitted score, over examples."""
     interval: tuple[float, ...]
-    """Low and high of its 95 % interval."""
+    """Low and high of its 95 % interval, the low end lowered by the bias of searches that used dev scores."""
     num_models: int
     """Members of what it chooses from all of dev."""
     lead: float
     """Cross-fitted score minus that of the best single model."""
     lead_interval: tuple[float, ...]
-    """Low and high of the lead's 95 % interval, on the same resamples."""
+    """Low and high of the lead's 95 % interval; those of all methods, over single and over base, hold at once."""
     base_lead: float | None = None
     """Cross-fitted score minus that of the base configuration; None where no trial has it."""
     base_lead_interval: tuple[float, ...] = ()
-    """Low and high of its 95 % interval."""
+    """Low and high of its 95 % interval, likewise."""
 
     @property
     def is_significant(self) -> bool:
@@ -121,7 +121,8 @@ class TaskSelection:
     num_candidates: int
     num_trials: int
     contenders: tuple[Contender, ...] = ()
-    """The 95 % model confidence set of the best configuration, the best first; empty where none was trained twice."""
+    """The 95 % model confidence set of the best configuration, the best first; empty where the variance of training is
+    not known."""
     num_configurations: int = 0
     """That are compared: where only the best were trained again, these."""
     is_soup: bool = False
@@ -149,7 +150,7 @@ class HeldOutScores:
     scores: Mapping[str, float]
     """By task."""
     intervals: Mapping[str, tuple[float, ...]]
-    """Low and high of the 95 % interval over examples, by task."""
+    """Low and high of the 95 % interval over groups of connected texts, by task."""
     num_examples: Mapping[str, int]
 
 

@@ -34,6 +34,8 @@ SCHEMA_VERSION = 2
 """Version of all files together; a file of another version is refused."""
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
+COMPLETED = ("complete", "reused")
+"""Statuses of trials that reached their last epoch."""
 UNFINISHED = ("queued", "running", "interrupted")
 """Statuses of trials that may still write, now or after a resume."""
 

@@ -7,6 +7,7 @@ examples, so it is slightly too low. It does not correct for a search or a sched
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import norm
@@ -69,7 +70,7 @@ class CrossFitted:
         pairs = zip(self.values[:, None], self.folds[:, None], strict=True)
         return [replace(self, values=values, folds=folds) for values, folds in pairs]
 
-    @property
+    @cached_property
     def influences(self) -> Floats:
         """Each group's influence on the score of each repeat, (repeats, groups); a repeat's mean is 0.
 

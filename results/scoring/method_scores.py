@@ -1,7 +1,8 @@
-"""Cross-fitted scores of selection methods, and their differences to the baselines."""
+"""Cross-fitted scores of selection methods, and their differences from the baselines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class EvaluatedMethod:
     num_models: int
     """Members of that ensemble."""
 
-    @property
+    @cached_property
     def estimate(self) -> Estimate:
         """The cross-fitted score."""
         return estimate_score(self.fitted, self.resampled)
@@ -39,7 +40,7 @@ class EvaluatedMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedMethod:
-    """A selection method, what to expect of it, and its differences to the baselines."""
+    """A selection method, what to expect of it, and its differences from the baselines."""
 
     method: EvaluatedMethod
     score: Estimate
@@ -97,7 +98,7 @@ def evaluate_base(
 
 
 def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> ComparedMethod:
-    """The differences of a selection method to the baselines."""
+    """The differences of a selection method from the baselines."""
     return ComparedMethod(
         method=method,
         score=method.estimate,

@@ -12,26 +12,15 @@ each the best one kept, 60 times), scores of soups were too high by .008, correc
 Half of the noise was common to all trials; where none is, about a third of what was too high stays.
 """
 
-from dataclasses import dataclass
-
-from results.scoring.method_scores import ComparedMethod, EvaluatedMethod
+from results.scoring.method_scores import Baselines, ComparedMethod, EvaluatedMethod
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoupBaselines:
-    """The baselines of soups, by which they are corrected too."""
+def correct_soup(soup: EvaluatedMethod, baselines: Baselines, kept_single: EvaluatedMethod) -> ComparedMethod:
+    """One kind of soup, cross-fitted among the candidates that can be averaged, compared with the baselines.
 
-    single: EvaluatedMethod
-    """The best single candidate among all."""
-    kept_single: EvaluatedMethod
-    """The best single candidate among those that can be averaged."""
-    base: EvaluatedMethod | None = None
-    """The base configuration, among all; None where no candidate is of it."""
-
-
-def correct_soup(soup: EvaluatedMethod, baselines: SoupBaselines) -> ComparedMethod:
-    """One kind of soup, cross-fitted among the candidates that can be averaged, compared with the baselines."""
-    among_all, among_kept = baselines.single.estimate, baselines.kept_single.estimate
+    `kept_single` is the best single candidate among those that can be averaged; the baselines are among all.
+    """
+    among_all, among_kept = baselines.single.estimate, kept_single.estimate
     found = soup.estimate + (among_all - among_kept)
     return ComparedMethod(
         method=soup,

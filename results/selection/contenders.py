@@ -12,10 +12,11 @@ from results.records.selection import Contender
 
 
 def find_contenders(pool: Pool) -> tuple[Contender, ...]:
-    """The model confidence set of a task's configurations, the best first; empty where none was trained twice.
+    """The model confidence set of a task's configurations, the best first; empty where the variance is not known.
 
     A trial's score is that of its best epoch on these examples, which slightly favours those with more epochs. The pool
-    includes copies, as two configurations may have equal outputs. Configurations that were dropped are left out.
+    includes copies, as two configurations may have equal outputs. Configurations that were dropped are left out. A
+    replicate has the same random streams in all sweeps of the pool only if these have the same seed.
     """
     everything = np.arange(len(pool.labels))
     best = [number for number in best_candidates(pool, everything) if not pool.candidates[number].was_dropped]

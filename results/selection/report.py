@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mtlib.tasks import TASKS
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
-from results.ranking.render import PLAIN_WIDTH, error_text
+from results.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.records.files import folder_name
 from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, find_search_bias, optimism_sentence
@@ -184,7 +184,8 @@ def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator
     if chosen.num_configurations < 2:
         return
     if not chosen.contenders:
-        yield "Which configuration is best is not known: none was trained twice."
+        most_replicates = 1 if chosen.num_trials == chosen.num_configurations else 2
+        yield f"Which configuration is best is not known: {why_unknown(most_replicates)}."
         return
     names = [contender_text(one, has_sweep=num_sweeps > 1) for one in chosen.contenders]
     shown, left = ", ".join(names[:MAX_CONTENDERS]), len(names) - MAX_CONTENDERS

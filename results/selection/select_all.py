@@ -133,7 +133,7 @@ def select_task(
 
 
 def widen(chosen: TaskSelection, task: Task, searches: Iterable[RecordedSearch]) -> TaskSelection:
-    """Lowers the lower ends of intervals of scores by what searches and schedulers that used dev scores may owe.
+    """Lowers the low ends of scores' intervals by the simulated bias of searches and schedulers that used dev scores.
 
     The base configuration stays as it is: no search found it.
     """

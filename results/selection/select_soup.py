@@ -31,12 +31,13 @@ from results.records.selection import TaskSelection
 from results.scoring.base_configuration import ConfigurationKey
 from results.scoring.method_scores import (
     Baselines,
+    EvaluatedMethod,
     adjusted_scores,
     compare_with_baselines,
     evaluate_base,
     evaluate_method,
 )
-from results.scoring.soup_correction import SoupBaselines, correct_soup
+from results.scoring.soup_correction import correct_soup
 from results.selection.select_ensemble import (
     automatic_method,
     build_task_selection,
@@ -147,10 +148,9 @@ def select_soup(
     tried = {name: attempt(name, method, chosen=chosen[name]) for name, method in methods.items()}
     name = one_standard_error_rule({name: one.fitted for name, one in tried.items()})
     automatic = attempt(AUTOMATIC, automatic_method(methods, combine), chosen=chosen[name])
-    baselines = find_baselines(pool, kept, settings, num_repeats, base)
-    plain = Baselines(single=baselines.single, base=baselines.base)
-    beside = [compare_with_baselines(own, plain) for own in (plain.base, plain.single) if own is not None]
-    soups = [correct_soup(one, baselines) for one in (*tried.values(), automatic)]
+    baselines, kept_single = find_baselines(pool, kept, settings, num_repeats, base)
+    beside = [compare_with_baselines(own, baselines) for own in (baselines.base, baselines.single) if own is not None]
+    soups = [correct_soup(one, baselines, kept_single) for one in (*tried.values(), automatic)]
     *scores, of_automatic = adjusted_scores([*beside, *soups])
     return build_task_selection(
         pool,
@@ -164,8 +164,8 @@ def select_soup(
 
 def find_baselines(
     pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[ConfigurationKey]
-) -> SoupBaselines:
-    """What soups are compared with and corrected by: the best single candidate among all, and among those kept."""
+) -> tuple[Baselines, EvaluatedMethod]:
+    """What soups are compared with, and the best single candidate among those kept, by which they are corrected."""
     distinct = without_copies(pool)
     chosen = choose_single(kept, np.arange(len(kept.labels)), settings)
     among_all, among_kept = (
@@ -173,4 +173,4 @@ def find_baselines(
         for own in (distinct, kept)
     )
     of_base = evaluate_base(pool, base, settings, num_repeats)
-    return SoupBaselines(single=among_all, kept_single=among_kept, base=of_base)
+    return Baselines(single=among_all, base=of_base), among_kept

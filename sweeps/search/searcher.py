@@ -154,20 +154,20 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         space, search, known = self._plan.space, self._plan.options.search, self._known
         by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
         left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
-        told = {number: [spec for spec in specs if not self._is_further(spec)] for number, specs in left.items()}
+        common = {number: [spec for spec in specs if not self._is_further(spec)] for number, specs in left.items()}
         recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
         complete = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
         fail_unknown(self._study, complete)
-        reopened = [number for number in told if told[number]]
-        restarted = [number for number in reopened if told[number][0].replicate == 0]
+        reopened = [number for number in common if common[number]]
+        restarted = [number for number in reopened if common[number][0].replicate == 0]
         self._study = reopen_ended(self._study, self._plan.options.folder, reopened, restarted)
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
             trial = asked.get(number)
             is_running = trial is not None and trial.state == TrialState.RUNNING
-            if is_running or (trial is None and not told[number]):
-                self._restore_configuration(records, trial, len(told[number]))
+            if is_running or (trial is None and not common[number]):
+                self._restore_configuration(records, trial, len(common[number]))
 
     def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
         """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
-from results.records.trials import UNFINISHED, TrialRecord
+from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.options import SweepPlan
-
-COMPLETED = ("complete", "reused")
-"""Statuses of trials that reached their last epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)

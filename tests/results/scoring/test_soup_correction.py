@@ -21,7 +21,7 @@ from results.scoring.method_scores import (
     evaluate_base,
     evaluate_fitted,
 )
-from results.scoring.soup_correction import SoupBaselines, correct_soup
+from results.scoring.soup_correction import correct_soup
 from tests.results.scoring.plain_selection import all_rows, compare
 from tests.results.scoring.simulated_pools import build_pool
 
@@ -44,8 +44,8 @@ def soup_of(pool: Pool) -> EvaluatedMethod:
     return attempt("soup_uniform", uniform_soup(np.zeros(len(pool.candidates), dtype=np.intp)), pool)
 
 
-def corrected(soup: EvaluatedMethod, baselines: SoupBaselines) -> MethodScore:
-    return adjusted_scores([correct_soup(soup, baselines)])[0]
+def corrected(soup: EvaluatedMethod, baselines: Baselines, kept_single: EvaluatedMethod) -> MethodScore:
+    return adjusted_scores([correct_soup(soup, baselines, kept_single)])[0]
 
 
 def best_of(pool: Pool) -> Pool:
@@ -57,7 +57,7 @@ def best_of(pool: Pool) -> Pool:
 def test_correction_is_zero_where_all_weights_are_kept(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_epochs=2)
     soup, single, base = soup_of(pool), attempt("single", choose_single, pool), evaluate_base(pool, BASE, FAST, 2)
-    found = corrected(soup, SoupBaselines(single=single, kept_single=single, base=base))
+    found = corrected(soup, Baselines(single=single, base=base), single)
     (plain,) = adjusted_scores([compare_with_baselines(soup, Baselines(single=single, base=base))])
     assert (found.name, found.in_sample, found.num_models) == ("soup_uniform", 0.75, 2)
     for name in ("cross_fitted", "standard_error", "lead", "base_lead"):
@@ -73,7 +73,7 @@ def test_correction_is_the_single_models_bias_of_kept_epochs(task: Task) -> None
     soup, single, kept_single = soup_of(kept), *(attempt("single", choose_single, own) for own in (pool, kept))
     base = evaluate_base(pool, BASE, FAST, 2)
     assert base is not None
-    found = corrected(soup, SoupBaselines(single=single, kept_single=kept_single, base=base))
+    found = corrected(soup, Baselines(single=single, base=base), kept_single)
     owed = kept_single.fitted.score - single.fitted.score
     assert owed != 0
     assert found.cross_fitted == pytest.approx(soup.fitted.score - owed)
@@ -83,7 +83,7 @@ def test_correction_is_the_single_models_bias_of_kept_epochs(task: Task) -> None
     error = compare(soup.fitted, kept_single.fitted)[1]
     assert found.lead_interval[1] - found.lead_interval[0] == pytest.approx(2 * 1.96 * error, rel=0.2)
     assert found.interval[0] < found.cross_fitted < found.interval[1]
-    without = corrected(soup, SoupBaselines(single=single, kept_single=kept_single))
+    without = corrected(soup, Baselines(single=single), kept_single)
     wider = without.lead_interval[1] - without.lead_interval[0] <= found.lead_interval[1] - found.lead_interval[0]
     assert wider  # fewer comparisons
     assert replace(without, lead_interval=found.lead_interval) == replace(found, base_lead=None, base_lead_interval=())
@@ -104,10 +104,10 @@ def test_score_stays_within_the_metrics_range() -> None:
     pool = build_pool(BINARY, [50.0, 50.0], num_rows=40)
     worse = build_pool(BINARY, [0.5, 0.5], num_rows=40)
     soup, single, kept = soup_of(pool), attempt("single", choose_single, pool), attempt("single", choose_single, worse)
-    found = corrected(soup, SoupBaselines(single=single, kept_single=kept))
+    found = corrected(soup, Baselines(single=single), kept)
     assert found.cross_fitted == 1
     assert found.interval[1] <= 1
-    low = corrected(replace(kept, name="soup_uniform"), SoupBaselines(single=kept, kept_single=soup))
+    low = corrected(replace(kept, name="soup_uniform"), Baselines(single=kept), soup)
     assert 0 <= low.interval[0] <= low.cross_fitted
 
 
@@ -125,7 +125,7 @@ def test_corrected_score_is_unbiased_and_plain_score_is_too_high() -> None:
         single, kept_single = (attempt("single", choose_single, own) for own in (pool, kept))
         truth = score_rows(kept_whole, ensemble_outputs(kept_whole, method(kept, rows, FAST), new), new)
         plain.append(soup.fitted.score - truth)
-        found = corrected(soup, SoupBaselines(single=single, kept_single=kept_single))
+        found = corrected(soup, Baselines(single=single), kept_single)
         owed_less.append(found.cross_fitted - truth)
     errors = [np.std(own, ddof=1) / np.sqrt(NUM_POOLS) for own in (plain, owed_less)]
     assert np.mean(plain) > 3 * errors[0]

@@ -296,8 +296,10 @@ def test_one_configuration_needs_no_confidence_set() -> None:
 
 
 def test_without_replicates_the_best_configuration_is_not_known() -> None:
-    (line,) = confidence_set_sentences(build_task(num_configurations=7), 1)
-    assert line == "Which configuration is best is not known: none was trained twice."
+    (once,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=7), 1)
+    assert once == "Which configuration is best is not known: no configuration was trained twice."
+    (hardly,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=8), 1)
+    assert hardly.startswith("Which configuration is best is not known: too few configurations were trained twice")
 
 
 def test_configurations_of_earlier_selections_have_no_values() -> None:
