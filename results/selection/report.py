@@ -136,7 +136,7 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
     if score.base_lead is not None:
         others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
-        yield f"It {compare_with(others)} of these trained models."
+        yield f"Compared with these trained models, it {compare_with(others)}."
 
 
 def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:

@@ -155,7 +155,7 @@ def test_several_models_are_counted_and_compared_with_the_best_single_one() -> N
         "Chosen for SST: mean of the best k, 2 models.",
         "Expect 0.550 (0.512 to 0.588) of these trained models on new text of this kind.",
         "On dev, by which it was chosen, it scores 0.560.",
-        "It is better than the best single one (+0.030) of these trained models.",
+        "Compared with these trained models, it is better than the best single one (+0.030).",
     ]
     assert sentences(num_members=1)[0] == "Chosen for SST: mean of the best k, 1 model."
 
@@ -172,7 +172,10 @@ def test_several_models_are_counted_and_compared_with_the_best_single_one() -> N
     ],
 )
 def test_better_and_worse_need_an_interval_without_0(lead: float, interval: tuple[float, float], words: str) -> None:
-    assert sentences(**topk_with(lead=lead, lead_interval=interval))[-1] == f"It {words} of these trained models."
+    assert (
+        sentences(**topk_with(lead=lead, lead_interval=interval))[-1]
+        == f"Compared with these trained models, it {words}."
+    )
 
 
 def test_automatic_selection_has_its_own_expected_score_and_lead() -> None:
@@ -180,7 +183,7 @@ def test_automatic_selection_has_its_own_expected_score_and_lead() -> None:
     assert sentences(automatic=automatic)[1:] == [
         "Expect 0.541 (0.500 to 0.580) of these trained models on new text of this kind.",
         "On dev, by which it was chosen, it scores 0.560.",
-        "It is not significantly different from the best single one (+0.021) of these trained models.",
+        "Compared with these trained models, it is not significantly different from the best single one (+0.021).",
     ]
 
 
@@ -258,11 +261,14 @@ def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, 
     score = build_score(base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
     again = "" if verb == "is better than" else f"{verb} "
-    of_base = f"{again}the best one of the base configuration ({lead:+.3f}) of these trained models."
+    of_base = f"{again}the best one of the base configuration ({lead:+.3f})."
     assert lines[-1].endswith(f"the best single one (+0.030) and {of_base}")
     alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
-    assert lines[-1] == f"It {verb} the best one of the base configuration ({lead:+.3f}) of these trained models."
+    assert (
+        lines[-1]
+        == f"Compared with these trained models, it {verb} the best one of the base configuration ({lead:+.3f})."
+    )
 
 
 def test_without_a_base_the_legend_explains_how_to_name_one() -> None:
