@@ -31,7 +31,7 @@ from search_spaces.domain import (
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 
-NOT_QUESTIONS = ("domain", "space", "presets")
+NOT_QUESTIONS = ("domain", "space", "space_file", "presets")
 """Files of this folder that define no search space."""
 
 
@@ -45,7 +45,7 @@ class SearchSpace:
     """
 
     name: str
-    """Name on the command line, equal to the name of the file."""
+    """In the name of the sweep; of a built-in space the name on the command line, equal to that of the file."""
     question: str
     base: TrialConfig
     """The configuration that every trial changes."""
@@ -64,6 +64,9 @@ class SearchSpace:
         require(self.name.isidentifier(), "a search space's name must be a name in Python", repr(self.name))
         require(bool(self.grid or self.ranges), f"{self.name}: grid or ranges must name a key", "neither")
         require_name(self.metric, ("overall", *self.base.active_tasks), f"metric of space '{self.name}'")
+        for key, values in self.grid.items():
+            is_listed = isinstance(values, tuple | list | Mapping) and len(values) > 0
+            require(is_listed, f"grid of space '{self.name}' must list the values of {key_title(key)}", repr(values))
         domain = search_domain(self)
         check_keys(self, domain)
         check_conditions(self.name, domain, self.conditions)

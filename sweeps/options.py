@@ -35,7 +35,7 @@ class SweepOptions:
     """
 
     space: str
-    """Name of a search space."""
+    """Name of a built-in search space, or absolute path of the file of another one."""
     data: Path | None = None
     """Folder of the tasks' files; None for the demonstration corpus."""
     encoder: str | None = None

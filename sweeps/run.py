@@ -18,6 +18,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.errors import require
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, discard_output, parse_words, print_error
 from search_spaces.space import grid_trials, list_spaces
+from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, read_options
 from sweeps.options import SweepOptions, SweepPlan
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return print_only(lambda: show(space_lines()))
+            return print_only(lambda: show(space_lines(parsed.space)))
         options = read_options(parsed, datetime.now(), os.environ.get("RAY_ADDRESS"))
         if options.dry_run:
             return print_only(lambda: show_dry_run(options))
@@ -72,9 +73,9 @@ def show(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
-def space_lines() -> list[str]:
-    """Every search space with its size and question."""
-    spaces = list_spaces()
+def space_lines(name: str | None) -> list[str]:
+    """Every built-in search space with its size and question, or the space with this name or path alone."""
+    spaces = list_spaces() if name is None else [find_space(resolve_name(name))[0]]
     width = max(len(space.name) for space in spaces)
     sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]

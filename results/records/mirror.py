@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow.fs as fs
 
 from results.records.files import Location, list_files, open_atomic, open_folder
-from results.records.trials import CURVES_FILE, SWEEP_FILE, TRIALS_FILE
+from results.records.trials import CURVES_FILE, SPACE_FILE, SWEEP_FILE, TRIALS_FILE
 
 MIRRORED_SUFFIXES = (".parquet", ".json", ".safetensors")
 
@@ -50,7 +50,7 @@ def update_mirror(folder: Location, uri: Location) -> int:
 def is_mirrored(path: str) -> bool:
     """Whether a file is mirrored."""
     is_kept_back = any(part.startswith((".", "state-")) for part in path.split("/"))
-    return path.endswith(MIRRORED_SUFFIXES) and not is_kept_back
+    return (path.endswith(MIRRORED_SUFFIXES) or path == SPACE_FILE) and not is_kept_back
 
 
 def copy_order(path: str) -> tuple[int, str]:

@@ -43,6 +43,8 @@ OVERALL = "overall"
 """The name of the overall score, beside the tasks' names."""
 
 SWEEP_FILE = "sweep.json"
+SPACE_FILE = "space.py"
+"""A copy of the file of a search space that is not built in."""
 TRIALS_FILE = "trials.parquet"
 CURVES_FILE = "curves.parquet"
 TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE = ".trials-before.parquet", ".curves-copy.parquet"

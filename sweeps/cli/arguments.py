@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 from mtlib.data.file_suggestions import near_folder
-from mtlib.errors import require, require_name
+from mtlib.errors import require
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
 from mtlib.tasks import TASKS
 from search_spaces.space import space_names
+from search_spaces.space_file import find_space, resolve_name
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
@@ -46,6 +47,8 @@ examples:
     python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
   a search instead of the grid: 30 configurations, poor ones stopped early
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
+  a question of your own, in a file anywhere (see docs/searching.md); a copy is kept with the sweep
+    python sweeps/run.py --space my_space.py --data DIR
   another value of any setting, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
   a tenth of train held out from all trials, for an unbiased score of the selected ensemble
@@ -70,7 +73,7 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line. An argument has its option's name and default; `SweepOptions` checks ranges."""
-    usage = "--space NAME [--data DIR] [--encoder NAME|DIR] [more below]"
+    usage = "--space NAME|FILE [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
     add_question(parser.add_argument_group("question"))
@@ -84,7 +87,8 @@ def build_parser() -> argparse.ArgumentParser:
 def add_question(group: argparse._ArgumentGroup) -> None:
     """Flags for the space, the data and the encoder."""
     add = group.add_argument
-    add("--space", metavar="NAME", help="search space, one of those that --list-spaces shows")
+    words = "search space: one of those that --list-spaces shows, or a Python file of your own, e.g. my_space.py"
+    add("--space", metavar="NAME|FILE", help=words)
     add("--data", metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
     words = "hub name or local folder (default: the space's own, or a tiny one with the demonstration corpus)"
     add("--encoder", metavar="NAME|DIR", help=words)
@@ -178,11 +182,13 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
     if not arguments.space:
         raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
-    require_name(arguments.space, space_names(), "search space")
+    space = resolve_name(arguments.space)
+    space_name = find_space(space)[0].name
     derived = {
+        "space": space,
         "data": None if arguments.data is None else check_data_folder(arguments.data),
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
-        "name": f"{arguments.space}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
+        "name": f"{space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
         "mirror": mirror,
         "set": dict(map(read_change, arguments.set)),

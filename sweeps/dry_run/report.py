@@ -36,8 +36,10 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     space = inputs.space
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
     copies = f", copies of the records in {options.mirror_folder}" if options.mirror_folder else ""
+    file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
     lines = [
         f"Sweep {options.name}: {space.question}",
+        *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
         f"Files: {options.folder}{copies}",

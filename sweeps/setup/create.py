@@ -11,9 +11,9 @@ from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
-from results.records.files import PROJECT_FOLDER
+from results.records.files import PROJECT_FOLDER, open_atomic, open_folder
 from results.records.mirror import update_mirror
-from results.records.trials import read_trials, write_sweep
+from results.records.trials import SPACE_FILE, read_trials, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, writing_to
@@ -23,7 +23,9 @@ from sweeps.setup.provenance import PACKAGES, command_line, describe_code, descr
 def create_sweep(
     options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
 ) -> SweepPlan:
-    """Makes the sweep's folder with `sweep.json`, the groups of dev rows, and `hold_out.json` where rows are held out.
+    """Makes the sweep's folder with `sweep.json` and the groups of dev rows.
+
+    Where rows are held out `hold_out.json` names them; of a space that is not built in the folder has a copy.
 
     `arguments` are the command line as typed.
 
@@ -36,6 +38,9 @@ def create_sweep(
             rows = held_out_rows(inputs.held_out)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_groups(options.folder, inputs.dev)
+        if inputs.space_source is not None:
+            with open_atomic(open_folder(options.folder), SPACE_FILE) as stream:
+                stream.write(inputs.space_source)
         write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
     if options.mirror_folder is not None:
         try:

@@ -15,15 +15,16 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.errors import first_line, require
 from mtlib.runtime.checksum import hash_of
 from results.records.files import list_files, open_folder
+from results.records.trials import SPACE_FILE
 from search_spaces.space import (
     NamedOverrides,
     SearchSpace,
     all_configs,
     changed_keys,
     grid_configs,
-    load_space,
     search_domain,
 )
+from search_spaces.space_file import find_space, is_path
 from sweeps.options import SweepOptions
 from sweeps.setup.space_checks import (
     check_comparable,
@@ -47,6 +48,8 @@ class SweepInputs:
 
     space: SearchSpace
     """Its base has the demonstration's overrides, encoder, seed, --hold-out and --set applied."""
+    space_source: bytes | None = None
+    """The content of the space's file; None for a built-in space."""
     data_folder: Path
     num_rows: Mapping[TableKey, int]
     """Usable rows by (set, split), in the first configuration of the space that reads the set; the base comes first."""
@@ -99,7 +102,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         ValueError: one line: a name that is taken, an unknown space, key or value, or data that cannot be used.
     """
     check_name_is_free(options)
-    space = load_space(options.space)
+    space, source = read_space(options)
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
     check_changes(space, options)
@@ -112,6 +115,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     everything = (*tables.values(), *others.values())
     return SweepInputs(
         space=space,
+        space_source=source,
         data_folder=folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
@@ -124,6 +128,12 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         left_out=tuple(dict.fromkeys(line for table in everything for line in table.left_out)),
         notes=notes,
     )
+
+
+def read_space(options: SweepOptions) -> tuple[SearchSpace, bytes | None]:
+    """The space, and the content of its file unless it is built in; of a resumed sweep the copy in its folder."""
+    is_copy = options.resume and is_path(options.space)
+    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space)
 
 
 def read_points(

@@ -23,7 +23,8 @@ from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from results.ensembles.methods import COMMAND_LINE_METHODS
 from results.predict import build_parser as build_predict_parser
-from search_spaces.space import load_space, space_names
+from search_spaces.space import grid_trials, load_space, space_names
+from search_spaces.space_file import is_path, read_space_file
 from sweeps.cli.arguments import build_parser as build_run_parser
 from tests.test_architecture import ROOMS
 
@@ -116,9 +117,18 @@ def test_flags_in_prose_exist() -> None:
 
 def check_space(found: argparse.Namespace) -> None:
     """Builds the base of the space that a command names, with what it sets."""
-    if getattr(found, "space", None):
+    name = getattr(found, "space", None)
+    if name and not is_path(name):
         changes = dict(change.split("=", 1) for change in found.set)
-        load_space(found.space).base.override(changes)
+        load_space(name).base.override(changes)
+
+
+def test_space_on_the_page_is_one(tmp_path: Path) -> None:
+    section = (DOCS / "searching.md").read_text().partition("## A question of your own")[2]
+    (code, *_) = FENCE.findall(section)
+    (tmp_path / "my_space.py").write_text(code)
+    space, _ = read_space_file(tmp_path / "my_space.py")
+    assert len(grid_trials(space)) == 4
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

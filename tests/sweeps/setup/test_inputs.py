@@ -156,7 +156,7 @@ def test_starting_weights_are_unset_by_default(
 ) -> None:
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
     own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
-    monkeypatch.setattr(prepare_module, "load_space", lambda _name: own)
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (own, None))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
@@ -227,7 +227,7 @@ def test_space_without_a_grid_needs_a_search(
     options: Options, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_with(load_space("smart_lambda").base, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
-    monkeypatch.setattr(prepare_module, "load_space", lambda _name: space)
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (space, None))
     with pytest.raises(ValueError, match="--search must be tpe or random for space 'trial', which has no grid"):
         read_inputs(options(data=tiny_folder))
     assert read_inputs(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
@@ -259,7 +259,7 @@ def folder(tiny_folder: Path, tmp_path: Path) -> Path:
 
 
 def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> SweepInputs:
-    monkeypatch.setattr(prepare_module, "load_space", lambda _name: space)
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (space, None))
     return read_inputs(options(data=folder))
 
 
@@ -374,7 +374,9 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-    monkeypatch.setattr(prepare_module, "load_space", lambda _name: space_with(base, grid={"data.hold_out": (0.1,)}))
+    monkeypatch.setattr(
+        prepare_module, "find_space", lambda _name: (space_with(base, grid={"data.hold_out": (0.1,)}), None)
+    )
     with pytest.raises(ValueError, match=r"^data.hold_out must be left to --hold-out, .*, got 0, 0.1$"):
         read_inputs(options(data=folder))
     rows = "".join(f"{number},Text {number}.,1\n" for number in range(9))
@@ -383,7 +385,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     source = {"task": "sst", "path": "other-{split}.csv"}
     other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
     varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
-    monkeypatch.setattr(prepare_module, "load_space", lambda _name: varied)
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (varied, None))
     assert read_inputs(options(data=folder)).held_out == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
         read_inputs(options(data=folder, hold_out=0.2))

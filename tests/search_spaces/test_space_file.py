@@ -1,0 +1,164 @@
+"""Search spaces from files: what is read, every mistake as one line, and what workers need of the file."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from search_spaces.space import load_space, space_names
+from search_spaces.space_file import MODULE_NAME, find_space, read_space_file, resolve_name
+from tests.one_line_error import one_line_error
+from tests.scripts import ROOT
+
+SPACE = """\
+import dataclasses
+
+from search_spaces.presets import bert_and_beyond
+from search_spaces.space import SearchSpace
+
+SPACE = SearchSpace(
+    name="mine",
+    question="How long should an input be?",
+    base=bert_and_beyond(),
+    grid={"encoder.max_length": (32, 64)},
+)
+"""
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file."""
+
+    def write_space(text: str) -> Path:
+        path = tmp_path / "my_space.py"
+        path.write_text(text)
+        return path
+
+    return write_space
+
+
+def test_space_is_read_from_a_file_with_its_content(write: Write) -> None:
+    path = write(SPACE)
+    space, source = read_space_file(path)
+    assert (space.name, space.question) == ("mine", "How long should an input be?")
+    assert dict(space.grid) == {"encoder.max_length": (32, 64)}
+    assert source == path.read_bytes()
+    assert find_space(str(path)) == (space, source)
+    assert MODULE_NAME not in sys.modules
+
+
+def test_built_in_space_is_found_by_its_name_or_by_the_path_of_its_file() -> None:
+    path = ROOT / "search_spaces" / "smart_lambda.py"
+    assert resolve_name(str(path)) == resolve_name("smart_lambda") == "smart_lambda"
+    assert find_space("smart_lambda") == (load_space("smart_lambda"), None)
+
+
+def test_path_becomes_absolute(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(SPACE)
+    monkeypatch.chdir(path.parent)
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert {resolve_name(name) for name in ("my_space.py", "./my_space.py", "~/my_space.py")} == {str(path)}
+    message = one_line_error(find_space, "my_space")
+    assert message == "--space must be a name or a path, got 'my_space'; did you mean 'my_space.py'?"
+
+
+def test_space_may_change_a_built_in_one_and_define_classes(write: Write) -> None:
+    path = write(
+        "from __future__ import annotations\n"
+        "import dataclasses\n"
+        "from enum import StrEnum\n"
+        "from search_spaces import smart_lambda\n"
+        "class Mode(StrEnum):\n"
+        "    PAPER = 'paper'\n"
+        "@dataclasses.dataclass\n"
+        "class Own:\n"
+        "    number: int = 1\n"
+        "SPACE = dataclasses.replace(smart_lambda.SPACE, name='mine', grid={'smart.mode': (Mode.PAPER, 'random')})\n"
+    )
+    space, _ = read_space_file(path)
+    assert space.base == load_space("smart_lambda").base
+    assert list(space.grid["smart.mode"]) == ["paper", "random"]
+
+
+MISTAKES: dict[str, tuple[str, str]] = {
+    "syntax error": (SPACE.replace("SPACE =", "SPACE = ="), r"my_space\.py, line 6: SyntaxError: invalid syntax"),
+    "indentation": (SPACE + "  x = 1\n", r"my_space\.py, line 12: IndentationError: unexpected indent$"),
+    "encoding": ("# coding: latin-2000\n" + SPACE, r"my_space\.py: SyntaxError: .*latin-2000"),
+    "exception": (
+        "def ratio():\n    return 1 / 0\n\nratio()\n" + SPACE,
+        r"my_space\.py, line 2: ZeroDivisionError: division by zero$",
+    ),
+    "unknown name": (SPACE.replace("bert_and_beyond()", "bert()"), r"line 9: NameError: name 'bert' is not defined"),
+    "missing module": ("import no_such_module\n", r"line 1: ModuleNotFoundError: No module named 'no_such_module'$"),
+    "end of the process": ("import sys\nsys.exit(3)\n", r"line 2: SystemExit: 3$"),
+    "several lines": ("raise RuntimeError('first\\nsecond')\n", r"line 1: RuntimeError: first$"),
+    "no space": ("x = 1\n", r"my_space\.py must define SPACE, a SearchSpace, got no SearchSpace$"),
+    "another name": (
+        SPACE.replace("SPACE =", "space ="),
+        r"must define SPACE, a SearchSpace, got space, a SearchSpace$",
+    ),
+    "another type": ("SPACE = {'name': 'mine'}\n", r"SPACE in .* must be a SearchSpace, got dict \{'name': 'mine'\}$"),
+    "a class": (
+        "from search_spaces.space import SearchSpace as SPACE\n",
+        r"SPACE in .* must be a SearchSpace, got type ",
+    ),
+    "subclass": (
+        SPACE.replace("SPACE = SearchSpace(", "class Own(SearchSpace): pass\n\nSPACE = Own("),
+        r"SPACE in .* must be a SearchSpace, got Own ",
+    ),
+    "two spaces": (SPACE + "OTHER = SPACE\n", r"must define one SearchSpace, SPACE, got OTHER too$"),
+    "built-in name": (
+        SPACE.replace('"mine"', '"smart_lambda"'),
+        r"the space in .* must have a name that no built-in space has, got name='smart_lambda'$",
+    ),
+    "no question": (re.sub("    question=.*\n", "", SPACE), r"line 6: TypeError: .*missing .* 'question'$"),
+    "wrong key": (
+        SPACE.replace("encoder.max_length", "encoder.max_lenght"),
+        r"line 6: space 'mine', trial 0000 .*unknown key 'encoder.max_lenght'; did you mean 'encoder.max_length'\?",
+    ),
+    "wrong value": (SPACE.replace("(32, 64)", "(32, 4)"), r"line 6: .*encoder.max_length must be at least 8, got 4$"),
+    "no list": (
+        SPACE.replace("(32, 64)", "(32)"),
+        r"grid of space 'mine' must list the values of encoder.max_length, got 32",
+    ),
+    "empty list": (
+        SPACE.replace("(32, 64)", "()"),
+        r"grid of space 'mine' must list .* of encoder.max_length, got \(\)",
+    ),
+    "a word": (SPACE.replace("(32, 64)", "('32')"), r"must list the values of encoder.max_length, got '32'"),
+    "equal trials": (SPACE.replace("(32, 64)", "(32, 32)"), r"line 6: .*0000 and 0001 are the same configuration"),
+    "nothing searched": (re.sub("    grid=.*\n", "", SPACE), r"line 6: mine: grid or ranges must name a key"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake_in_a_file_is_one_line_with_the_place(mistake: str, write: Write) -> None:
+    text, expected = MISTAKES[mistake]
+    message = one_line_error(read_space_file, write(text))
+    assert re.search(expected, message), message
+    assert MODULE_NAME not in sys.modules
+
+
+def test_missing_file_is_one_line_with_the_nearest(write: Write, tmp_path: Path) -> None:
+    write(SPACE)
+    message = one_line_error(find_space, str(tmp_path / "my_spce.py"))
+    assert message.endswith("my_spce.py'; did you mean 'my_space.py'? the folder holds my_space.py")
+    message = one_line_error(find_space, str(tmp_path / "smart_lambda.py"))
+    assert "smart_lambda.py'; did you mean 'smart_lambda', a built-in space? the folder holds my_space.py" in message
+    assert "there is no folder" in one_line_error(find_space, "/no/such/space.py")
+
+
+def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
+    message = one_line_error(find_space, str(tmp_path))
+    assert message == f"--space must be a file that can be read, got '{tmp_path}': Is a directory"
+    (tmp_path / "zero.py").write_bytes(b"x = 1\n\0")
+    assert "null bytes" in one_line_error(find_space, str(tmp_path / "zero.py"))
+
+
+def test_files_of_the_package_that_define_no_space_are_refused() -> None:
+    assert "presets" not in space_names()
+    message = one_line_error(find_space, resolve_name(str(ROOT / "search_spaces" / "presets.py")))
+    assert message.endswith("must define SPACE, a SearchSpace, got no SearchSpace")

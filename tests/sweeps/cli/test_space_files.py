@@ -1,0 +1,144 @@
+"""The command with a search space from a file: its copy, `--resume`, and every mistake as one line."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import sweeps.driver.run_sweep
+from results.effects.sweep import load_sweep
+from results.records.trials import SPACE_FILE, TrialRecord, read_sweep
+from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+from sweeps.options import SweepPlan
+from sweeps.run import main
+from tests.one_line_error import one_line_exit
+from tests.scripts import ROOT
+
+SPACE = """\
+from enum import StrEnum
+
+from search_spaces.presets import bert_and_beyond
+from search_spaces.space import SearchSpace
+
+
+class Mode(StrEnum):
+    PAPER = "paper"
+    RANDOM = "random"
+
+
+def settings():
+    return {"encoder.max_length": 32, "smart.weight": 1.0, "stages": [{"tasks": ["sst"], "steps_per_epoch": 3}]}
+
+
+SPACE = SearchSpace(
+    name="modes",
+    question="Which mode?",
+    base=bert_and_beyond().override(settings()),
+    grid={"smart.mode": (Mode.PAPER, Mode.RANDOM)},
+)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "elsewhere" / "question.py"
+    path.parent.mkdir()
+    path.write_text(SPACE)
+    return path
+
+
+@pytest.fixture
+def command(file: Path, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> list[str]:
+    """Arguments of a small sweep over the space in the file."""
+    places = ["--data", str(tiny_folder), "--encoder", str(tiny_encoder_folder), "--storage", str(tmp_path / "storage")]
+    return ["--space", str(file), *places]
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
+    """The plans of the sweeps that would run."""
+    found: list[SweepPlan] = []
+
+    def note(plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+        found.append(plan)
+        return SweepOutcome(counts={"complete": 2}, failures={}, is_interrupted=True, error=None)
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_sweep", note)
+    return found
+
+
+def test_resumed_sweep_reads_its_copy_of_the_file(
+    command: list[str], file: Path, plans: list[SweepPlan], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(command)
+    first = plans[0].options
+    assert first.name.startswith("modes-")
+    assert (first.folder / SPACE_FILE).read_text() == SPACE
+    assert read_sweep(first.folder)["options"]["space"] == str(file)
+    assert f"Space: {file}; --resume reads the copy in the sweep's folder\n" in capsys.readouterr().out
+    file.write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
+    main(["--resume", str(first.folder)])
+    file.unlink()
+    main(["--resume", str(first.folder)])
+    assert [plan.space for plan in plans] == [plans[0].space] * 3
+    (first.folder / SPACE_FILE).write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
+    capsys.readouterr()
+    assert main(["--resume", str(first.folder)]) == 2
+    assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
+    (first.folder / SPACE_FILE).unlink()
+    assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
+
+
+def test_copy_is_among_the_records_at_a_uri(
+    command: list[str], plans: list[SweepPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    uri = tmp_path / "bucket"
+    main([*command, "--storage", f"file://{uri}", "--name", "mine"])
+    assert plans[0].options.folder == tmp_path / "multitask-sweeps" / "mine"
+    assert (uri / "mine" / SPACE_FILE).read_text() == SPACE
+
+
+def test_file_can_be_listed_and_previewed(command: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-spaces", "--space", str(file)]) == 0
+    assert capsys.readouterr().out.split(maxsplit=1) == ["modes", "2 on the grid  Which mode?\n"]
+    assert main([*command, "--dry-run"]) == 0
+    assert "2 configurations on the grid, each trained once:" in capsys.readouterr().out
+
+
+def test_mistake_in_the_file_ends_the_command_before_anything_starts(
+    command: list[str], file: Path, plans: list[SweepPlan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(SPACE.replace("smart.mode", "smart.mod"))
+    message = one_line_exit(main, capsys, *command)
+    assert message.startswith(f"{file}, line 16: space 'modes', trial 0000 (smart.mod=paper): unknown key 'smart.mod'")
+    file.write_text(SPACE.replace("():", "(:"))
+    assert one_line_exit(main, capsys, *command).startswith(f"{file}, line 12: SyntaxError: ")
+    assert one_line_exit(main, capsys, "--list-spaces", "--space", file).startswith(f"{file}, line 12: SyntaxError: ")
+    file.unlink()
+    assert one_line_exit(main, capsys, *command).startswith(f"--space must be a file that exists, got '{file}'")
+    assert not plans
+    assert not (tmp_path / "storage").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_workers_need_no_file(command: list[str], file: Path, tmp_path: Path) -> None:
+    """The file is deleted once the sweep has its copy, before a worker starts."""
+    script = [sys.executable, str(ROOT / "sweeps" / "run.py"), *command, "--name", "mine"]
+    folder = tmp_path / "storage" / "mine"
+    process = subprocess.Popen(script, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (folder / "sweep.json").exists():
+        time.sleep(0.05)
+    file.unlink()
+    output, errors = process.communicate(timeout=280)
+    assert process.returncode == 0, output + errors
+    trials = load_sweep(folder).trials
+    assert trials["status"].tolist() == ["complete"] * 2
+    assert sorted(trials["smart.mode"]) == ["paper", "random"]
+    resumed = subprocess.run([*script[:2], "--resume", str(folder)], capture_output=True, text=True, timeout=280)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "All 2 trials have ended" in resumed.stdout
