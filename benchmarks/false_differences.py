@@ -25,8 +25,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from mtlib.tasks import TASKS
+from results.comparison.confidence_set import confidence_set
 from results.comparison.configuration_means import ConfigurationMeans, ModelScores, configuration_means, contrasts
-from results.comparison.critical_values import margins_best, margins_control
+from results.comparison.critical_values import margins_control
 from results.comparison.influence import covariance_over_examples, influence_values
 from results.effects.detectable import precision_of
 
@@ -85,8 +86,6 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, bool]:
     stream = np.random.default_rng([seed, design.num_configurations, design.num_replicates, design.num_rows])
     right, better = simulate_models(design, stream)
     means, one = means_of(right, design), np.eye(design.num_configurations)
-    best = int(means.means.argmax())
-    to_best = contrasts(means, np.delete(one[best] - one, best, axis=0))
     to_base = one[1:] - one[0]
     margins, estimates = margins_control(means, to_base), contrasts(means, to_base).estimates
     precision = precision_of(means, to_base, margins)
@@ -94,7 +93,7 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, bool]:
     raised = means_of(np.concatenate([right[:-1], better[None]]), design)
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
     return (
-        bool((to_best.estimates > margins_best(means, to_best)).any()),
+        not confidence_set(means).is_left.all(),
         bool((np.abs(estimates) > margins).any()),
         bool(abs(missed) <= margins_control(raised, to_base)[-1]),
         bool(estimates[-1] + precision.detectable(design.num_replicates) > margins[-1]),

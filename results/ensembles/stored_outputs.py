@@ -24,7 +24,7 @@ class StoredOutputs:
     places: Numbers
     """(candidates,)."""
     values: npt.NDArray[Any]
-    """(candidates, rows), as `results.ensembles.candidates.Pool.values`: a byte each, so they are kept for all."""
+    """(candidates, rows), as `results.ensembles.candidates.Pool.values`: 1 or 4 bytes each, so all are kept."""
     digests: tuple[bytes, ...]
     """Of each candidate's outputs: equal where these are equal."""
 

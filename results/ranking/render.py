@@ -24,6 +24,9 @@ HEADER_WIDTH = 12
 PLAIN_WIDTH = 100
 """Columns of output that does not go to a terminal."""
 
+CUT_SHORT = ("pruned", "running", "interrupted")
+"""Statuses of trials that count, but were not trained to the end."""
+
 NUMERICALLY_NOTHING = 1e-5
 """A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
 `smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
@@ -139,6 +142,11 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
             if is_known
             else f"{MARK} may be the best: every row, as {why_unknown(max(len(row.trials) for row in scored))} "
             "(--replicates 3)."
+        )
+    if any(status in row.status for row in scored for status in CUT_SHORT):
+        lines.append(
+            "Trials that were pruned or have not ended count with their best scores so far: trained to the end, they "
+            "might score higher."
         )
     if num_dropped:
         lines.append(

@@ -174,6 +174,8 @@ def test_status_is_shown_where_some_trial_has_not_completed() -> None:
     assert "status" not in text_of([row_of()])
     text = text_of([row_of(), row_of(1, status="pruned")])
     assert "status" in text
+    assert "count with their best scores so far" in text
+    assert "so far" not in text_of([row_of(), row_of(1, status="complete 2, failed 1")])
     assert "pruned" in text
 
 
