@@ -3,6 +3,7 @@
 This is the only file that names tasks. A new task is one entry in `TASKS`, and its data.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -155,10 +156,11 @@ contradiction none; neutral pairs are left out.
 """
 
 
-def overall_score(scores: dict[str, float]) -> float:
+def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task] = TASKS) -> float:
     """Mean over tasks of accuracy, and of (1 + r) / 2 for a correlation r: the three papers' overall score, 0..1.
 
-    For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the main metric of each task by name.
+    For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the main metric of each task by name, and
+    `tasks` their definitions.
     """
-    parts = [(1 + score) / 2 if TASKS[name].metric == "pearson" else score for name, score in scores.items()]
+    parts = [(1 + score) / 2 if tasks[name].metric == "pearson" else score for name, score in scores.items()]
     return sum(parts) / len(parts)

@@ -12,7 +12,6 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
-from mtlib.tasks import TASKS
 
 NAMED_PARTS = 3
 """Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
@@ -71,7 +70,7 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
     parts = (
         card_metadata(config),
         opening_lines(config, files, facts),
-        score_lines(facts),
+        score_lines(config, facts),
         LOADING.splitlines(),
         exclusion_lines(config),
         training_lines(config, fingerprint, facts),
@@ -97,20 +96,21 @@ def is_hub_name(encoder: str) -> bool:
 def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
     yield from (f"# {facts.title}", "")
     together = " together" if len(config.active_tasks) > 1 else ""
-    yield f"One text encoder, fine-tuned on {in_words(config.active_tasks)}{together} by multitask-sweeps."
+    tasks = in_words(titles_of(config.active_tasks, config))
+    yield f"One text encoder, fine-tuned on {tasks}{together} by multitask-sweeps."
     yield from ("", "| file | what it holds |", "| --- | --- |")
     yield from (f"| `{name}` | {what} |" for name, what in files.items())
 
 
-def score_lines(facts: CardFacts) -> Iterator[str]:
+def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
     yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
     for task, metrics in facts.scores.items():
-        yield from (f"| {title_of(task)} | {metric} | {value:.4f} |" for metric, value in metrics.items())
+        yield from (f"| {title_of(task, config)} | {metric} | {value:.4f} |" for metric, value in metrics.items())
     among = f", of a trial among {facts.num_trials}" if facts.num_trials > 1 else ""
     yield ""
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
-    yield f"({title_of(facts.best)}) on the very rows of this table: expect lower scores on other text. Nothing was"
-    yield "scored on test."
+    best = title_of(facts.best, config)
+    yield f"({best}) on the very rows of this table: expect lower scores on other text. Nothing was scored on test."
 
 
 def exclusion_lines(config: TrialConfig) -> Iterator[str]:
@@ -120,7 +120,8 @@ def exclusion_lines(config: TrialConfig) -> Iterator[str]:
     yield "  Pool the hidden states as in the table of tasks below."
     with_pals = tuple(task for task in config.active_tasks if config.pals.size > 0 and task in config.pals.tasks)
     if with_pals:
-        yield f"- The encoder alone is not the whole model for {in_words(with_pals)}: their projected"
+        tasks = in_words(titles_of(with_pals, config))
+        yield f"- The encoder alone is not the whole model for {tasks}: their projected"
         yield "  attention layers change its hidden states and are stored in `tasks.safetensors`."
     if config.simcse.weight > 0:
         yield "- SimCSE's projection served training only: no score used it, no use of the model needs it."
@@ -146,7 +147,7 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
     yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {titled(GRADIENT_METHODS, config.gradients)}"
     if config.relational_tasks:
-        yield f"- Relational layer shared by {in_words(config.relational_tasks)}"
+        yield f"- Relational layer shared by {in_words(titles_of(config.relational_tasks, config))}"
     yield f"- Batches: {described(config.data, ('sources',))}"
     yield f"- Seed {config.seed}, replicate {config.replicate}; configuration `{config.content_hash}`"
     yield f"- Versions: {', '.join(f'{name} {version}' for name, version in facts.versions.items()) or 'not recorded'}"
@@ -160,7 +161,7 @@ def task_table(config: TrialConfig) -> Iterator[str]:
     for task in config.active_tasks:
         settings = config.tasks[task]
         cells = " | ".join(shown(getattr(settings, column)) for column in columns)
-        yield f"| {TASKS[task].title} | {TASKS[task].kind} | {titled(LOSSES, settings.loss)} | {cells} |"
+        yield f"| {config.task(task).title} | {config.task(task).kind} | {titled(LOSSES, settings.loss)} | {cells} |"
     yield ""
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
     yield "value itself, not clipped to the range of the labels."
@@ -195,12 +196,17 @@ def shown(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def title_of(name: str) -> str:
+def title_of(name: str, config: TrialConfig) -> str:
     """A task's title; `overall` stays."""
-    return TASKS[name].title if name in TASKS else name
+    return config.task(name).title if name in config.data.tasks else name
 
 
-def in_words(tasks: Iterable[str]) -> str:
-    """The titles of tasks: `a`, `a and b`, `a, b and c`."""
-    *others, last = map(title_of, tasks)
+def titles_of(names: Iterable[str], config: TrialConfig) -> list[str]:
+    """The titles of tasks."""
+    return [title_of(name, config) for name in names]
+
+
+def in_words(words: Iterable[str]) -> str:
+    """Words in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = words
     return f"{', '.join(others)} and {last}" if others else last

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mtlib.config.schema import check_types
 from mtlib.errors import require, require_name, require_once
-from mtlib.tasks import FURTHER_SETS, TASKS
+from mtlib.tasks import FURTHER_SETS, TASKS, Task
 
 Role = Literal["extra", "augment", "replace"]
 
@@ -51,29 +51,39 @@ class SourceConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require_name(self.task, TASKS, "task")
         rule = f"path must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
         require(self.path.startswith(HUB_PREFIX) or self.path.endswith(TABLE_SUFFIXES), rule, repr(self.path))
-        wanted, given = len(TASKS[self.task].text_columns), len(self.text_columns)
-        require(given in (0, wanted), f"text_columns must name {wanted}, as many as {self.task} has", given)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
-        for entry in self.labels:
-            check_label(entry, self.task)
         has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
         require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
 
 
-def check_label(entry: str, task: str) -> None:
+def check_source(source: SourceConfig, task: Task) -> None:
+    """Checks that a source's columns and labels fit its task."""
+    wanted, given = len(task.text_columns), len(source.text_columns)
+    require(given in (0, wanted), f"text_columns must name {wanted}, as many as {task.name} has", given)
+    for entry in source.labels:
+        check_label(entry, task)
+
+
+def check_label(entry: str, task: Task) -> None:
     """Checks one `from:to`."""
-    low, high = TASKS[task].label_range
-    is_real = TASKS[task].kind == "regression"
+    low, high = task.label_range
+    is_real = task.kind == "regression"
     _, colon, label = entry.rpartition(":")
     try:
         fits = bool(colon) and low <= float(label) <= high and (is_real or float(label).is_integer())
     except ValueError:
         fits = False
-    require(fits, f"labels must be from:to with labels of {task}, {low:g} to {high:g}, after the colon", repr(entry))
+    require(
+        fits, f"labels must be from:to with labels of {task.name}, {low:g} to {high:g}, after the colon", repr(entry)
+    )
+
+
+def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:
+    """Whether a source is of a task that there is, or at least not one of the further sets as they are."""
+    return source.task in tasks or source != further_sets().get(name)
 
 
 def further_sets() -> dict[str, SourceConfig]:
@@ -83,10 +93,12 @@ def further_sets() -> dict[str, SourceConfig]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Further sources of rows, rows to hold out, and how the rest becomes batches."""
+    """The tasks, further sources of rows, rows to hold out, and how the rest becomes batches."""
 
+    tasks: Mapping[str, Task] = field(default_factory=lambda: TASKS)
+    """The definitions of the tasks by name: their labels, files and scores."""
     sources: Mapping[str, SourceConfig] = field(default_factory=further_sets)
-    """Further data by a name of its own; CFIMDB and SNLI are known."""
+    """Further data by a name of its own; CFIMDB and SNLI are known where there are tasks that they are for."""
     bucket_by_length: bool = True
     """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
     bucket_batches: int = 2
@@ -102,13 +114,22 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        object.__setattr__(self, "sources", types.MappingProxyType(dict(sorted(self.sources.items()))))
+        sources = {name: source for name, source in self.sources.items() if is_usable(name, source, self.tasks)}
+        object.__setattr__(self, "tasks", types.MappingProxyType(dict(sorted(self.tasks.items()))))
+        object.__setattr__(self, "sources", types.MappingProxyType(dict(sorted(sources.items()))))
         require(self.bucket_batches >= 0, "data.bucket_batches must be at least 0", self.bucket_batches)
         require(0 <= self.hold_out <= 0.5, "data.hold_out must be from 0 to 0.5", self.hold_out)
         replaced = [source.task for source in self.sources.values() if source.role == "replace"]
         require_once(replaced, "data.sources must replace a task only once")
-        for name in self.sources:
-            require(name not in TASKS, "a name in data.sources must not be that of a task", name)
+        for name, task in self.tasks.items():
+            require(name == task.name, f"data.tasks.{name}.name must be {name}", task.name)
+        for name, source in self.sources.items():
+            require(name not in self.tasks, "a name in data.sources must not be that of a task", name)
+            try:
+                require_name(source.task, self.tasks, "task")
+                check_source(source, self.tasks[source.task])
+            except ValueError as error:  # it does not know whose source it is
+                raise ValueError(f"data.sources.{name}: {error}") from error
 
     def of_role(self, role: Role, task: str) -> tuple[str, ...]:
         """Names of the sources of a task that have this role."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from mtlib.config.losses import LOSSES, DualObjectiveSettings, OrdinalLogLossSettings, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.errors import require, require_once
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 
 Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
 
@@ -149,10 +149,9 @@ def check_layers(name: str, layers: tuple[int, ...]) -> None:
     require_once(layers, f"{name} must not name a layer twice")
 
 
-def check_task(name: str, config: TaskConfig) -> None:
-    """Checks that loss, encoding and head fit the task called `name`, a key of `TASKS`."""
-    task = TASKS[name]
-    losses = losses_for(task.kind)
+def check_task(task: Task, config: TaskConfig) -> None:
+    """Checks that loss, encoding and head fit a task."""
+    name, losses = task.name, losses_for(task.kind)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
     encodings = ("cross", "cross_no_separator", "bi") if task.is_pair else ("single",)
     rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"

@@ -17,20 +17,24 @@ from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, Smar
 from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.errors import require, require_name, require_once
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, Task
 
 OPEN_GROUPS = ("data.sources",)
 """Groups in which an override may name a key that is not there yet."""
 
 
-def default_task_config(name: str) -> TaskConfig:
-    """The task `name` with the loss and encoding that fit it."""
-    task = TASKS[name]
+def default_task_config(task: Task) -> TaskConfig:
+    """A task's settings with the loss and encoding that fit it."""
     return TaskConfig(
         loss=task.default_loss,
         encoding="cross" if task.is_pair else "single",
         scored_train_rows=task.scored_train_rows,
     )
+
+
+def default_task_configs(tasks: Mapping[str, Task]) -> dict[str, TaskConfig]:
+    """The settings of several tasks, by name."""
+    return {name: default_task_config(task) for name, task in tasks.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,7 @@ class TrialConfig:
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     pals: PalsConfig = field(default_factory=PalsConfig)
-    tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: {name: default_task_config(name) for name in TASKS})
+    tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: default_task_configs(TASKS))
     """Settings by task name. Tasks that no stage trains are neither loaded nor scored."""
     stages: tuple[StageConfig, ...]
     """The plan: stages in the order in which they are trained."""
@@ -94,9 +98,13 @@ class TrialConfig:
 
     @property
     def active_tasks(self) -> tuple[str, ...]:
-        """Tasks that some stage trains, each once, in the order of `TASKS`."""
+        """Tasks that some stage trains, each once: in the order of `TASKS`, then of their names."""
         named = {task for stage in self.stages for task in stage.tasks}
         return tuple(name for name in TASKS if name in named) + tuple(sorted(named - set(TASKS)))
+
+    def task(self, name: str) -> Task:
+        """The definition of a task."""
+        return self.data.tasks[name]
 
     @property
     def penalties(self) -> dict[str, Any]:
@@ -155,8 +163,11 @@ class TrialConfig:
         return hashlib.sha256(canonical_json(used_settings(self, (self,))).encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, every field present."""
-        return canonical_json(to_dict(self))
+        """Canonical JSON: sorted keys, no spaces, every field present, but the definitions of the built-in tasks."""
+        tree = to_dict(self)
+        if self.data.tasks == TASKS:
+            del tree["data"]["tasks"]
+        return canonical_json(tree)
 
     @classmethod
     def from_json(cls, text: str) -> "TrialConfig":
@@ -192,6 +203,10 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
+    own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
+    tree["data"]["tasks"] = to_dict(own)
+    if not own:  # as before definitions were a part of the configuration
+        del tree["data"]["tasks"]
     tree["data"]["sources"] = {
         name: source
         for name, source in tree["data"]["sources"].items()
@@ -208,12 +223,12 @@ def canonical_json(tree: Any) -> str:
 def check_groups(config: TrialConfig) -> None:
     """Checks combinations of groups that are right by themselves; ValueError names the first rule that is broken."""
     for name, settings in config.tasks.items():
-        require_name(name, TASKS, "task")
-        check_task(name, settings)
+        require_name(name, config.data.tasks, "task")
+        check_task(config.task(name), settings)
     named = [task for group in (*config.penalties.values(), config.pals) for task in group.tasks]
     for name in (*config.active_tasks, *named, *config.relational_tasks):
         require_name(name, config.tasks, "task")
-    require_name(config.encoder.start_epoch, ("overall", *TASKS), "encoder.start_epoch")
+    require_name(config.encoder.start_epoch, ("overall", *config.data.tasks), "encoder.start_epoch")
     check_stages(config.stages, config.data.sources)
     active = {task: config.tasks[task] for task in config.active_tasks}
     for name, tasks in config.tasks_by_group.items():
@@ -289,11 +304,13 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
 def config_from_tree(tree: Any) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
-    tasks = tree.get("tasks", {})
+    tasks, data = tree.get("tasks", {}), tree.get("data", {})
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
+    definitions: Mapping[str, Task] = from_dict(DataConfig, data, "data").tasks
     for name, group in tasks.items():
-        require_name(name, TASKS, "task")
+        require_name(name, definitions, "task")
         require(isinstance(group, Mapping), f"tasks.{name} must be a group of keys", repr(group))
-    complete = {name: {**to_dict(default_task_config(name)), **group} for name, group in tasks.items()}
-    config: TrialConfig = from_dict(TrialConfig, {**tree, **({"tasks": complete} if tasks else {})}, "")
+    complete = to_dict(default_task_configs(definitions))
+    chosen = {name: {**complete[name], **group} for name, group in tasks.items()}
+    config: TrialConfig = from_dict(TrialConfig, {**tree, "tasks": chosen or complete}, "")
     return config

@@ -3,12 +3,11 @@
 import dataclasses
 from pathlib import Path
 
-from mtlib.config.data import HUB_PREFIX, SourceConfig
+from mtlib.config.data import HUB_PREFIX
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
 from mtlib.data.tables import Layout, Table
 from mtlib.errors import require
-from mtlib.tasks import TASKS
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
@@ -51,12 +50,12 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
     wanted: dict[TableKey, RowSources] = {}
     for task in config.active_tasks:
         augmentation = config.data.of_role("augment", task)
-        added = tuple(configured_source(config.data.sources[name], "train", prefix=f"{name}/") for name in augmentation)
+        added = tuple(configured_source(config, name, "train", prefix=f"{name}/") for name in augmentation)
         wanted[task, "train"] = (task_source(config, folder, task, "train"), *added)
         wanted[task, "dev"] = (task_source(config, folder, task, "dev"),)
     for name in config.train_sets:
         if name not in config.tasks:
-            wanted[name, "train"] = (configured_source(config.data.sources[name], "train"),)
+            wanted[name, "train"] = (configured_source(config, name, "train"),)
     if config.data.hold_out == 0:
         return wanted
     own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
@@ -80,29 +79,31 @@ def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSo
 def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> RowSource:
     """A task's own rows: from the source that replaces them, else in the CS224N layout, else in that of GLUE."""
     for source in config.data.of_role("replace", name):
-        return configured_source(config.data.sources[source], split)
-    task = TASKS[name]
+        return configured_source(config, source, split)
+    task = config.task(name)
     has_own = any((folder / task.file_name(known)).is_file() for known in ("train", "dev"))
     glue = task.glue
     if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
         layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
-        return RowSource(task=name, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
+        return RowSource(task=task, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
     path = task.file_name(split)
-    return RowSource(task=name, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
+    return RowSource(task=task, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
 
 
-def configured_source(source: SourceConfig, split: str, prefix: str = "") -> RowSource:
+def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:
     """The file or data set of a configured source, for `split`."""
+    source = config.data.sources[name]
+    task = config.task(source.task)
     own_split = source.dev_split if split == "dev" else split
     path = source.path.replace("{split}", own_split)
     layout = Layout(
         id_column=source.id_column,
         is_numbered=True,
-        text_columns=source.text_columns or TASKS[source.task].text_columns,
-        label_column=source.label_column or TASKS[source.task].label_column,
+        text_columns=source.text_columns or task.text_columns,
+        label_column=source.label_column or task.label_column,
         labels=source.labels,
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone
-    return RowSource(task=source.task, split=split, path=path, own_split=own_split, layout=layout, prefix=prefix)
+    return RowSource(task=task, split=split, path=path, own_split=own_split, layout=layout, prefix=prefix)

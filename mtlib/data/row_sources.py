@@ -14,7 +14,7 @@ from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.tables import Layout, Table, check_folder, make_table
 from mtlib.errors import require
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 
 HELD = "held"
 """The split that consists of the held-out rows."""
@@ -34,7 +34,7 @@ class HoldOut:
 class RowSource:
     """Describes rows of one file or data set; equal descriptions of equal files give equal rows."""
 
-    task: str
+    task: Task
     split: str
     """`train`, `dev` or `held`."""
     path: str
@@ -58,7 +58,9 @@ RowSources = tuple[RowSource, ...]
 def describe_sources(sources: RowSources) -> str:
     """The files of a table, and the tasks of which rows are held out."""
     paths, hold_out = ", ".join(source.path for source in sources), sources[0].hold_out
-    return paths if hold_out is None else f"{paths}; held out: {' '.join(source.task for source in hold_out.sources)}"
+    return (
+        paths if hold_out is None else f"{paths}; held out: {' '.join(source.task.name for source in hold_out.sources)}"
+    )
 
 
 def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
@@ -111,7 +113,7 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
         path = folder / source.path
         form, is_numbered = SUFFIX_FORMATS[path.suffix], layout.is_numbered
         rows = read_file(path, form, layout.columns, numbered=is_numbered, delimiters=source.delimiters)
-    table = make_table(TASKS[source.task], source.split, layout, path, rows)
+    table = make_table(source.task, source.split, layout, path, rows)
     return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
 
 

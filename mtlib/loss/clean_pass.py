@@ -9,7 +9,7 @@ from torch import Tensor
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.model.multitask import MultiTaskModel, Output
-from mtlib.tasks import TASKS, Kind
+from mtlib.tasks import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class CleanPass:
 
     @property
     def kind(self) -> Kind:
-        return TASKS[self.batch.task].kind
+        return self.config.task(self.batch.task).kind
 
     def logits(self, embeddings: Sequence[Tensor] | None = None) -> Tensor:
         """Logits of a further pass, with new dropout masks; (rows, num_logits).

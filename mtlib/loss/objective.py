@@ -15,7 +15,6 @@ from mtlib.model.dropout import random_state
 from mtlib.model.multitask import MultiTaskModel, Output
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers
-from mtlib.tasks import TASKS
 
 TERMS = ("loss", *(term for penalty in PENALTIES.values() for term in penalty.terms))
 """What a batch's details hold, in this order: sums over its rows."""
@@ -66,7 +65,7 @@ class Objective(nn.Module):
         state = random_state(batch.labels.device)
         with autocast(self.config, batch.labels.device):
             output: Output = self.model(batch, keep=any(PENALTIES[name].needs_embeddings for name in carried))
-        kind = TASKS[batch.task].kind
+        kind = self.config.task(batch.task).kind
         values = {"loss": loss_per_example(self.config.tasks[batch.task], kind, output.logits, batch.labels)}
         clean = CleanPass(
             config=self.config,

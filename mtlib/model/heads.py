@@ -7,7 +7,6 @@ from torch.nn import functional
 from mtlib.config.losses import num_outputs
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import torch_stream
-from mtlib.tasks import TASKS
 
 INITIAL_STD = 0.02
 """Standard deviation of new weights. Source: Devlin et al. 2019."""
@@ -58,13 +57,13 @@ class CosineHead(nn.Module):
 def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     """A task's head, called with one vector per input, or a single one after the relational layer.
 
-    It maps a tuple of (rows, width) to (rows, `TASKS[task].num_logits`); weights are N(0, .02) from streams of the
+    It maps a tuple of (rows, width) to (rows, `Task.num_logits`); weights are N(0, .02) from streams of the
     task, biases 0.
 
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
     Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.
     """
-    settings, facts, name = config.tasks[task], TASKS[task], new_stream(config, "head", task)
+    settings, facts, name = config.tasks[task], config.task(task), new_stream(config, "head", task)
     if settings.head == "cosine":
         low, high = facts.label_range if facts.kind == "regression" else (-1.0, 1.0)
         projection = new_linear(hidden_size, hidden_size, *name) if settings.cosine_projection else None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS
+from mtlib.config.data import DataConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.losses import LOSSES, num_outputs
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
@@ -21,7 +22,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 
 Tree = dict[str, Any]
 
@@ -49,6 +50,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
         "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
+        "definitions": {task: to_dict(bare_definition(config.task(task))) for task in tasks},
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
         "extra_data": {  # path and columns show in its content
@@ -124,6 +126,21 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     return {**leave_out(stage, conditions), "epochs_done": stage.epochs if epochs is None else epochs}
 
 
+def bare_definition(task: Task) -> Task:
+    """A task without what its files and tables are called: their rows count, which are not known here."""
+    columns = ("first", "second")[: len(task.text_columns)]
+    return replace(
+        task,
+        title=task.name,
+        text_columns=columns,
+        label_column="label",
+        file_stem=task.name,
+        scored_train_rows=0,
+        glue=None,
+        leaderboard=None,
+    )
+
+
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
     """An active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers count."""
     settings = config.tasks[task]
@@ -193,7 +210,8 @@ def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
         stages=(StageConfig(tasks=(task,)),),
         encoder=encoder,
         pals=predicting_pals(config.pals, task),
-        tasks={task: predicting_task(config.tasks[task], task)},
+        tasks={task: predicting_task(config.tasks[task], config.task(task))},
+        data=DataConfig(tasks={task: bare_definition(config.task(task))}),
         relational_tasks=(task,) if task in config.relational_tasks else (),
         precision=config.precision,
     )
@@ -207,10 +225,10 @@ def predicting_pals(pals: PalsConfig, task: str) -> PalsConfig:
     return replace(pals, tasks=(task,), num_heads=num_heads, zero_start=False)
 
 
-def predicting_task(settings: TaskConfig, task: str) -> TaskConfig:
+def predicting_task(settings: TaskConfig, task: Task) -> TaskConfig:
     """How a task's texts are encoded and read by its head; a binary task's loss decides how many outputs that has."""
     default = default_task_config(task)
-    is_default = num_outputs(settings.loss, TASKS[task]) == num_outputs(default.loss, TASKS[task])
+    is_default = num_outputs(settings.loss, task) == num_outputs(default.loss, task)
     return replace(
         default,
         loss=default.loss if is_default else settings.loss,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mtlib.loss.objective import learned_weight
 from mtlib.stages.plan import first_scored_epoch, tasks_active_by
-from mtlib.tasks import TASKS, overall_score
+from mtlib.tasks import overall_score
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, note_stage_best
 
@@ -68,11 +68,12 @@ def score_epoch(run: Run) -> EpochReport:
     """Evaluates the tasks that have been active so far and notes which scores are the best yet."""
     config, tasks = run.config, tasks_active_by(run.config, run.stage)
     predictions = [predict(run.model, config, run.corpus, task, "dev", run.device) for task in tasks]
-    metrics = {part.task: score(part, config.tasks[part.task]) for part in predictions}
-    scores = {task: values[TASKS[task].metric] for task, values in metrics.items()}
-    note_stage_best(run, overall_score(scores))
+    metrics = {part.task: score(part, config) for part in predictions}
+    scores = {task: values[config.task(task).metric] for task, values in metrics.items()}
+    total = overall_score(scores, config.data.tasks)
+    note_stage_best(run, total)
     if tasks == config.active_tasks:
-        scores["overall"] = overall_score(scores)
+        scores["overall"] = total
     for name, value in scores.items():
         if name not in run.best or value > run.best[name][0]:
             run.best[name] = (value, run.total_epoch)
@@ -112,7 +113,7 @@ def points_of(
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
         if part.split == "train":
-            values = score(part, run.config.tasks[part.task])
+            values = score(part, run.config)
             found += [(part.task, "train", name, value) for name, value in values.items() if name != "loss"]
     if overall is not None:
         found.append(("overall", "dev", "overall", overall))

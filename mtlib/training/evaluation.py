@@ -7,7 +7,6 @@ import torch
 from scipy.stats import rankdata
 from torch import nn
 
-from mtlib.config.network import TaskConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus, TokenTable
@@ -16,7 +15,7 @@ from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ def predict(
         ]
     finally:
         model.train(was_training)
-    logits = np.zeros((len(rows), TASKS[task].num_logits), dtype=np.float32)
+    logits = np.zeros((len(rows), config.task(task).num_logits), dtype=np.float32)
     for positions, part in (pair for worker in gather_from_workers(parts) for pair in worker):
         logits[positions] = part
     if not np.isfinite(logits).all():
@@ -109,20 +108,20 @@ def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndar
     return np.sort(numpy_stream("scored train rows", task).permutation(num_rows)[:count])
 
 
-def score(predictions: Predictions, config: TaskConfig) -> dict[str, float]:
+def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
     """The metrics of labelled predictions: `loss`, and `accuracy`, or `pearson` and `spearman` for regression."""
     logits, labels = predictions.logits, predictions.labels
-    kind = TASKS[predictions.task].kind
-    losses = loss_per_example(config, kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
-    return {"loss": float(losses.double().mean()), **task_metrics(predictions.task, logits, labels)}
+    task, settings = config.task(predictions.task), config.tasks[predictions.task]
+    losses = loss_per_example(settings, task.kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
+    return {"loss": float(losses.double().mean()), **task_metrics(task, logits, labels)}
 
 
-def task_metrics(task: str, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    kind = TASKS[task].kind
-    if kind == "regression":
-        values = np.clip(logits[:, 0], *TASKS[task].label_range)
+def task_metrics(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """The metrics of a task's logits, (rows, num_logits)."""
+    if task.kind == "regression":
+        values = np.clip(logits[:, 0], *task.label_range)
         return {"pearson": pearson(values, labels), "spearman": pearson(rankdata(values), rankdata(labels))}
-    chosen = logits.argmax(1) if kind == "classes" else logits[:, 0] > 0
+    chosen = logits.argmax(1) if task.kind == "classes" else logits[:, 0] > 0
     return {"accuracy": float((chosen == labels).mean())}
 
 

@@ -18,7 +18,7 @@ from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 
 SHORT = (8, 5)
 """Lengths of the two texts of the training step, in word pieces."""
@@ -70,7 +70,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
     """Encodes texts of the greatest length, then takes a step with short ones; raises as `check_step_runs`."""
     objective = Objective(config, MultiTaskModel(config, pretrained).train())
     longest, needs_embeddings = config.encoder.max_length, bool(penalties_of(config, task, turn=0))
-    table = table_of_texts(task, pretrained, (longest, *SHORT))
+    table = table_of_texts(config.task(task), pretrained, (longest, *SHORT))
     short = text_batch(table, config, [1, 2], longest)
     # One token less as well: encoders that work in blocks pad it. Short texts last: BigBird leaves its blocks then.
     batches = [text_batch(table, config, [0], longest - 1), text_batch(table, config, [0], longest), short]
@@ -103,12 +103,12 @@ def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -
         require(is_one, "its 'embeddings' must return one vector per token", found)
 
 
-def table_of_texts(task: str, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
+def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
     """Texts of one repeated word: rows of the given numbers of word pieces, in each text column."""
     special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
-    word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(TASKS[task].text_columns)
+    word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(task.text_columns)
     return TokenTable(
-        task=task,
+        task=task.name,
         num_own_rows=len(lengths),
         id_column=pa.array([str(row) for row in range(len(lengths))]),
         labels=np.zeros(len(lengths), dtype=np.float32),

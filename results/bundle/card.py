@@ -54,7 +54,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     if base_models:
         yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
-    tasks = in_words(bundle.tasks)
+    tasks = in_words(TASKS[name].title for name in bundle.tasks)
     yield from ("---", "", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."

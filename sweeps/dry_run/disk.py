@@ -10,7 +10,6 @@ from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.keys import Cut, next_stage_starts_from_best
 from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
-from mtlib.tasks import TASKS
 from sweeps.dry_run.model_size import EncoderSize, measure_model
 from sweeps.dry_run.stage_tree import Segment, distinct
 from sweeps.options import SweepOptions
@@ -185,7 +184,7 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
         for task in tasks_active_by(config, index):
             scored = min(config.tasks[task].scored_train_rows, num_rows[task, "train"])
             rows, tables = num_rows[task, "dev"] + scored, 1 + (scored > 0)
-            per_row = BYTES_PER_PREDICTION + 4 * TASKS[task].num_logits
+            per_row = BYTES_PER_PREDICTION + 4 * config.task(task).num_logits
             total += num_own * (rows * per_row + tables * BYTES_PER_TABLE)
     return total
 

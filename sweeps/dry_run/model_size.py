@@ -11,7 +11,6 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import vectors_width
 from mtlib.model.layers import LAYER_LISTS
 from mtlib.stages.active_weights import active_parts
-from mtlib.tasks import TASKS
 
 LAYER = re.compile(rf"(?:^|\.)(?:{'|'.join(re.escape(path) for path in LAYER_LISTS)})\.(\d+)\.")
 
@@ -67,7 +66,7 @@ def head_parameters(config: TrialConfig, task: str, width: int) -> int:
     if settings.head == "cosine":
         return linear_parameters(width, width) if settings.cosine_projection else 0
     joined, hidden = vectors_width(config, task, width), settings.hidden_units
-    outputs = num_outputs(settings.loss, TASKS[task])
+    outputs = num_outputs(settings.loss, config.task(task))
     if hidden is None:
         return linear_parameters(joined, outputs)
     return linear_parameters(joined, hidden) + linear_parameters(hidden, outputs)

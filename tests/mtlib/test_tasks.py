@@ -94,7 +94,7 @@ def test_every_task_has_a_default_loss_that_exists_and_fits() -> None:
 
 
 def test_single_texts_are_encoded_alone_and_pairs_together() -> None:
-    assert {name: default_task_config(name).encoding for name in TASKS} == {
+    assert {name: default_task_config(TASKS[name]).encoding for name in TASKS} == {
         "sst": "single",
         "qqp": "cross",
         "sts": "cross",

@@ -426,7 +426,7 @@ def test_a_fourth_task_needs_one_entry_and_its_data(
         rows = [f"{row}\tr{row}\ta {('good', 'bad')[row % 2]} film\t{row % 2}" for row in range(20)]
         (tmp_path / f"review-{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
     stages = (StageConfig(tasks=("sst", "qqp", "sts", "review"), epochs=8),)
-    tasks = {**tiny_config.tasks, "review": default_task_config("review")}
+    tasks = {**tiny_config.tasks, "review": default_task_config(review)}
     changes = {"encoder.dropout": 0, "smart.weight": 0}
     config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks).override(changes)
     corpus = tokenize(read_data(config, tmp_path), tiny_encoder.tokenizer, tmp_path / "cache")

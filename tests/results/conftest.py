@@ -55,7 +55,7 @@ def build_report(
     found = [
         (part.task, part.split, metric, value)
         for part in predictions
-        for metric, value in task_metrics(part.task, part.logits, part.labels).items()
+        for metric, value in task_metrics(TASKS[part.task], part.logits, part.labels).items()
     ]
     found += [(task, "train", "loss", 1 / epoch) for task in tasks]
     scores = {task: value for task, split, metric, value in found if (split, metric) == ("dev", TASKS[task].metric)}

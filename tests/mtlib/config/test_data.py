@@ -1,5 +1,6 @@
 """Data sources: known and new ones, and every rule of one; batch and evaluation settings."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,7 +47,8 @@ def test_every_field_changes_the_hash() -> None:
     values |= {"label_column": "l", "id_column": "i", "labels": ["x:1"], "dev_split": "val", "batch_size": 4}
     assert_every_field_changes_the_hash("data.sources.snli", SourceConfig, {**values, "probability_factor": 0.5})
     sources = dict(further_sets(), more=SourceConfig(task="sst", path="x.csv"))
-    data = {"sources": sources, "bucket_by_length": False, "bucket_batches": 3, "hold_out": 0.1}
+    data: dict[str, Any] = {"sources": sources, "bucket_by_length": False, "bucket_batches": 3, "hold_out": 0.1}
+    data["tasks"] = {**TASKS, "sst": replace(TASKS["sst"], title="Reviews")}
     assert_every_field_changes_the_hash("data", DataConfig, data)
     assert_every_field_changes_the_hash("evaluation", EvaluationConfig, {"batch_size": 3})
 

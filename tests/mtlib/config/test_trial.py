@@ -77,7 +77,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(key: str, line: str) -> 
 
 
 def test_a_stage_must_train_tasks_of_the_configuration() -> None:
-    tasks = {"sst": default_task_config("sst")}
+    tasks = {"sst": default_task_config(TASKS["sst"])}
     assert TrialConfig(stages=(StageConfig(tasks=("sst",)),), tasks=tasks).active_tasks == ("sst",)
     with pytest.raises(ValueError, match="unknown task 'qqp'; known: sst"):
         TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),), tasks=tasks)
@@ -118,8 +118,8 @@ def test_canonical_json_is_sorted_compact_and_complete() -> None:
 
 def test_missing_fields_in_json_take_the_defaults_of_each_task() -> None:
     config = TrialConfig.from_json('{"stages": [{"tasks": ["sst"]}], "tasks": {"qqp": {}, "sst": {"batch_size": 4}}}')
-    assert config.tasks["sst"] == dataclasses.replace(default_task_config("sst"), batch_size=4)
-    assert config.tasks["qqp"] == default_task_config("qqp")
+    assert config.tasks["sst"] == dataclasses.replace(default_task_config(TASKS["sst"]), batch_size=4)
+    assert config.tasks["qqp"] == default_task_config(TASKS["qqp"])
     assert TrialConfig.from_json('{"stages": [{"tasks": ["sst", "qqp", "sts"]}]}') == BASE
 
 
@@ -207,7 +207,7 @@ def test_a_configuration_can_be_pickled_and_copied(tiny_config: TrialConfig) -> 
         assert again == tiny_config
         assert again.content_hash == tiny_config.content_hash
         with pytest.raises(TypeError):
-            again.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
+            again.tasks["sst"] = default_task_config(TASKS["sst"])  # type: ignore[index]
 
 
 def test_an_override_does_not_change_the_original() -> None:
@@ -220,8 +220,8 @@ def test_an_override_does_not_change_the_original() -> None:
 
 def test_the_tasks_of_a_configuration_are_immutable() -> None:
     with pytest.raises(TypeError):
-        BASE.tasks["sst"] = default_task_config("sst")  # type: ignore[index]
-    own = {name: default_task_config(name) for name in TASKS}
+        BASE.tasks["sst"] = default_task_config(TASKS["sst"])  # type: ignore[index]
+    own = {name: default_task_config(TASKS[name]) for name in TASKS}
     config = dataclasses.replace(BASE, tasks=own)
     own.pop("sst")
     assert "sst" in config.tasks

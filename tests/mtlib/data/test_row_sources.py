@@ -12,6 +12,7 @@ from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, r
 from mtlib.data.tables import Layout, Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.tasks import TASKS
 from tests.one_line_error import one_line_error
 
 LAYOUT = Layout(id_column="id", text_columns=("sentence",), label_column="sentiment")
@@ -21,7 +22,7 @@ def write(folder: Path, name: str, texts: Sequence[str]) -> RowSource:
     """Writes a file of single texts; the source of all its rows."""
     rows = [f"{name}{number},{text},{number % 5}" for number, text in enumerate(texts)]
     (folder / f"{name}.csv").write_text("\n".join(["id,sentence,sentiment", *rows]) + "\n")
-    return RowSource(task="sst", split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
+    return RowSource(task=TASKS["sst"], split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
 
 
 def texts_of(table: Table) -> set[str]:

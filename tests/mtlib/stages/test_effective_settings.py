@@ -1,5 +1,6 @@
 """Every field in turn: equal keys train bit for bit equal results, and inert fields do not change the key."""
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
@@ -14,10 +15,12 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.batch_orders import ROUND_ORDERS
 from mtlib.config.losses import LOSSES
 from mtlib.config.schema import to_dict
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts, predicting_task, prediction_config
+from mtlib.tasks import TASKS, Task
 from tests.mtlib.config.config_cases import RANDOM_ORDERS
 from tests.mtlib.stages.inert_cases import (
     ALONE,
@@ -92,12 +95,44 @@ def cases_of(table: Table) -> list[tuple[str, Case]]:
 
 
 def test_every_field_of_the_configuration_has_a_case(alone: TrialConfig) -> None:
-    assert set(leaves(to_dict(alone))) == ALONE.keys()
+    definitions = {key for key in leaves(to_dict(alone)) if key.startswith("data.tasks.")}
+    assert set(leaves(to_dict(alone))) - definitions == ALONE.keys()
     tree = alone.override({})
     for key, found in cases_of(ALONE):
         if found.verdict != REFUSED and found.value not in (START,):
             base = tree.override(found.under)
             assert base.override({key: found.value}) != base, f"{key}={found.value} is what it was"
+
+
+GLUE_FILES = {"folder": "SST-2", "id_column": "index", "text_columns": ["sentence"], "label_column": "label"}
+DEFINITION: dict[str, tuple[Any, bool]] = {
+    "name": ("sst", False),
+    "title": ("Reviews", False),
+    "text_columns": (["review"], False),
+    "label_column": ("stars", False),
+    "file_stem": ("reviews", False),
+    "scored_train_rows": (3, False),
+    "glue": (GLUE_FILES, False),
+    "leaderboard": (None, False),
+    "label_range": ([0, 6], True),
+    "kind": ("regression", True),
+}
+"""Another value of each field of a task, and whether it counts: files and columns show in the rows."""
+
+
+@pytest.mark.parametrize("name", DEFINITION)
+def test_of_a_definition_only_what_labels_mean_counts(name: str) -> None:
+    value, counts = DEFINITION[name]
+    config = TrialConfig(stages=(StageConfig(tasks=("sst",)), StageConfig(tasks=("qqp",))))
+    fits = {"tasks.sst.loss": "mean_squared_error"} if name == "kind" else {}
+    changed = config.override({f"data.tasks.sst.{name}": value, **fits})
+    before, now = (effective_settings(own, 0, 1)["definitions"] for own in (config, changed))
+    assert (before != now) == counts
+    assert before.keys() == now.keys() == {"sst"}, "a task that has not been active does not count"
+
+
+def test_every_field_of_a_definition_has_a_case() -> None:
+    assert set(DEFINITION) == {item.name for item in dataclasses.fields(Task)}
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -377,6 +412,6 @@ def test_settings_that_affect_a_prediction_change_the_shape() -> None:
 
 def test_losses_with_equal_outputs_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LOSSES, "another", LOSSES["binary_cross_entropy"])
-    other = default_task_config("qqp")
+    other = default_task_config(TASKS["qqp"])
     object.__setattr__(other, "loss", "another")
-    assert predicting_task(other, "qqp") == default_task_config("qqp")
+    assert predicting_task(other, TASKS["qqp"]) == default_task_config(TASKS["qqp"])

@@ -11,7 +11,8 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
 
 import mtlib.training.evaluation
-from mtlib.config.trial import TrialConfig, default_task_config
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
 from mtlib.errors import TrainingDiverged
@@ -21,7 +22,7 @@ from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions, my_batches, pearson, predict, score, scored_train_rows
 
 CPU = torch.device("cpu")
-TASK_CONFIGS = {name: default_task_config(name) for name in TASKS}
+DEFAULT = TrialConfig(stages=(StageConfig(tasks=tuple(TASKS)),))
 
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
 MEAN = {f"tasks.{task}.pooling": "mean" for task in TASKS}
@@ -65,7 +66,7 @@ def predictions(task: str, logits: Any, labels: Any) -> Predictions:
 
 
 def scored(task: str, logits: Any, labels: Any) -> dict[str, float]:
-    return score(predictions(task, logits, labels), TASK_CONFIGS[task])
+    return score(predictions(task, logits, labels), DEFAULT)
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
@@ -107,7 +108,7 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(
         config = tiny_config.override({"evaluation.batch_size": size})
         found.append(predict(model, config, tiny_corpus, task, "dev", CPU))
         assert np.allclose(found[-1].logits, found[0].logits, rtol=1e-6, atol=2e-6)
-    scores = [score(part, TASK_CONFIGS[task]) for part in found]
+    scores = [score(part, DEFAULT) for part in found]
     for name, value in scores[0].items():
         assert [other[name] for other in scores] == [pytest.approx(value, abs=1e-6)] * 6
 
@@ -261,18 +262,18 @@ def test_correlations_match_scipy_on_clipped_predictions() -> None:
 
 def test_only_metrics_are_clipped() -> None:
     part = predictions("sts", [7.0, -2.0, 5.0], [5.0, 0.0, 4.0])
-    assert score(part, TASK_CONFIGS["sts"])["loss"] == pytest.approx((4 + 4 + 1) / 3)
+    assert score(part, DEFAULT)["loss"] == pytest.approx((4 + 4 + 1) / 3)
     assert part.logits[:, 0].tolist() == [7.0, -2.0, 5.0]
-    assert score(part, TASK_CONFIGS["sts"])["pearson"] == pytest.approx(pearsonr([5, 0, 5], [5, 0, 4]).statistic)
+    assert score(part, DEFAULT)["pearson"] == pytest.approx(pearsonr([5, 0, 5], [5, 0, 4]).statistic)
 
 
 def test_the_loss_depends_on_the_tasks_settings() -> None:
     part = predictions("sst", [[1.0, 0.0, -1.0, 2.0, 0.5]], [3.0])
     probs = np.exp(part.logits[0]) / np.exp(part.logits[0]).sum()
-    ordinal = dataclasses.replace(TASK_CONFIGS["sst"], loss="ordinal_log_loss", ordinal_alpha=2)
+    ordinal = DEFAULT.override({"tasks.sst.loss": "ordinal_log_loss", "tasks.sst.ordinal_alpha": 2})
     by_hand = -sum(np.log(1 - probs[label]) * (3 - label) ** 2 for label in range(5))
     assert score(part, ordinal)["loss"] == pytest.approx(by_hand, rel=1e-5)
-    assert score(part, TASK_CONFIGS["sst"])["loss"] == pytest.approx(-np.log(probs[3]), rel=1e-5)
+    assert score(part, DEFAULT)["loss"] == pytest.approx(-np.log(probs[3]), rel=1e-5)
     assert score(part, ordinal)["accuracy"] == 1
 
 

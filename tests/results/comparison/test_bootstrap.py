@@ -55,7 +55,7 @@ def test_scores_equal_those_of_training(name: str) -> None:
     labels = random.integers(0, int(task.label_range[1]) + 1, 200).astype(np.float32)
     logits = random.normal(size=(3, 200, task.num_logits)).astype(np.float32)
     found = score_examples(task, example_values(task, logits, labels), labels)
-    expected = [task_metrics(name, one, labels)[task.metric] for one in logits]
+    expected = [task_metrics(task, one, labels)[task.metric] for one in logits]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -239,7 +239,7 @@ def test_score_equals_that_of_training(task: Task) -> None:
     generator = np.random.default_rng(0)
     pool, rows = build_pool(task), generator.permutation(60)[:40]
     logits = 2 * generator.normal(size=(60, task.num_logits))
-    expected = task_metrics(task.name, logits[rows], pool.labels[rows])[task.metric]
+    expected = task_metrics(task, logits[rows], pool.labels[rows])[task.metric]
     assert score_rows(pool, outputs_of(task, logits)[rows], rows) == pytest.approx(expected, rel=1e-5)
 
 

@@ -237,7 +237,7 @@ def test_models_outputs_have_the_values_and_score_of_its_logits(task: Task, seed
     logits, labels = draw(task, seed=seed)
     found = values_of(task, outputs_of(task, logits), labels)
     np.testing.assert_allclose(found, example_values(task, logits, labels), rtol=1e-6)
-    expected = [task_metrics(task.name, one, labels)[task.metric] for one in logits]
+    expected = [task_metrics(task, one, labels)[task.metric] for one in logits]
     np.testing.assert_allclose(score_examples(task, found, labels), expected, rtol=1e-6)
 
 
