@@ -1,6 +1,6 @@
 """The tasks: the layout of their files, their labels, and their scores.
 
-This is the only file that names tasks. A new task is one entry in `TASKS`, and its data.
+This is the only file that names tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,18 @@ class GlueFiles:
     id_column: str
     text_columns: tuple[str, ...]
     label_column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFiles:
+    """A task's files or data sets, as `tasks.toml` names them: paths as in `mtlib.config.data.SourceConfig`."""
+
+    train: str
+    dev: str
+    test: str = ""
+    """Empty: none."""
+    id_column: str = ""
+    """Empty: rows are numbered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +59,16 @@ class Task:
     """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
     label_range: tuple[float, float]
     """Lowest and highest label, both allowed. Metrics clip regression predictions to it; loss and records do not."""
+    labels: tuple[str, ...] = ()
+    """Names of the labels 0, 1, ... as files have them; empty: files have the numbers."""
     text_columns: tuple[str, ...]
     """One column for a single sentence, two for a pair."""
     label_column: str
     """Column of the label; absent from test files."""
-    file_stem: str
-    """Files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
+    files: TaskFiles | None = None
+    """The task's own files; None if they are in the CS224N layout, or that of GLUE."""
+    file_stem: str = ""
+    """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     scored_train_rows: int = 0
     """Number of fixed train rows that are scored each epoch, to show over-fitting; 0 for none."""
     glue: GlueFiles | None = None

@@ -11,7 +11,7 @@ from mtlib.tasks import FURTHER_SETS, TASKS, Task
 
 Role = Literal["extra", "augment", "replace"]
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 """Suffixes of files that can be read."""
 HUB_PREFIX = "hf://"
 """Prefix of the path of a Hugging Face data set."""
@@ -25,8 +25,8 @@ class SourceConfig:
     """The task whose head and loss the rows train."""
     path: str
     """A file (`.csv`: tab- or comma-separated with quoting; `.tsv`: tab-separated without quoting, as GLUE's; `.jsonl`:
-    an object per line), relative to the data folder or absolute, in which `{split}` stands for train or dev; or
-    `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
+    an object per line; `.parquet`), relative to the data folder or absolute, in which `{split}` stands for train or
+    dev; or `hf://NAME`, a Hugging Face data set by hub name or local folder (needs the extra `datasets`)."""
     role: Role = "extra"
     """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
     train rows; sampling still counts the task's own rows only (Tuning Up BERT 4.5). `replace`: these are the task's

@@ -8,6 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
 from mtlib.data.tables import Layout, Table
 from mtlib.errors import require
+from mtlib.tasks import Task, TaskFiles
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
@@ -81,6 +82,8 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
     for source in config.data.of_role("replace", name):
         return configured_source(config, source, split)
     task = config.task(name)
+    if task.files is not None:
+        return own_source(task, task.files, split)
     has_own = any((folder / task.file_name(known)).is_file() for known in ("train", "dev"))
     glue = task.glue
     if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
@@ -89,6 +92,20 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
     path = task.file_name(split)
     return RowSource(task=task, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
+
+
+def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
+    """A task's own file or data set of a split."""
+    path = {"train": files.train, "dev": files.dev, "test": files.test}[split]
+    layout = Layout(
+        id_column=files.id_column or "id",
+        is_numbered=not files.id_column,
+        text_columns=task.text_columns,
+        label_column=task.label_column,
+        labels=tuple(f"{name}:{number}" for number, name in enumerate(task.labels)),
+        has_all_labels=True,
+    )
+    return RowSource(task=task, split=split, path=path, own_split=split, layout=layout)
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:

@@ -12,6 +12,7 @@ from mtlib.data.file_readers import SUFFIX_FORMATS, read_file, short_name
 from mtlib.data.file_suggestions import describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
+from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
 from mtlib.data.tables import Layout, Table, check_folder, make_table
 from mtlib.errors import require
 from mtlib.tasks import Task
@@ -111,8 +112,11 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
         rows = read_hub_data(name, source.own_split, layout.columns, numbered=layout.is_numbered)
     else:
         path = folder / source.path
-        form, is_numbered = SUFFIX_FORMATS[path.suffix], layout.is_numbered
-        rows = read_file(path, form, layout.columns, numbered=is_numbered, delimiters=source.delimiters)
+        if path.suffix == PARQUET_SUFFIX:
+            rows = read_parquet_file(path, layout.columns, numbered=layout.is_numbered)
+        else:
+            form = SUFFIX_FORMATS[path.suffix]
+            rows = read_file(path, form, layout.columns, numbered=layout.is_numbered, delimiters=source.delimiters)
     table = make_table(source.task, source.split, layout, path, rows)
     return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
 

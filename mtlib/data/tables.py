@@ -12,7 +12,7 @@ import numpy as np
 
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.errors import require
+from mtlib.errors import require, require_name
 from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10
@@ -54,6 +54,8 @@ class Layout:
     label_column: str
     labels: tuple[str, ...] = ()
     """`from:to` for each value in use; empty: the values are the task's own labels."""
+    has_all_labels: bool = False
+    """Whether `labels` names every value: another one is an error, not a row to leave out."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,6 +80,9 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             skipped.append(f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank")
             continue
         label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
+        if label is None and layout.has_all_labels:
+            names = [entry.rpartition(":")[0] for entry in layout.labels]
+            require_name(cells[-1][:MAX_QUOTED_VALUE], names, f"label in column {layout.label_column} of {where}")
         if label is None:
             unnamed[cells[-1][:MAX_QUOTED_VALUE]] += 1
             continue

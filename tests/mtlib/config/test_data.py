@@ -26,7 +26,7 @@ CASES: list[Case] = [
         (
             "data.sources.snli.path",
             wrong,
-            "data.sources.snli: path must end in .csv, .tsv, .jsonl or begin with ",
+            "data.sources.snli: path must end in .csv, .tsv, .jsonl, .parquet or begin with ",
             right,
         )
         for wrong, right in (("", "x.csv"), ("x.tsv.gz", "x.tsv"), ("x.json", "x.jsonl"), ("x/hf://y", "hf://y"))

@@ -111,6 +111,8 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "text_columns": (["review"], False),
     "label_column": ("stars", False),
     "file_stem": ("reviews", False),
+    "files": ({"train": "a.csv", "dev": "b.csv"}, False),
+    "labels": (["a", "b", "c", "d", "e"], False),
     "scored_train_rows": (3, False),
     "glue": (GLUE_FILES, False),
     "leaderboard": (None, False),

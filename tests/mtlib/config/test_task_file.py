@@ -1,0 +1,169 @@
+"""`tasks.toml`: what it defines, and every mistake in it as one line."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from mtlib.config.data import DataConfig
+from mtlib.config.task_file import MAX_TASKS, TASK_FILE, find_tasks, read_task_file
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig, default_task_configs
+from mtlib.tasks import TASKS, Task, TaskFiles
+from tests.one_line_error import one_line_error
+
+TONE = """\
+[tasks.tone]
+title = "Tone"
+kind = "classes"
+labels = ["negative", "neutral", "positive"]
+texts = ["text"]
+label = "tone"
+train = "tone-train.jsonl"
+dev = "tone-dev.jsonl"
+"""
+GRADE = """\
+[tasks.grade]
+kind = "regression"
+range = [0, 100]
+texts = ["left", "right"]
+label = "score"
+id = "key"
+train = "grade-train.parquet"
+dev = "grade-dev.parquet"
+test = "grade-test.parquet"
+scored_train_rows = 5
+"""
+
+
+def write(folder: Path, *parts: str) -> Path:
+    path = folder / TASK_FILE
+    path.write_text("\n".join(parts))
+    return path
+
+
+def config_of(tasks: dict[str, Task], *trained: str) -> TrialConfig:
+    return TrialConfig(
+        stages=(StageConfig(tasks=trained),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+
+
+def test_every_key_becomes_part_of_a_task(tmp_path: Path) -> None:
+    write(tmp_path, TONE, GRADE)
+    assert find_tasks(tmp_path) == {
+        "grade": Task(
+            name="grade",
+            title="grade",
+            kind="regression",
+            label_range=(0, 100),
+            text_columns=("left", "right"),
+            label_column="score",
+            files=TaskFiles(
+                train="grade-train.parquet", dev="grade-dev.parquet", test="grade-test.parquet", id_column="key"
+            ),
+            scored_train_rows=5,
+        ),
+        "tone": Task(
+            name="tone",
+            title="Tone",
+            kind="classes",
+            label_range=(0, 2),
+            labels=("negative", "neutral", "positive"),
+            text_columns=("text",),
+            label_column="tone",
+            files=TaskFiles(train="tone-train.jsonl", dev="tone-dev.jsonl"),
+        ),
+    }
+
+
+def test_without_the_file_the_tasks_are_the_built_in_ones(tmp_path: Path) -> None:
+    assert find_tasks(tmp_path) == TASKS
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "label_range"),
+    [
+        ("binary", 'labels = ["no", "yes"]', (0, 1)),
+        ("binary", "", (0, 1)),
+        ("classes", "num_labels = 7", (0, 6)),
+        ("regression", "range = [-1.5, 2]", (-1.5, 2)),
+    ],
+)
+def test_labels_follow_from_the_kind(tmp_path: Path, kind: str, keys: str, label_range: tuple[float, float]) -> None:
+    text = TONE.replace('kind = "classes"', f'kind = "{kind}"').replace(
+        'labels = ["negative", "neutral", "positive"]', keys
+    )
+    task = read_task_file(write(tmp_path, text))["tone"]
+    assert (task.kind, task.label_range) == (kind, label_range)
+
+
+MISTAKES: list[tuple[str, str, str]] = [
+    ("kind =", "kinde =", "unknown key 'tasks.tone.kinde'; did you mean 'tasks.tone.kind'?"),
+    ('"classes"', '"class"', "tasks.tone.kind must be one of classes, binary, regression, got class"),
+    ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels, got 3"),
+    ('"classes"', '"regression"', "tasks.tone: range must be the lowest and the highest label"),
+    ('["text"]', '["a", "b", "c"]', "tasks.tone: texts must name one column, or two of a pair"),
+    ('["text"]', "[]", "tasks.tone: texts must name one column, or two of a pair"),
+    ('["text"]', '["tone"]', "tasks.tone: columns must be different ones"),
+    ('["text"]', "7", "tasks.tone.texts must be a list, got 7"),
+    ('label = "tone"', "label = 3", "tasks.tone.label must be text, got 3"),
+    ('label = "tone"', "", "tasks.tone.label is missing"),
+    ('dev = "tone-dev.jsonl"', "", "tasks.tone.dev is missing"),
+    ("tone-dev.jsonl", "tone-dev.txt", "tasks.tone: train, dev and test must end in .csv, .tsv, .jsonl, .parquet or"),
+    ('"neutral"', '"negative"', "tasks.tone: labels must name each label once"),
+    ('["negative", "neutral", "positive"]', '["negative"]', "tasks.tone: labels, or num_labels, must be at least 2"),
+    ('title = "Tone"', "range = [0, 1]", "tasks.tone: range must be left out of kind classes"),
+    ('title = "Tone"', "num_labels = 3", "tasks.tone: num_labels must be left out of all but classes without names"),
+    ('title = "Tone"', "scored_train_rows = -1", "tasks.tone: scored_train_rows must be at least 0, got -1"),
+    ("[tasks.tone]", "[tasks.Tone]", "the name of a task must be small letters, digits and underscores"),
+    ("[tasks.tone]", "[tasks.overall]", "the name of a task must not be overall"),
+    ("[tasks.tone]", "[task.tone]", "unknown key 'task'; did you mean 'tasks'?"),
+    ("[tasks.tone]", "[tasks.tone", "must be readable TOML, got: Expected ']'"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "line"), MISTAKES)
+def test_a_mistake_is_one_line_with_the_file_and_the_key(tmp_path: Path, right: str, wrong: str, line: str) -> None:
+    assert right in TONE
+    path = write(tmp_path, TONE.replace(right, wrong, 1))
+    message = one_line_error(find_tasks, tmp_path)
+    assert message.startswith(str(path))
+    assert line in message
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "tasks = 3")
+    assert one_line_error(find_tasks, tmp_path) == f"{path}: tasks must be a table of tasks, [tasks.NAME], got 3"
+    write(tmp_path, "")
+    assert "there must be 1 to 20 tasks, [tasks.NAME], got 0" in one_line_error(find_tasks, tmp_path)
+    write(tmp_path, *(TONE.replace("tasks.tone", f"tasks.t{n}") for n in range(MAX_TASKS + 1)))
+    assert "there must be 1 to 20 tasks, [tasks.NAME], got 21" in one_line_error(find_tasks, tmp_path)
+    path.write_bytes(b"\xff\xfe")
+    assert "must be readable TOML" in one_line_error(find_tasks, tmp_path)
+
+
+def test_a_configuration_of_such_tasks_is_read_back_as_it_was(tmp_path: Path) -> None:
+    tasks = read_task_file(write(tmp_path, TONE, GRADE))
+    config = config_of(tasks, "tone", "grade")
+    again = TrialConfig.from_json(config.to_json())
+    assert again == config
+    assert again.content_hash == config.content_hash
+    assert again.task("tone") == tasks["tone"]
+    assert config.active_tasks == ("grade", "tone")
+    assert set(config.data.sources) == set(), "further sets are for tasks that are not there"
+    assert (config.tasks["grade"].encoding, config.tasks["grade"].loss) == ("cross", "mean_squared_error")
+
+
+def test_an_added_task_changes_no_hash_and_a_changed_one_does(tmp_path: Path) -> None:
+    tone, both = read_task_file(write(tmp_path, TONE)), read_task_file(write(tmp_path, TONE, GRADE))
+    before = config_of(tone, "tone")
+    assert config_of(both, "tone").content_hash == before.content_hash
+    assert config_of(both, "tone", "grade").content_hash != before.content_hash
+    changed = {"tone": dataclasses.replace(tone["tone"], label_range=(0, 4), labels=())}
+    assert config_of(changed, "tone").content_hash != before.content_hash
+
+
+def test_a_task_that_the_file_lacks_is_refused(tmp_path: Path) -> None:
+    tasks = read_task_file(write(tmp_path, TONE))
+    assert one_line_error(config_of, tasks, "tune").startswith("unknown task 'tune'; did you mean 'tone'?")
+    assert one_line_error(config_of, tasks, "sst").startswith("unknown task 'sst'; known: tone")
