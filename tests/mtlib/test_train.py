@@ -408,7 +408,6 @@ def test_a_fourth_task_needs_one_entry_and_its_data(
     tiny_encoder: PretrainedEncoder,
     tiny_config: TrialConfig,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     review = Task(
         name="review",
@@ -419,7 +418,6 @@ def test_a_fourth_task_needs_one_entry_and_its_data(
         label_column="sentiment",
         file_stem="review",
     )
-    monkeypatch.setitem(TASKS, "review", review)
     for path in tiny_folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     for split in ("train", "dev"):
@@ -428,7 +426,8 @@ def test_a_fourth_task_needs_one_entry_and_its_data(
     stages = (StageConfig(tasks=("sst", "qqp", "sts", "review"), epochs=8),)
     tasks = {**tiny_config.tasks, "review": default_task_config(review)}
     changes = {"encoder.dropout": 0, "smart.weight": 0}
-    config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks).override(changes)
+    data = dataclasses.replace(tiny_config.data, tasks={**TASKS, "review": review})
+    config = dataclasses.replace(tiny_config, stages=stages, tasks=tasks, data=data).override(changes)
     corpus = tokenize(read_data(config, tmp_path), tiny_encoder.tokenizer, tmp_path / "cache")
     report = run_whole(config, corpus, tiny_encoder).reports[8]
     scores = {(p.task, p.metric): p.value for p in report.points if p.split == "dev"}

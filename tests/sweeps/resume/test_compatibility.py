@@ -207,16 +207,14 @@ def test_long_value_is_truncated() -> None:
 
 
 @pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])
-def test_added_task_or_data_set_that_the_sweep_does_not_use_is_allowed(
-    name: str, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_task_or_data_set_that_the_sweep_does_not_use_is_allowed(name: str, inputs: SweepInputs) -> None:
     before = load_space(name)
     begun_before, hash_before = recorded_info(dataclasses.replace(inputs, space=before)), before.content_hash
     review = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="review", title="Review", file_stem="review")
-    monkeypatch.setitem(mtlib.tasks.TASKS, "review", review)
+    data = dataclasses.replace(before.base.data, tasks={**mtlib.tasks.TASKS, "review": review})
     tasks = {**before.base.tasks, "review": before.base.tasks["sst"]}
     more = {f"data.sources.more.{key}": value for key, value in {"task": "sst", "path": "more.csv"}.items()}
-    base = dataclasses.replace(before.base, tasks=tasks).override(more)
+    base = dataclasses.replace(before.base, tasks=tasks, data=data).override(more)
     now = dataclasses.replace(before, base=base)
     assert now.content_hash == hash_before
     check_unchanged(begun_before, dataclasses.replace(inputs, space=now), ENCODER)
