@@ -1,8 +1,8 @@
 """The effect of a number that was sampled from a range: a fitted curve with a band, and where its optimum lies.
 
 Configurations were drawn at random or by TPE, and mostly trained once. The mean score is fitted by a sum of smooth
-curves, one for each range, and of a level for each value of each choice. The scatter around the fit holds the variance
-of training, and takes its place where training was not repeated.
+curves, one for each range, and of a level for each value of each choice. The scatter around the fit is the variance of
+the means: it holds that of training, and what curves of this kind do not fit, which replicates alone would not show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class Fit:
     """Of the coefficients, over trainings and examples."""
     degrees: float
     means: ConfigurationMeans
-    """With the scatter around the fit where training was not repeated."""
+    """With the scatter around the fit as their variance."""
 
 
 def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Sequence[Mapping[str, Any]]) -> Fit | None:
@@ -125,25 +125,25 @@ def choice_terms(key: SearchedKey, values: Sequence[Any]) -> Floats:
 
 
 def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMeans, num_terms: int) -> Fit:
-    """Least squares, with the variance of training, or the scatter around the fit where that is not known."""
+    """Least squares, with the scatter around the fit as the variance of each mean."""
     inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
     coefficients = inverse @ means.means
-    if not means.has_replicates:
-        degrees = float(len(design) - num_terms)
-        scatter = float(np.sum((means.means - design @ coefficients) ** 2) / degrees)
-        means = replace(
-            means,
-            model_variances=np.full_like(means.model_variances, scatter),
-            degrees=np.full_like(means.degrees, MAX_DEGREES),
-            total_degrees=degrees,
-        )
+    degrees = float(len(design) - num_terms)
+    scatter = float(np.sum((means.means - design @ coefficients) ** 2) / degrees)
+    squares = (means.weights**2).sum(axis=1)  # variance of each mean, where that of a training is 1
+    means = replace(
+        means,
+        model_variances=(scatter / squares)[means.scores.configurations],
+        degrees=np.full_like(means.degrees, MAX_DEGREES),
+        total_degrees=degrees,
+    )
     covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T
     return Fit(
         design=design,
         columns=columns,
         inverse=inverse,
         covariance=covariance,
-        degrees=means.total_degrees,
+        degrees=degrees,
         means=means,
     )
 

@@ -37,7 +37,7 @@ class ColumnEffects:
     curves: Mapping[str, RangeEffect]
     """By key with a range."""
     precisions: Mapping[str, Precision | None]
-    """By key with listed values that were compared with its base."""
+    """By key of a grid; None where no value was compared with the base, or training was not repeated."""
     interactions: Sequence[Interaction]
 
 
@@ -134,7 +134,7 @@ def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels
         is_known=used is not None and used.has_replicates,
         values=values,
         curves=curves,
-        precisions={name: key_precision(contrasts[name], values[name], means) for name in values},
+        precisions={name: key_precision(contrasts[name], values[name], means) for name in values if is_grid},
         interactions=find_interactions(listed, means, params) if is_grid else [],
     )
 

@@ -84,13 +84,30 @@ def test_choices_are_compared_as_by_least_squares() -> None:
     assert b.num_trials == sum(own["loss"] == "b" for own in params)
 
 
-def test_training_variance_of_replicates_is_used_where_it_is_known() -> None:
+def repeat(table: Floats, number: int, noise: float) -> Floats:
+    """Scores of replicates around those of single trainings."""
+    return table + noise * np.random.default_rng(0).normal(size=(len(table), number))
+
+
+def test_errors_are_those_of_least_squares_on_the_means_of_replicates() -> None:
     table, params = draw(30, peak, 3, 0.01)
-    twice = np.concatenate([table, table + np.random.default_rng(0).normal(size=table.shape) * 0.001], axis=1)
-    means = configuration_means(model_scores(twice))
+    means = configuration_means(model_scores(repeat(table, 2, 0.001)))
     fit = fit_keys([RATE, WEIGHT, LOSS], means, params)
     assert fit is not None
-    assert fit.means is means
+    reference = sm.OLS(means.means, fit.design).fit()
+    np.testing.assert_allclose(fit.covariance, reference.cov_params())
+    assert fit.degrees == reference.df_resid
+
+
+def test_no_effect_is_claimed_because_replicates_differ_less_than_the_fit_is_off() -> None:
+    """The rate has a peak too sharp for a cubic curve; the weight has no effect."""
+
+    def sharp(own: dict[str, Any]) -> float:
+        return float(0.05 * np.exp(-(((np.log10(own["rate"]) + 4) / 0.25) ** 2)))
+
+    drawn = [draw(30, sharp, seed, 0.0) for seed in range(60)]
+    claims = [effect_of(WEIGHT, repeat(table, 3, 0.01), params).p_value < 0.05 for table, params in drawn]
+    assert np.mean(claims) < 0.15
 
 
 def test_too_few_configurations_are_not_fitted() -> None:
