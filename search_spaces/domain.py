@@ -1,14 +1,21 @@
 """The domain of a search: keys, their ranges, and conditions under which a key is sampled."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mtlib.config.schema import check_types
 from mtlib.errors import require, require_name
 
+Value = TypeVar("Value")
+
 SearchKey = str | tuple[str, ...]
-"""A dotted key of `TrialConfig`, several that vary together, or a name of the space (see `SearchSpace.grid`)."""
+"""A dotted key of `TrialConfig`, several that vary together, or a name of the space (see `SearchSpace.grid`).
+
+`tasks.*.batch_size` is the batch size of every task that the base configuration trains."""
+
+ALL_TASKS_PREFIX = "tasks.*."
+"""Beginning of a key of every task that the base configuration trains."""
 
 JOINED_BY = " + "
 """Between the parts of the title of keys that vary together."""
@@ -128,6 +135,15 @@ def enabling_values(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -
     for value in condition.values:
         for given in enabling_values(condition.key, conditions):
             yield {**given, condition.key: value}
+
+
+def expand_tasks(changes: Mapping[str, Value], tasks: Sequence[str]) -> dict[str, Value]:
+    """Changes by dotted key in which `tasks.*.KEY` stands for the key of each of these tasks."""
+    expanded: dict[str, Value] = {}
+    for key, value in changes.items():
+        names = tasks if key.startswith(ALL_TASKS_PREFIX) else ("",)
+        expanded.update({key.replace(ALL_TASKS_PREFIX, f"tasks.{name}.", 1): value for name in names})
+    return expanded
 
 
 def dotted_keys(key: SearchKey) -> tuple[str, ...]:

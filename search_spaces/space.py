@@ -24,6 +24,7 @@ from search_spaces.domain import (
     SearchKey,
     check_conditions,
     dotted_keys,
+    expand_tasks,
     extreme_points,
     key_title,
 )
@@ -31,7 +32,7 @@ from search_spaces.domain import (
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 
-NOT_QUESTIONS = ("domain", "space", "space_file", "presets")
+NOT_QUESTIONS = ("domain", "space", "space_file", "vary", "presets")
 """Files of this folder that define no search space."""
 
 
@@ -146,7 +147,7 @@ def trial_config(space: SearchSpace, params: Mapping[str, Any]) -> TrialConfig:
             overrides.update(named[value])
         else:
             overrides[key] = value
-    return space.base.override(overrides)
+    return space.base.override(expand_tasks(overrides, space.base.active_tasks))
 
 
 def grid_configs(space: SearchSpace) -> list[TrialConfig]:
@@ -192,9 +193,8 @@ def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> Tri
 def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     """The dotted keys of the configuration that a searched key changes, each once."""
     named = space.grid.get(key)
-    if not isinstance(named, Mapping):
-        return dotted_keys(key)
-    return tuple(dict.fromkeys(dotted for overrides in named.values() for dotted in overrides))
+    groups = named.values() if isinstance(named, Mapping) else [dict.fromkeys(dotted_keys(key))]
+    return tuple(expand_tasks({dotted: None for keys in groups for dotted in keys}, space.base.active_tasks))
 
 
 def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:

@@ -34,8 +34,10 @@ class SweepOptions:
         ValueError: one line with the flag, the rule and the value.
     """
 
-    space: str
-    """Name of a built-in search space, or absolute path of the file of another one."""
+    space: str | None = None
+    """Name of a built-in search space, or absolute path of the file of another one; None for `presets.general`."""
+    vary: Mapping[str, str] = field(default_factory=dict)
+    """Dotted configuration keys and their values as typed, in place of what the space searches."""
     data: Path | None = None
     """Folder of the tasks' files; None for the demonstration corpus."""
     encoder: str | None = None

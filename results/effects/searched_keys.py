@@ -6,7 +6,7 @@ from typing import Any
 
 from mtlib.errors import require
 from results.records.trials import TrialRecord
-from search_spaces.domain import JOINED_BY
+from search_spaces.domain import JOINED_BY, expand_tasks
 
 RECORDED = ("space", "base", "search")
 """Parts of `sweep.json` that say what was searched."""
@@ -95,9 +95,16 @@ def named_key(name: str, values: Sequence[Any], base: Mapping[str, Any], records
 
 
 def base_value(base: Mapping[str, Any], name: str) -> Any:
-    """The base configuration's value of a key; None if the key is a name of the space's own."""
-    found = [base_part(base, part) for part in name.split(JOINED_BY)]
+    """The base configuration's value of a key; None if the key is a name of the space's own, or there are several."""
+    found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
+    """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, None if they differ."""
+    tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
+    values = {base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks))}
+    return values.pop() if len(values) == 1 else None
 
 
 def base_part(tree: Any, dotted: str) -> Any:

@@ -1,6 +1,7 @@
 """The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,9 +14,11 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_pars
 from mtlib.tasks import TASKS
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
+from search_spaces.vary import NAME, is_range
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
 DEFAULT_STORAGE = "~/multitask-sweeps"
+EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
 SWEEP_FAILED, SOME_FAILED = 1, 3
 """Exit codes of this command alone."""
@@ -49,6 +52,9 @@ examples:
     python sweeps/run.py --space smart_lambda --search tpe --trials 30 --scheduler asha
   a question of your own, in a file anywhere (see docs/searching.md); a copy is kept with the sweep
     python sweeps/run.py --space my_space.py --data DIR
+  a quick question without a file: a list of values, or a range; --space is left out for a general base
+    python sweeps/run.py --vary smart.weight=0,0.45,1 --data DIR
+    python sweeps/run.py --vary optimizer.learning_rate=1e-5..1e-4:log --vary smart.weight=0,1 --trials 30
   another value of any setting, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
   a tenth of train held out from all trials, for an unbiased score of the selected ensemble
@@ -73,7 +79,7 @@ exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {W
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line. An argument has its option's name and default; `SweepOptions` checks ranges."""
-    usage = "--space NAME|FILE [--data DIR] [--encoder NAME|DIR] [more below]"
+    usage = "--space NAME|FILE [--vary KEY=VALUES] [--data DIR] [--encoder NAME|DIR] [more below]"
     description = "Trains every configuration of a search space and ranks them."
     parser = new_parser("python sweeps/run.py", usage, description, EXAMPLES)
     add_question(parser.add_argument_group("question"))
@@ -94,6 +100,12 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     add("--encoder", metavar="NAME|DIR", help=words)
     words = "a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated"
     add("--set", metavar="KEY=VALUE", action="extend", nargs="+", default=[], help=words)
+    words = (
+        "a quick question without a file: values of a key, e.g. smart.weight=0,0.45,1, or a range, e.g. "
+        "optimizer.learning_rate=1e-5..1e-4:log, which is drawn by tpe; in place of what --space searches, or around "
+        "a general base configuration; may be repeated"
+    )
+    add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
     add(
         "--hold-out",
         type=number,
@@ -108,7 +120,7 @@ def add_question(group: argparse._ArgumentGroup) -> None:
 def add_search(group: argparse._ArgumentGroup) -> None:
     """Flags for the search over configurations."""
     add, default = group.add_argument, f"(default: {DEFAULT_TRIALS})"
-    add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s")
+    add("--search", metavar="|".join(get_args(Search)), help="default: %(default)s, tpe with a range in --vary")
     add("--trials", type=whole_number, metavar="N", help=f"configurations to draw with tpe or random {default}")
     add(
         "--replicates",
@@ -180,18 +192,26 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         return read_resumption(arguments, storage, address)
     for flag in ("--extend", "--retry-failed"):
         require(flag not in arguments.given, f"{flag} must come with --resume SWEEP", "none")
-    if not arguments.space:
-        raise ValueError(f"--space must name a search space, got none; known: {', '.join(space_names())}")
-    space = resolve_name(arguments.space)
-    space_name = find_space(space)[0].name
+    varied = read_changes("--vary", arguments.vary)
+    require(len(varied) == len(arguments.vary), "--vary must name each key once", " ".join(arguments.vary))
+    if not (arguments.space or varied):
+        known = ", ".join(space_names())
+        raise ValueError(
+            f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
+        )
+    space = resolve_name(arguments.space) if arguments.space else None
+    space_name = NAME if space is None else find_space(space)[0].name
+    has_range = any(map(is_range, varied.values()))
     derived = {
         "space": space,
+        "vary": varied,
+        "search": "tpe" if has_range and "--search" not in arguments.given else arguments.search,
         "data": None if arguments.data is None else check_data_folder(arguments.data),
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
-        "name": f"{space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
+        "name": f"{NAME if varied else space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
         "mirror": mirror,
-        "set": dict(map(read_change, arguments.set)),
+        "set": read_changes("--set", arguments.set),
         "address": address,
     }
     names = {field.name for field in fields(SweepOptions)}
@@ -230,9 +250,14 @@ def check_data_folder(text: str) -> Path:
     return folder
 
 
-def read_change(text: str) -> tuple[str, str]:
-    """`KEY=VALUE` as key and value."""
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise ValueError(f"--set must be KEY=VALUE, e.g. optimizer.learning_rate=1e-5, got '{text}'")
-    return key.strip(), value.strip()
+def read_changes(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` texts as values by key; of a key that is there twice the last value."""
+    changes = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ValueError(
+                f"{flag} must be KEY=VALUE, e.g. optimizer.learning_rate={EXAMPLE_VALUES[flag]}, got '{text}'"
+            )
+        changes[key.strip()] = value.strip()
+    return changes

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
@@ -14,8 +15,11 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.errors import first_line, require
 from mtlib.runtime.checksum import hash_of
+from mtlib.tasks import TASKS
 from results.records.files import list_files, open_folder
 from results.records.trials import SPACE_FILE
+from search_spaces.domain import SearchKey, expand_tasks
+from search_spaces.presets import general
 from search_spaces.space import (
     NamedOverrides,
     SearchSpace,
@@ -25,6 +29,7 @@ from search_spaces.space import (
     search_domain,
 )
 from search_spaces.space_file import find_space, is_path
+from search_spaces.vary import vary
 from sweeps.options import SweepOptions
 from sweeps.setup.space_checks import (
     check_comparable,
@@ -102,12 +107,11 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         ValueError: one line: a name that is taken, an unknown space, key or value, or data that cannot be used.
     """
     check_name_is_free(options)
-    space, source = read_space(options)
-    has_grid = bool(space.grid) or options.search != "grid"
-    require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
-    check_changes(space, options)
-    folder, encoder, notes = find_sources(options, space)
-    space = configure(space, encoder, options)
+    given, source = read_space(options)
+    base, name = (general(tuple(TASKS)), "general") if given is None else (given.base, given.name)
+    check_changes(options, base, given)
+    folder, encoder, notes = find_sources(options, base, name)
+    space = configure(given, base, encoder, options)
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
@@ -130,8 +134,10 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     )
 
 
-def read_space(options: SweepOptions) -> tuple[SearchSpace, bytes | None]:
-    """The space, and the content of its file unless it is built in; of a resumed sweep the copy in its folder."""
+def read_space(options: SweepOptions) -> tuple[SearchSpace | None, bytes | None]:
+    """The space of --space, and the content of its file unless it is built in; of a resumed sweep the file's copy."""
+    if options.space is None:
+        return None, None
     is_copy = options.resume and is_path(options.space)
     return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space)
 
@@ -180,27 +186,36 @@ def table_fingerprints(
     return {name: content_fingerprint({key: table}) for name, (key, table) in named.items()}
 
 
-def check_changes(space: SearchSpace, options: SweepOptions) -> None:
-    """Raises ValueError if --set names a key that the space searches, or that has a flag of its own."""
-    keys = space.grid if options.search == "grid" else search_domain(space)
-    searched = [dotted for key in keys for dotted in changed_keys(space, key)]
-    for key, value in options.set.items():
+def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace | None) -> None:
+    """Raises ValueError if --set names a key that is searched, or --set or --vary one that has a flag of its own.
+
+    `space` is the one of --space; its keys are not searched where --vary names others.
+    """
+    for flag, changes in (("--set", options.set), ("--vary", options.vary)):
+        for key, value in changes.items():
+            rule = f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by {flag}"
+            require(key not in FLAG_OF_KEY, rule, f"{key}={value}")
+    if options.vary or space is None:
+        place, searched = "--vary", list(expand_tasks(options.vary, base.active_tasks))
+    else:
+        keys = space.grid if options.search == "grid" else search_domain(space)
+        place, searched = f"space '{space.name}'", [dotted for key in keys for dotted in changed_keys(space, key)]
+    for key, value in expand_tasks(options.set, base.active_tasks).items():
         hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
-        rule = f"--set must leave alone what space '{space.name}' searches ({', '.join(searched)})"
-        require(not hits, rule, f"{key}={value}")
-        require(
-            key not in FLAG_OF_KEY, f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by --set", f"{key}={value}"
-        )
+        require(not hits, f"--set must leave alone what {place} searches ({', '.join(searched)})", f"{key}={value}")
 
 
-def find_sources(options: SweepOptions, space: SearchSpace) -> tuple[Path, str, tuple[str, ...]]:
-    """The data folder, the encoder's hub name or folder, and notes to print about the demonstration's."""
+def find_sources(options: SweepOptions, base: TrialConfig, name: str) -> tuple[Path, str, tuple[str, ...]]:
+    """The data folder, the encoder's hub name or folder, and notes to print about the demonstration's.
+
+    `name` is that of the settings in `base`.
+    """
     if options.data is not None:
-        return options.data, options.encoder or space.base.encoder.name, ()
+        return options.data, options.encoder or base.encoder.name, ()
     with writing_to(options.storage):
         corpus, tiny_encoder = demo_folder(options.cache_folder)
     if options.encoder is not None:
-        note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{space.name}'."
+        note = f"No --data: the demonstration corpus is used, with your encoder and the settings of '{name}'."
         return corpus, options.encoder, (note,)
     return corpus, str(tiny_encoder), (DEMO_NOTE,)
 
@@ -214,31 +229,59 @@ def writing_to(place: Path | str) -> Iterator[None]:
         raise ValueError(f"--storage must be a place that can be written, got {place}: {first_line(error)}") from error
 
 
-def configure(space: SearchSpace, encoder: str, options: SweepOptions) -> SearchSpace:
-    """The space with encoder, seed, --hold-out, the demonstration's overrides and --set in its base, checked again."""
-    space = shortened(space) if options.data is None and options.encoder is None else space
+def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, options: SweepOptions) -> SearchSpace:
+    """The space to search: --vary's, or that of --space, `space`, with what `change_base` makes of its base.
+
+    Raises:
+        ValueError: --set or --vary has an unknown key or a wrong value, or the search does not suit the space.
+    """
+    changed = change_base(base, encoder, options)
+    if options.vary or space is None:
+        varied = vary(changed, "overall" if space is None else space.metric, options.vary)
+        rule = "--search grid must have a list of values for each key of --vary"
+        ranges = [f"{key}={text}" for key, text in options.vary.items() if key in varied.ranges]
+        require(options.search != "grid" or not ranges, rule, ", ".join(ranges))
+        return varied
+    has_grid = bool(space.grid) or options.search != "grid"
+    require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
+    grid = short_grid(space) if is_demonstration(options) else space.grid
+    return dataclasses.replace(space, base=changed, grid=grid)
+
+
+def is_demonstration(options: SweepOptions) -> bool:
+    """Whether the demonstration's data and encoder are used."""
+    return options.data is None and options.encoder is None
+
+
+def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> TrialConfig:
+    """A base configuration with the demonstration's overrides, encoder, seed, --hold-out and --set."""
+    base = base.override(demo_overrides(base)) if is_demonstration(options) else base
     given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
-    base = space.base.override(given)
+    base = base.override(given)
     try:
-        base = base.override(options.set)
+        base = base.override(expand_tasks(options.set, base.active_tasks))
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
     if base.encoder.start_from is not None:  # workers run in another folder than the command
         base = base.override({"encoder.start_from": str(Path(base.encoder.start_from).expanduser().resolve())})
-    return dataclasses.replace(space, base=base)
+    return base
 
 
-def shortened(space: SearchSpace) -> SearchSpace:
-    """The space for the demonstration: other settings in its base, and short plans, also those that it varies."""
-    grid = {
+def short_grid(space: SearchSpace) -> dict[SearchKey, tuple[Any, ...] | NamedOverrides]:
+    """The space's grid for the demonstration, in which plans are short."""
+    return {
         key: short_plans(space, named) if isinstance(named, Mapping) else named for key, named in space.grid.items()
     }
-    return dataclasses.replace(space, base=space.base.override(demo_overrides(space.base)), grid=grid)
 
 
 def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
     """Named overrides, in which whole plans are shortened."""
-    plans = {name: space.base.override(changes).stages for name, changes in named.items() if "stages" in changes}
+    tasks = space.base.active_tasks
+    plans = {
+        name: space.base.override(expand_tasks(changes, tasks)).stages
+        for name, changes in named.items()
+        if "stages" in changes
+    }
     short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
     return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}
 

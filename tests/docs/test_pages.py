@@ -21,10 +21,13 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
+from mtlib.tasks import TASKS
 from results.ensembles.methods import COMMAND_LINE_METHODS
 from results.predict import build_parser as build_predict_parser
+from search_spaces.presets import general
 from search_spaces.space import grid_trials, load_space, space_names
 from search_spaces.space_file import is_path, read_space_file
+from search_spaces.vary import vary
 from sweeps.cli.arguments import build_parser as build_run_parser
 from tests.test_architecture import ROOMS
 
@@ -116,11 +119,14 @@ def test_flags_in_prose_exist() -> None:
 
 
 def check_space(found: argparse.Namespace) -> None:
-    """Builds the base of the space that a command names, with what it sets."""
-    name = getattr(found, "space", None)
+    """Builds the base of the space that a command names, with what it sets, and the space that it varies."""
+    name, varied = getattr(found, "space", None), getattr(found, "vary", None)
     if name and not is_path(name):
         changes = dict(change.split("=", 1) for change in found.set)
         load_space(name).base.override(changes)
+    if varied:
+        base = load_space(name).base if name else general(tuple(TASKS))
+        vary(base, "overall", dict(words.split("=", 1) for words in varied))
 
 
 def test_space_on_the_page_is_one(tmp_path: Path) -> None:
@@ -208,7 +214,7 @@ def test_searched_configuration_keys_exist() -> None:
     assert len(keys) > 20
     for key in keys:
         group = tree
-        for part in key.removesuffix(".*").split("."):
+        for part in key.partition("=")[0].removesuffix(".*").split("."):
             group = group[int(part.replace("N", "0"))] if isinstance(group, list) else group[part.replace("*", "sst")]
 
 

@@ -5,6 +5,7 @@ import pytest
 from search_spaces.presets import (
     bert_and_beyond,
     by_task,
+    general,
     joined_name,
     my_pal_bert,
     triple_threat,
@@ -99,6 +100,26 @@ def test_my_pal_bert_anneals_over_3_epochs_of_1800_steps() -> None:
     assert (config.encoder.dropout, config.encoder.max_length) == (0.3, 128)
     assert (config.simcse.tasks, config.simcse.dropout) == (("sts",), 0.1)
     assert config.simcse.weight > 0
+
+
+@pytest.mark.parametrize("tasks", [("sst", "qqp", "sts"), ("sts",), ("sst", "qqp"), ("qqp",)])
+def test_general_settings_are_for_any_tasks(tasks: tuple[str, ...]) -> None:
+    config = general(tasks)
+    assert config.active_tasks == tasks
+    assert {config.tasks[task].pooling for task in tasks} == {"mean"}
+    optimizer = config.optimizer
+    assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (1e-4, 1e-3, 0.85)
+    assert (optimizer.schedule, optimizer.warmup_fraction) == ("slanted_triangular", 0.1)
+    assert {config.tasks[task].loss_weight for task in tasks} == {0.1 if task == "sts" else 1.0 for task in tasks}
+
+
+def test_one_key_turns_on_a_penalty_or_pals_of_the_general_settings() -> None:
+    for tasks in (("sst", "qqp", "sts"), ("sts",)):
+        for key in ("smart.weight", "proximal.weight", "simcse.weight", "pals.size"):
+            changed = general(tasks).override({key: 12})
+            assert changed.tasks_by_group[f"{key.split('.')[0]}.tasks"], key
+    assert general(("sst", "qqp", "sts")).smart.tasks == ("sst", "qqp")
+    assert general(("sts",)).smart.tasks == ("sts",)
 
 
 def test_a_field_of_several_tasks_has_a_value_for_each() -> None:

@@ -71,6 +71,30 @@ def test_keys_in_a_tuple_vary_together() -> None:
     ]
 
 
+def test_a_star_stands_for_every_task_that_the_base_trains() -> None:
+    space = space_with(grid={"tasks.*.batch_size": (8, 32)}, ranges={"tasks.*.batch_size": Int(low=8, high=32)})
+    assert grid_trials(space) == [{"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 32}]
+    sizes = [{name: task.batch_size for name, task in config.tasks.items()} for config in grid_configs(space)]
+    assert sizes == [dict.fromkeys(("qqp", "sst", "sts"), size) for size in (8, 32)]
+    assert changed_keys(space, "tasks.*.batch_size") == tuple(f"tasks.{t}.batch_size" for t in ("sst", "qqp", "sts"))
+    assert describe_space(space)["grid"] == [["tasks.*.batch_size", [8, 32]]]
+    assert describe_space(space)["ranges"][0][0] == "tasks.*.batch_size"
+
+
+def test_a_star_leaves_alone_tasks_that_the_base_does_not_train() -> None:
+    base = TrialConfig(stages=(StageConfig(tasks=("sst", "sts")),))
+    space = space_with(base=base, grid={"sizes": {"small": {"tasks.*.batch_size": 4}, "as they are": {}}})
+    first, _ = grid_configs(space)
+    assert {name: task.batch_size for name, task in first.tasks.items()} == {"sst": 4, "sts": 4, "qqp": 16}
+
+
+def test_a_star_and_a_task_of_it_are_one_key() -> None:
+    with pytest.raises(ValueError, match=r"searched only once, got tasks\.sst\.batch_size"):
+        space_with(grid={"tasks.*.batch_size": (8, 16), "tasks.sst.batch_size": (8, 16)})
+    with pytest.raises(ValueError, match=r"trial 0000 .*did you mean 'tasks\.qqp\.batch_size'"):
+        space_with(base=TrialConfig(stages=(StageConfig(tasks=("qqp",)),)), grid={"tasks.*.batch_sise": (8, 16)})
+
+
 def test_a_space_with_ranges_only_has_no_grid_trials() -> None:
     assert grid_trials(space_with(grid={}, ranges={"smart.weight": Float(low=0, high=1)})) == []
 

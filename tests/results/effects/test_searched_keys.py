@@ -53,6 +53,17 @@ def test_keys_that_vary_together_are_one(make_record: MakeRecord) -> None:
     assert [key.value_of(own) for own in params] == [(8, 2), (16, 3)]
 
 
+@pytest.mark.parametrize(("sizes", "base"), [((16, 16, 99), 16), ((16, 32, 99), 8)])
+def test_base_value_of_a_star_is_what_all_trained_tasks_have(
+    sizes: Sequence[int], base: int, make_record: MakeRecord
+) -> None:
+    tasks = {task: {"batch_size": size} for task, size in zip(("sst", "qqp", "sts"), sizes, strict=True)}
+    info = info_of([["tasks.*.batch_size", [8, 16]]])
+    info["base"] = {"tasks": tasks, "stages": [{"tasks": ["sst"]}, {"tasks": ["sst", "qqp"]}]}
+    (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
+    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), base=base)
+
+
 def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> None:
     grid, ranges = (
         [["smart.weight", [0.0, 3.0]]],

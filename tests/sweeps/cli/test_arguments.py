@@ -63,6 +63,21 @@ def test_set_may_be_repeated_and_the_last_value_wins() -> None:
     assert options.set == {"a": "2", "b.c": "x=y", "d": "[1, 2]"}
 
 
+def test_keys_to_vary_need_no_space() -> None:
+    options = read("--vary", "smart.weight=0,0.45,1", "pals.tasks=[sst],[sst,qqp]")
+    assert options.vary == {"smart.weight": "0,0.45,1", "pals.tasks": "[sst],[sst,qqp]"}
+    assert (options.space, options.search, options.name) == (None, "grid", "vary-20250307-141503")
+    options = read("--space", "smart_lambda", "--vary", "smart.num_steps=1,2")
+    assert (options.space, options.name) == ("smart_lambda", "vary-20250307-141503")
+
+
+def test_range_makes_tpe_the_default_search() -> None:
+    words = ("--vary", "smart.weight=0,1", "--vary", "optimizer.learning_rate=1e-5..1e-4:log")
+    assert (read(*words).search, read(*words, "--trials", "7").trials) == ("tpe", 7)
+    assert read(*words, "--search", "random").search == "random"
+    assert read(*words, "--search", "grid").search == "grid"
+
+
 def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
@@ -99,6 +114,9 @@ def test_storage_uri_is_a_mirror_of_a_local_folder() -> None:
         (["--space", "smart_lambda", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
         (["--space", "smart_lambda", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
         (["--space", "smart_lambda", "--set", "=1"], r"--set must be KEY=VALUE"),
+        (["--vary", "smart.weight"], r"--vary must be KEY=VALUE, e\.g\. optimizer.learning_rate=1e-5,1e-4, got 'smart"),
+        (["--vary", "a=1,2", "a=3,4"], r"--vary must name each key once, got a=1,2 a=3,4"),
+        (["--vary", "a=1,2", "--space", "smart_lamda"], r"unknown search space 'smart_lamda'"),
         (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'$"),
         (
             ["--space", "smart_lambda", "--encoder", "./no"],
@@ -261,6 +279,7 @@ def test_grid_cannot_be_extended(tmp_path: Path) -> None:
         ["--data", "."],
         ["--encoder", "bert-base-uncased"],
         ["--set", "smart.mode=paper"],
+        ["--vary", "smart.mode=paper,random"],
         ["--search=grid"],
         ["--search", "tpe"],
         ["--trials", "3"],
@@ -299,5 +318,5 @@ def test_help_names_every_flag() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 29
+    assert len(flags) == 30
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)

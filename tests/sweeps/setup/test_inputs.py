@@ -16,11 +16,13 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.model.encoder import PretrainedEncoder
 from results.records.examples import check_held_out_rows, read_hold_out
 from search_spaces.domain import Choice, Float
+from search_spaces.presets import general
 from search_spaces.space import SearchSpace, all_configs, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, planned_configs, read_inputs, read_points
+from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
 Options = Callable[..., SweepOptions]
@@ -221,6 +223,57 @@ def test_set_must_not_change_keys_of_a_named_point(options: Options, tiny_folder
             read_inputs(options(space="orders", data=tiny_folder, set={key: value}))
     changes = {"optimizer.learning_rate": "0.5"}
     assert read_inputs(options(space="orders", data=tiny_folder, set=changes)).space.base.optimizer.learning_rate == 0.5
+
+
+def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:
+    space = read_inputs(options(space=None, vary={"smart.weight": "0,1"}, data=tiny_folder)).space
+    assert space.base == general(("sst", "qqp", "sts"))
+    assert dict(space.grid) == {"smart.weight": (0.0, 1.0)}
+
+
+def test_varied_keys_replace_what_the_space_searches(options: Options, tiny_folder: Path) -> None:
+    changes = {"smart.weight": "2", "stages.1.sum_losses": "true", "stages.1.order": "batch_round_robin"}
+    asked = options(vary={"gradients": "sum,pcgrad"}, set=changes, data=tiny_folder)
+    space = read_inputs(asked).space
+    assert space.base == load_space("smart_lambda").base.override(changes)
+    assert dict(space.grid) == {"gradients": ("sum", "pcgrad")}
+    assert not space.ranges
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vary": {"seed": "1,2"}}, "seed must be given by --seed, not by --vary, got seed=1,2"),
+        ({"vary": {"encoder.name": "a,b"}}, "encoder.name must be given by --encoder, not by --vary"),
+        ({"vary": {"smart.wieght": "1,2"}}, "--vary: unknown key 'smart.wieght'; did you mean 'smart.weight'"),
+        (
+            {"vary": {"smart.weight": "0,1", "smart.epsilon": "1e-5..1e-4"}},
+            "--search grid must have a list of values for each key of --vary, got smart.epsilon=1e-5..1e-4",
+        ),
+        (
+            {"vary": {"smart.weight": "0,1"}, "set": {"smart.weight": "1"}},
+            "--set must leave alone what --vary searches (smart.weight), got smart.weight=1",
+        ),
+        (
+            {"vary": {"tasks.*.batch_size": "8,16"}, "set": {"tasks.sts.batch_size": "4"}},
+            "--set must leave alone what --vary searches (tasks.sst.batch_size, tasks.qqp.batch_size, ",
+        ),
+    ],
+)
+def test_mistake_in_varied_keys_is_one_line(
+    options: Options, tiny_folder: Path, changes: dict[str, Any], message: str
+) -> None:
+    assert one_line_error(read_inputs, options(data=tiny_folder, **changes)).startswith(message)
+
+
+def test_star_sets_every_trained_task(options: Options, tiny_folder: Path) -> None:
+    asked = options(data=tiny_folder, set={"tasks.*.batch_size": "4", "tasks.sst.batch_size": "5"})
+    tasks = read_inputs(asked).space.base.tasks
+    assert {name: task.batch_size for name, task in tasks.items()} == {"sst": 5, "qqp": 4, "sts": 4}
+    with pytest.raises(
+        ValueError, match=r"must leave alone what space 'batch_sizes' searches .*, got tasks\.sst\.batch"
+    ):
+        read_inputs(options(space="batch_sizes", data=tiny_folder, set={"tasks.*.batch_size": "4"}))
 
 
 def test_space_without_a_grid_needs_a_search(
