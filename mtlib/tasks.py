@@ -3,11 +3,13 @@
 This is the only file that names tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["classes", "binary", "regression"]
+from mtlib.errors import require
+from mtlib.metrics.metric import Kind, Metric
+from mtlib.metrics.table import METRICS, check_metric, default_metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +71,31 @@ class Task:
     """The task's own files; None if they are in the CS224N layout, or that of GLUE."""
     file_stem: str = ""
     """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
+    metric: str = ""
+    """The metric in tables and in the overall score, of `mtlib.metrics.table`; "": `accuracy`, or `pearson` for a
+    regression."""
+    weight: float = 1.0
+    """Weight in the overall score, above 0."""
     scored_train_rows: int = 0
     """Number of fixed train rows that are scored each epoch, to show over-fitting; 0 for none."""
     glue: GlueFiles | None = None
     """The task's files in a GLUE folder; None if GLUE has no such task."""
     leaderboard: LeaderboardFile | None = None
     """The task's file on the course's leaderboard; None if it has no such task."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or default_metric(self.kind))
+        check_metric(self.metric, self.kind)
+        require(self.weight > 0, f"the weight of task {self.name} must be above 0", self.weight)
+
+    @property
+    def metric_entry(self) -> Metric:
+        """The entry of the task's metric."""
+        return METRICS[self.metric]
+
+    def contribution(self, score: float) -> float:
+        """What a score contributes to the overall score, 0..1."""
+        return self.metric_entry.overall(score, self.label_range)
 
     @property
     def is_pair(self) -> bool:
@@ -89,11 +110,6 @@ class Task:
     def num_logits(self) -> int:
         """Width of the head's output: one per class, one for a binary task, one for regression."""
         return self.num_classes if self.kind == "classes" else 1
-
-    @property
-    def metric(self) -> str:
-        """The task's metric in the overall score."""
-        return "pearson" if self.kind == "regression" else "accuracy"
 
     @property
     def default_loss(self) -> str:
@@ -173,10 +189,29 @@ contradiction none; neutral pairs are left out.
 
 
 def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task] = TASKS) -> float:
-    """Mean over tasks of accuracy, and of (1 + r) / 2 for a correlation r: the three papers' overall score, 0..1.
+    """Mean over tasks of what their scores contribute, 0..1, by their weights: the papers' overall score.
 
-    For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the main metric of each task by name, and
+    For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the score of each task by name, and
     `tasks` their definitions.
     """
-    parts = [(1 + score) / 2 if tasks[name].metric == "pearson" else score for name, score in scores.items()]
-    return sum(parts) / len(parts)
+    parts = [tasks[name].weight * tasks[name].contribution(score) for name, score in scores.items()]
+    return sum(parts) / sum(tasks[name].weight for name in scores)
+
+
+def overall_slopes(names: Collection[str], tasks: Mapping[str, Task] = TASKS) -> dict[str, float]:
+    """The derivative of the overall score of some tasks by the score of each."""
+    total = sum(tasks[name].weight for name in names)
+    return {
+        name: tasks[name].weight * tasks[name].metric_entry.overall_slope(tasks[name].label_range) / total
+        for name in names
+    }
+
+
+def score_of(name: str, value: float, tasks: Mapping[str, Task] = TASKS) -> float:
+    """The score, of which higher is better, of a value of a task's metric or of the overall score."""
+    return tasks[name].metric_entry.score_of(value) if name in tasks else value
+
+
+def value_of(name: str, score: float, tasks: Mapping[str, Task] = TASKS) -> float:
+    """The value, as it is shown, of a score of a task or overall, or of a difference of scores."""
+    return tasks[name].metric_entry.value_of(score) if name in tasks else score

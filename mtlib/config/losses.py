@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from mtlib.config.schema import check_types
 from mtlib.errors import require
-from mtlib.tasks import Kind, Task
+from mtlib.metrics.metric import Kind
+from mtlib.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True)

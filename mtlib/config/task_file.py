@@ -21,7 +21,9 @@ from typing import Any
 from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES
 from mtlib.config.schema import check_types, from_dict
 from mtlib.errors import first_line, require, require_name, require_once
-from mtlib.tasks import TASKS, Kind, Task, TaskFiles
+from mtlib.metrics.metric import Kind
+from mtlib.metrics.table import check_metric
+from mtlib.tasks import TASKS, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
 MAX_TASKS = 20
@@ -59,6 +61,10 @@ class TaskEntry:
     """Shown in tables; left out: the name."""
     scored_train_rows: int = 0
     """How many fixed rows of train are scored beside dev each epoch."""
+    metric: str = ""
+    """A name of `mtlib.metrics.table`; left out: `accuracy`, or `pearson` for a regression."""
+    weight: float = 1.0
+    """Weight in the overall score, above 0."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -79,6 +85,9 @@ class TaskEntry:
         is_one = not self.num_labels or (self.kind == "classes" and not self.labels)
         require(is_one, "num_labels must be left out of all but classes without names", self.num_labels)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
+        require(self.weight > 0, "weight must be above 0", self.weight)
+        if self.metric:
+            check_metric(self.metric, self.kind)
         for path in (self.train, self.dev, *([self.test] if self.test else [])):
             rule = f"train, dev and test must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
             require(path.startswith(HUB_PREFIX) or path.endswith(TABLE_SUFFIXES), rule, repr(path))
@@ -96,6 +105,8 @@ class TaskEntry:
             label_column=self.label,
             files=TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id),
             scored_train_rows=self.scored_train_rows,
+            metric=self.metric,
+            weight=self.weight,
         )
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
+from mtlib.metrics.metric import Kind
 from mtlib.model.multitask import MultiTaskModel, Output
-from mtlib.tasks import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from torch.nn import functional
 from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import settings_of
+from mtlib.metrics.metric import Kind
 from mtlib.runtime.lazy_functions import load_function
-from mtlib.tasks import Kind
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

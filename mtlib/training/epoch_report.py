@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mtlib.loss.objective import learned_weight
 from mtlib.stages.plan import first_scored_epoch, tasks_active_by
-from mtlib.tasks import overall_score
+from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, note_stage_best
 
@@ -69,7 +69,8 @@ def score_epoch(run: Run) -> EpochReport:
     config, tasks = run.config, tasks_active_by(run.config, run.stage)
     predictions = [predict(run.model, config, run.corpus, task, "dev", run.device) for task in tasks]
     metrics = {part.task: score(part, config) for part in predictions}
-    scores = {task: values[config.task(task).metric] for task, values in metrics.items()}
+    values = {task: own[config.task(task).metric] for task, own in metrics.items()}
+    scores = {task: score_of(task, value, config.data.tasks) for task, value in values.items()}
     total = overall_score(scores, config.data.tasks)
     note_stage_best(run, total)
     if tasks == config.active_tasks:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import nn
 
 from mtlib.config.trial import TrialConfig
@@ -13,6 +12,8 @@ from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
+from mtlib.metrics.metric import read_logits
+from mtlib.metrics.table import METRICS
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.tasks import Task
@@ -109,7 +110,7 @@ def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndar
 
 
 def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
-    """The metrics of labelled predictions: `loss`, and `accuracy`, or `pearson` and `spearman` for regression."""
+    """The metrics of labelled predictions: `loss`, and those of `task_metrics`."""
     logits, labels = predictions.logits, predictions.labels
     task, settings = config.task(predictions.task), config.tasks[predictions.task]
     losses = loss_per_example(settings, task.kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
@@ -117,18 +118,9 @@ def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
 
 
 def task_metrics(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """The metrics of a task's logits, (rows, num_logits)."""
-    if task.kind == "regression":
-        values = np.clip(logits[:, 0], *task.label_range)
-        return {"pearson": pearson(values, labels), "spearman": pearson(rankdata(values), rankdata(labels))}
-    chosen = logits.argmax(1) if task.kind == "classes" else logits[:, 0] > 0
-    return {"accuracy": float((chosen == labels).mean())}
-
-
-def pearson(values: np.ndarray, labels: np.ndarray) -> float:
-    """Pearson's correlation in -1..1; 0 where one side is constant, which leaves it undefined."""
-    x = np.asarray(values, dtype=np.float64)
-    y = np.asarray(labels, dtype=np.float64)
-    x, y = x - x.mean(), y - y.mean()
-    scale = np.sqrt((x @ x) * (y @ y))
-    return float(np.clip((x @ y) / scale, -1, 1)) if scale > 0 else 0.0
+    """The task's metric, and those that are reported of every task of its kind: accuracy, or both correlations."""
+    return {
+        name: metric.evaluate(read_logits(metric, task.kind, task.label_range, logits, labels), labels)
+        for name, metric in METRICS.items()
+        if name == task.metric or (metric.is_always_reported and task.kind in metric.kinds)
+    }

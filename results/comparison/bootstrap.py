@@ -3,7 +3,7 @@
 Every resample draws as many examples as there are, with replacement, and all trials are scored on the same resamples
 (Efron and Tibshirani 1993, chapters 6 and 13). Where examples share texts, whole groups are drawn, as many as there are
 (the cluster bootstrap; Davison and Hinkley 1997, section 3.8). A resample is kept as how often it holds each example,
-so accuracy is one matrix product, and Pearson's correlation follows from a few weighted moments.
+so accuracy is one matrix product, and other metrics follow from weighted sums (`mtlib.metrics`).
 """
 
 import zlib
@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.metrics.metric import Floats as Floats
+from mtlib.metrics.metric import read_logits
 from mtlib.tasks import Task
 
-Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 """Of rows, candidates or folds."""
 
@@ -24,30 +25,19 @@ CONFIDENCE = 0.95
 BLOCK_CELLS = 4_000_000
 """Counts held at once, resamples times rows: 32 MB."""
 
-CONSTANT_SHARE = 1e-12
-"""A variance below this share of the mean square (both about the full sample's mean) counts as 0."""
-
 
 def example_values(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """An example's contribution to its task's score, from logits, (..., rows, num_logits), to (..., rows).
+    """What the task's metric reads of logits, (..., rows, num_logits), to (..., rows).
 
-    For accuracy 1 where the prediction is right and 0 where it is wrong (`classes`: the highest logit's class;
-    `binary`: label 1 where the logit is above 0); for Pearson the prediction, clipped to the task's `label_range`.
+    E.g. 1 where the prediction is right and 0 where it is wrong, or the prediction of a regression, clipped to the
+    task's `label_range`.
     """
-    values = np.asarray(logits, dtype=np.float64)
-    if task.kind == "regression":
-        return np.asarray(np.clip(values[..., 0], *task.label_range))
-    chosen = values.argmax(-1) if task.kind == "classes" else values[..., 0] > 0
-    return np.asarray(chosen == np.asarray(labels), dtype=np.float64)
+    return read_logits(task.metric_entry, task.kind, task.label_range, logits, labels)
 
 
 def score_examples(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The task's main metric, (trials,), from `example_values`, (trials, rows), on the examples as they are.
-
-    Accuracy in 0..1, or Pearson's correlation in -1..1, which is 0 by convention (as in `mtlib.training.evaluation`)
-    where predictions or labels are constant and it is undefined.
-    """
-    return score_counts(task, np.ones((1, values.shape[1])), values, labels)[:, 0]
+    """The task's score, (trials,), from `example_values`, (trials, rows), on the examples as they are."""
+    return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64))[:, 0]
 
 
 def bootstrap_scores(
@@ -59,7 +49,7 @@ def bootstrap_scores(
     num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> Floats:
-    """The task's main metric on resampled examples, as `score_examples`: the same resamples for every trial.
+    """The task's score on resampled examples, as `score_examples`: the same resamples for every trial.
 
     Args:
         task: tasks have different examples, so their resamples are drawn independently.
@@ -95,39 +85,8 @@ def draw_counts(
 
 
 def score_counts(task: Task, counts: Floats, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """The main metric on resamples, given as counts of examples: (trials, resamples)."""
-    if task.metric == "pearson":
-        return weighted_pearson(counts, values, np.asarray(labels, dtype=np.float64))
-    return np.asarray(counts @ values.T / counts.sum(axis=1, keepdims=True)).T
-
-
-def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
-    """Pearson's correlation of predictions and labels under counts.
-
-    With weights w, the moments are means over w: r = (E[xy] - E[x] E[y]) / sqrt(var x var y).
-
-    Args:
-        counts: (resamples, rows), at least 0.
-        values: predictions x, (trials, rows).
-        labels: y, (rows,).
-
-    Returns:
-        (trials, resamples), in -1..1; 0 where x or y is constant under the counts.
-    """
-    weights = counts / counts.sum(axis=1, keepdims=True)  # (resamples, rows)
-    x = values - values.mean(axis=1, keepdims=True)  # centred, so that the variance does not cancel
-    y = labels - labels.mean()
-    mean_x, mean_y = weights @ x.T, (weights @ y)[:, None]  # (resamples, trials), (resamples, 1)
-    scale = np.sqrt(variance(weights @ (x * x).T, mean_x) * variance((weights @ (y * y))[:, None], mean_y))
-    covariance = weights @ (x * y).T - mean_x * mean_y
-    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-    return np.asarray(np.clip(correlation, -1, 1)).T
-
-
-def variance(mean_square: Floats, mean: Floats) -> Floats:
-    """E[x^2] - E[x]^2; 0 where the rest is rounding."""
-    difference = mean_square - mean * mean
-    return np.where(difference > CONSTANT_SHARE * mean_square, difference, 0.0)
+    """The scores on resamples, given as counts of examples: (trials, resamples)."""
+    return task.metric_entry.scores(values, np.asarray(labels, dtype=np.float64), counts)
 
 
 def replicate_error(scores: npt.ArrayLike) -> float | None:

@@ -14,35 +14,17 @@ from results.comparison.groups import sum_groups
 
 
 def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
-    """Each example's influence on the task's main metric, with mean 0 over examples.
-
-    Accuracy: 1 or 0 less the accuracy. Pearson's r: `x y - r (x^2 + y^2) / 2` of the standardised prediction x and
-    label y; 0 where either is constant.
+    """Each example's influence on the task's score, with mean 0 over examples.
 
     Args:
-        task: whose metric.
+        task: whose metric, which gives the formula.
         values: (models, rows), from `example_values`.
         labels: (rows,).
 
     Returns:
         (models, rows).
-
-    Source: Devlin, Gnanadesikan and Kettenring (1975), "Robust estimation and outlier detection with correlation
-    coefficients", for r.
     """
-    if task.metric != "pearson":
-        return np.asarray(values - values.mean(axis=1, keepdims=True))
-    x, y = standardise(values), standardise(np.asarray(labels, dtype=np.float64)[None])
-    correlation = (x * y).mean(axis=1, keepdims=True)
-    return np.asarray(x * y - correlation * (x * x + y * y) / 2)
-
-
-def standardise(values: Floats) -> Floats:
-    """Rows with mean 0 and standard deviation 1; all 0 where a row is constant."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    scale = np.sqrt((centred * centred).mean(axis=1, keepdims=True))
-    is_constant = scale <= 1e-6 * np.abs(values).max(axis=1, keepdims=True)
-    return np.where(is_constant, 0.0, centred / np.where(is_constant, 1.0, scale))
+    return task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
 
 
 def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -> Floats:

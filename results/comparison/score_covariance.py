@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import Task, overall_slopes
 from results.comparison.bootstrap import Floats, example_values
 from results.comparison.groups import independent_groups
 from results.comparison.influence import covariance_over_examples, influence_values
@@ -58,6 +58,6 @@ def overall_covariance(tasks: Mapping[str, ScoreCovariance], trials: Sequence[st
         tasks: by name of the task; all tasks that count in the overall score.
         trials: ids, each in every task's covariance.
     """
-    weights = {task: (0.5 if TASKS[task].metric == "pearson" else 1.0) / len(tasks) for task in tasks}
-    parts = [weights[task] ** 2 * covariance.between(trials) for task, covariance in tasks.items()]
+    slopes = overall_slopes(tasks)
+    parts = [slopes[task] ** 2 * covariance.between(trials) for task, covariance in tasks.items()]
     return ScoreCovariance(trials=tuple(trials), matrix=np.sum(parts, axis=0))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.errors import require_name
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, score_of
 from results.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
 from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
@@ -33,7 +33,7 @@ class TrialScores:
     epochs: Mapping[str, int]
     """By trial: the epoch of its highest overall dev score."""
     values: Mapping[Column, Mapping[str, float]]
-    """The main metric at these epochs, by trial, of every task and split that has it, and the total."""
+    """The score at these epochs, by trial, of every task and split that has it, and the total."""
     covariances: Mapping[Column, ScoreCovariance]
     """Over examples, of the scores of each task and split."""
 
@@ -63,14 +63,14 @@ def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str
 
 
 def scores_at(curves: pd.DataFrame, epochs: Mapping[str, int]) -> dict[Column, dict[str, float]]:
-    """The main metric at these epochs, by trial, of every task and split that has it, and the total."""
+    """The score at these epochs, by trial, of every task and split that has it, and the total."""
     points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
     found: dict[Column, dict[str, float]] = {}
     rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
     for trial, task, split, metric, value in rows:
         require_name(task, (*TASKS, OVERALL), "task")
         if metric == (OVERALL if task == OVERALL else TASKS[task].metric):
-            found.setdefault((task, split), {})[trial] = value
+            found.setdefault((task, split), {})[trial] = score_of(task, value)
     return found
 
 

@@ -42,4 +42,5 @@ def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemb
 
 def path_scores(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
     """The scores on some rows of the mean of the first member, the first two, and so on, (members,)."""
-    return sum_scores(pool, np.stack(list(accumulate(pool.margins(members, rows)))), rows)
+    sums = np.stack(list(accumulate(pool.margins(members, rows))))
+    return sum_scores(pool, sums, rows, np.arange(1, len(members) + 1))

@@ -29,6 +29,9 @@ from results.records.trials import read_sweep, read_trials
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
 
+COMPACT_TYPES = {"right": np.bool_, "class": np.int16, "output": np.float32}
+"""Of `Pool.values`, by what the metric reads."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -73,7 +76,7 @@ class Pool:
 
     @cached_property
     def values(self) -> npt.NDArray[Any]:
-        """Each example's contribution to each candidate's score, (candidates, rows): a truth value for accuracy."""
+        """What the metric reads of each prediction, (candidates, rows): a truth value for accuracy."""
         if isinstance(self.outputs, StoredOutputs):
             return self.outputs.values
         return np.stack([compact_values(self.task, outputs, self.labels) for outputs in self.outputs])
@@ -117,7 +120,7 @@ class Pool:
 
 def compact_values(task: Task, outputs: Outputs, labels: Floats) -> npt.NDArray[Any]:
     """One candidate's row of `Pool.values`."""
-    return values_of(task, outputs, labels).astype(np.float32 if task.metric == "pearson" else np.bool_)
+    return values_of(task, outputs, labels).astype(COMPACT_TYPES[task.metric_entry.reads])
 
 
 def array_digest(array: npt.NDArray[Any]) -> bytes:

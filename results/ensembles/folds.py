@@ -12,16 +12,16 @@ from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
 
 LEAST_ROWS = 10
-"""Least groups of examples of a fold in which a correlation is computed: with fewer its standard error is far too
-small."""
+"""Least groups of examples of a fold that is scored by itself: with fewer the standard error of a correlation is far
+too small."""
 
 
 def count_folds(task: Task, num_groups: int, max_folds: int) -> int:
-    """The number of folds: at most `max_folds` and one per group; folds of a correlation have at least `LEAST_ROWS`.
+    """The number of folds: at most `max_folds` and one per group; those scored alone have at least `LEAST_ROWS`.
 
     It is at least 2 if `max_folds` and the number of groups of examples are.
     """
-    room = num_groups // LEAST_ROWS if task.metric == "pearson" else num_groups
+    room = num_groups // LEAST_ROWS if task.metric_entry.is_scored_by_fold else num_groups
     return min(max_folds, num_groups, max(2, room))
 
 

@@ -6,7 +6,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from results.comparison.bootstrap import CONSTANT_SHARE, Floats, Numbers
+from mtlib.metrics.correlation import CONSTANT_SHARE
+from results.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
@@ -52,7 +53,7 @@ def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Flo
         rows: (rows,), whose labels score additions.
     """
     sums = np.stack(list(accumulate(margins[: settings.max_models])))
-    scores = sum_scores(pool, sums, rows)
+    scores = sum_scores(pool, sums, rows, np.arange(1, len(sums) + 1))
     size = int(scores.argmax()) + 1
     counts = np.zeros(len(margins))
     counts[:size] = 1
@@ -60,7 +61,7 @@ def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Flo
     score_additions = addition_scorer(pool, margins, rows)
     for _ in range(settings.num_steps - size):
         is_full = np.count_nonzero(counts) >= settings.max_models
-        scores = np.where((counts > 0) | (not is_full), score_additions(total), -np.inf)
+        scores = np.where((counts > 0) | (not is_full), score_additions(total, counts.sum() + 1), -np.inf)
         added = int(scores.argmax())
         counts[added] += 1
         total = total + margins[added]
@@ -69,17 +70,20 @@ def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Flo
     return best_counts
 
 
-def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs], Floats]:
+def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs, float], Floats]:
     """A function from a sum of margins to the scores of that sum plus each candidate's margins, (candidates,).
 
-    Scores equal those of `sum_scores`; a correlation is computed from moments of the sum and of the candidate.
+    It takes the sum, and its size with a candidate. Scores equal those of `sum_scores`; accuracy is computed without
+    another sum, Pearson's correlation from moments of the sum and of the candidate.
     """
+    if pool.task.metric == "accuracy":
+        return lambda total, _size: share_ahead(margins > -total)
     if pool.task.metric != "pearson":
-        return lambda total: share_ahead(margins > -total)
+        return lambda total, size: sum_scores(pool, total + margins, rows, size)
     x, y = centred(margins[:, 0]), centred(pool.labels[rows])
     squares, products = (x * x).sum(1), x @ y
 
-    def score(total: Outputs) -> Floats:
+    def score(total: Outputs, _size: float) -> Floats:
         own = centred(total[0])
         mean_square = own @ own + squares
         square = mean_square + 2 * (x @ own)

@@ -14,7 +14,9 @@ SINGLE = "single"
 SELECTION_METHODS: Mapping[str, SelectionMethod] = {
     SINGLE: SelectionMethod(title="best single model", choose=choose_single),
     "topk": SelectionMethod(title="mean of the best k", choose=choose_best_k),
-    "topk_ranks": SelectionMethod(title="mean rank of the best k", choose=choose_best_k_ranks, kinds=("regression",)),
+    "topk_ranks": SelectionMethod(
+        title="mean rank of the best k", choose=choose_best_k_ranks, kinds=("regression",), keeps_scale=False
+    ),
     "weights": SelectionMethod(title="weighted mean", choose=choose_weights),
     "greedy": SelectionMethod(title="greedy, with replacement", choose=choose_greedy),
 }
@@ -56,9 +58,10 @@ def methods_for(task: Task, requested: str = AUTOMATIC) -> dict[str, Choose]:
     Raises:
         ValueError: the requested method does not suit the task.
     """
-    suited = {name: method.choose for name, method in SELECTION_METHODS.items() if task.kind in method.kinds}
+    suited = {name: method.choose for name, method in SELECTION_METHODS.items() if method.suits(task)}
     if requested in SELECTION_METHODS:
         kinds = " or ".join(SELECTION_METHODS[requested].kinds)
-        rule = f"method {requested} must be used for tasks of kind {kinds} (see --task)"
+        scale = "" if task.kind not in kinds else f" with another metric than {task.metric_entry.title}"
+        rule = f"method {requested} must be used for tasks of kind {kinds}{scale} (see --task)"
         require(requested in suited, rule, task.name)
     return {name: method for name, method in suited.items() if requested == AUTOMATIC or name in (SINGLE, requested)}

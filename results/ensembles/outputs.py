@@ -71,12 +71,26 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """As `example_values`, of outputs, (..., rows, width), and labels, (rows,), to (..., rows).
-
-    1 where the prediction is right and 0 where it is wrong, or, for a regression, the prediction.
-    """
+    """As `example_values`, of outputs, (..., rows, width), and labels, (rows,), to (..., rows)."""
+    reads = task.metric_entry.reads
+    if reads == "output":
+        return np.asarray(np.asarray(outputs)[..., 0], dtype=np.float64)
     predicted = predictions_of(task, outputs)
-    return predicted if task.kind == "regression" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)
+    return predicted if reads == "class" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)
+
+
+def values_behind(task: Task, margins: Outputs, labels: npt.ArrayLike) -> Floats:
+    """As `values_of`, from margins, (sums, others, rows), to (sums, rows), for metrics of classes or outputs.
+
+    The predicted class is the right one if all its margins are above 0, else the one with the lowest margin.
+    """
+    if task.kind == "regression":
+        return margins[:, 0].astype(np.float64)
+    right = np.asarray(labels).astype(int)
+    if task.metric_entry.reads == "output":
+        return margins[:, 0].astype(np.float64) * np.where(right == 1, 1, -1)
+    other = (right + 1 + margins.argmin(axis=1)) % task.num_classes
+    return np.where((margins > 0).all(axis=1), right, other).astype(np.float64)
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:

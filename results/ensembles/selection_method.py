@@ -10,16 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.tasks import Kind
+from mtlib.metrics.metric import Kind
+from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers, score_examples
 from results.comparison.groups import count_groups
 from results.ensembles.candidates import Pool, array_digest, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
-from results.ensembles.outputs import Outputs
+from results.ensembles.outputs import Outputs, values_behind
 
 BLOCK = 100
-"""Candidates of a regression that are scored at once: all would take several times the memory of their predictions."""
+"""Candidates that are scored at once, but for accuracy: all would take several times the memory of their values."""
 
 ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
 
@@ -54,11 +55,17 @@ class SelectionMethod:
     choose: Choose
     kinds: tuple[Kind, ...] = ALL_KINDS
     """Kinds of task that it suits."""
+    keeps_scale: bool = True
+    """Whether its outputs have the scale of the labels; if not, it does not suit metrics that need it."""
+
+    def suits(self, task: Task) -> bool:
+        """Whether it can be used for a task."""
+        return task.kind in self.kinds and (self.keeps_scale or not task.metric_entry.has_scale)
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
     """Each candidate's score on some rows, each once: (candidates,)."""
-    if pool.task.metric == "pearson":
+    if pool.task.metric_entry.reads != "right":
         starts, labels = range(0, len(pool.candidates), BLOCK), pool.labels[rows]
         blocks = (pool.values[start : start + BLOCK, rows].astype(np.float64) for start in starts)
         return np.concatenate([score_examples(pool.task, values, labels) for values in blocks])
@@ -88,11 +95,23 @@ def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Num
     return [(rows[outside], rows[inside]) for outside, inside in iter_folds(folds)]
 
 
-def sum_scores(pool: Pool, sums: Outputs, rows: Numbers) -> Floats:
-    """Scores of sums of margins on some rows: (sums, others, rows) -> (sums,). A tie counts as wrong."""
-    if pool.task.metric == "pearson":
-        return score_examples(pool.task, sums[:, 0].astype(np.float64), pool.labels[rows])
-    return share_ahead(sums > 0)
+def sum_scores(pool: Pool, sums: Outputs, rows: Numbers, sizes: npt.ArrayLike = 1) -> Floats:
+    """Scores of sums of margins on some rows. A tie counts as wrong.
+
+    Args:
+        sums: (sums, others, rows).
+        rows: (rows,).
+        sizes: the sum of the weights in each sum, or in all: what makes it a mean.
+
+    Returns:
+        (sums,).
+    """
+    metric, labels = pool.task.metric_entry, pool.labels[rows]
+    if metric.reads == "right":
+        return share_ahead(sums > 0)
+    if metric.has_scale:
+        sums = sums / np.reshape(sizes, (-1, 1, 1))
+    return score_examples(pool.task, values_behind(pool.task, sums, labels), labels)
 
 
 def share_ahead(is_ahead: npt.NDArray[np.bool_]) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, score_of
 from results.records.epoch_transfer import delete_epochs, list_prediction_files, open_trial_folder
 from results.records.epochs import end_path, read_compacted_curves, read_trial_curves
 from results.records.files import Location, full_path, open_folder, read_json, read_parquet, write_json, write_parquet
@@ -181,9 +181,10 @@ def record_with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) 
     best_epoch: dict[str, int] = {}
     newest: dict[str, Any] = {"epoch": 0, "step": 0, "seconds": 0.0}
     for newest in curves.to_pylist():
-        name, value = newest["task"], newest["value"]
+        name = newest["task"]
         if newest["split"] != "dev" or newest["metric"] != MAIN_METRICS.get(name):
             continue
+        value = score_of(name, newest["value"])
         last[name] = value
         if value > best.get(name, float("-inf")):
             best[name], best_epoch[name] = value, newest["epoch"]

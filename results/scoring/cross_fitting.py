@@ -19,11 +19,11 @@ from results.comparison.bootstrap import (
     Numbers,
     draw_counts,
     percentile_interval,
+    score_counts,
     score_examples,
-    variance,
-    weighted_pearson,
 )
 from results.comparison.groups import count_groups, sum_groups
+from results.comparison.influence import influence_values
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
@@ -35,10 +35,6 @@ CHOICE_FACTOR = 2.0
 to 95 % of simulated sweeps, of the best single model in 92 to 95 %, of other methods' choices in 94 to 97 %
 (`benchmarks/selection.py`: 9 kinds, 2,000 of each, two repeats); without it in as few as 87 % (20 kinds, 300 of each),
 where one of many similar candidates is chosen."""
-
-NUM_FITTED = 4
-"""Parameters fitted for a correlation: two means and two variances. Subtracting them from n, the estimated variance of
-the correlation of two normal variables is within 5 % of the truth from 20 examples on; without, up to 22 % too low."""
 
 ZERO_SPREAD = 1e-12
 """Resampled scores with at most this standard deviation are constant."""
@@ -60,7 +56,7 @@ class CrossFitted:
 
     @property
     def score(self) -> float:
-        """The main metric: over all examples, or for a correlation in each fold, averaged by size; over repeats."""
+        """Over all examples, or where the metric is scored by fold in each fold, averaged by size; over repeats."""
         parts = list(self.parts())
         return float(np.average([part.score for part in parts], weights=[len(part.rows) for part in parts]))
 
@@ -74,10 +70,10 @@ class CrossFitted:
     def influences(self) -> Floats:
         """Each group's influence on the score of each repeat, (repeats, groups); a repeat's mean is 0.
 
-        It is the sum over its examples, times the number of groups, divided by that of examples. Of an example, for
-        accuracy: 1 if it is right, else 0, minus the accuracy. For a correlation r in a fold, with both sides
-        standardised there: x y - r (x^2 + y^2) / 2 (Devlin, Gnanadesikan and Kettenring 1975), times the root of
-        n / (n - 4) for its n groups, see `NUM_FITTED`.
+        It is the sum over its examples, times the number of groups, divided by that of examples. That of an example is
+        the metric's, in its fold for metrics that are scored by fold; for a correlation times the root of n / (n - 4)
+        for n groups. With that, the estimated variance of the correlation of two normal variables is within 5 % of the
+        truth from 20 examples on, without it up to 22 % too low: two means and two variances are fitted.
         """
         total = np.zeros(self.values.shape)
         for own, repeat in zip(total, self.repeats, strict=True):
@@ -94,15 +90,15 @@ class CrossFitted:
 
     @property
     def least_error(self) -> float:
-        """For an accuracy near 0 or 1 that of 2 right ones of n + 4, for n groups (Agresti and Coull 1998)."""
+        """Of classification, where few are wrong: of 2 right ones of n + 4, for n groups (Agresti and Coull 1998)."""
         num_groups = count_groups(self.groups)
         share = 2 / (num_groups + 4)
-        return 0.0 if self.task.metric == "pearson" else float(np.sqrt(share * (1 - share) / num_groups))
+        return 0.0 if self.task.kind == "regression" else float(np.sqrt(share * (1 - share) / num_groups))
 
     def parts(self) -> Iterator["ScoredRows"]:
-        """Every fold of every repeat; for accuracy every repeat whole."""
+        """Every fold of every repeat where the metric is scored by fold; else every repeat whole."""
         for values, folds in zip(self.values, self.folds, strict=True):
-            for fold in range(int(folds.max()) + 1) if self.task.metric == "pearson" else [None]:
+            for fold in range(int(folds.max()) + 1) if self.task.metric_entry.is_scored_by_fold else [None]:
                 rows = np.arange(len(folds)) if fold is None else np.flatnonzero(folds == fold)
                 own = {"values": values[rows], "labels": self.labels[rows], "groups": self.groups[rows]}
                 yield ScoredRows(task=self.task, rows=rows, **own)
@@ -139,24 +135,15 @@ class ScoredRows:
 
     @property
     def score(self) -> float:
-        """Their main metric."""
+        """Of the task."""
         return float(score_examples(self.task, self.values[None], self.labels)[0])
 
     @property
     def influences(self) -> Floats:
         """Of each example, as in `CrossFitted.influences`."""
-        if self.task.metric != "pearson":
-            return np.asarray(self.values - self.values.mean())
-        x, y = (standardised(side) for side in (self.values, self.labels))
-        derivatives, count = x * y - self.score * (x * x + y * y) / 2, count_groups(self.groups)
-        return np.asarray(derivatives * np.sqrt(count / max(1, count - NUM_FITTED)))
-
-
-def standardised(values: Floats) -> Floats:
-    """Values with mean 0 and variance 1; zeros if they are constant, up to rounding."""
-    centred = values - values.mean()
-    scale = np.sqrt(variance(np.mean(centred**2), np.mean(centred)))
-    return np.asarray(centred / scale if scale > 0 else centred * 0)
+        found = influence_values(self.task, self.values[None], self.labels)[0]
+        count, num_fitted = count_groups(self.groups), self.task.metric_entry.num_fitted
+        return np.asarray(found * np.sqrt(count / max(1, count - num_fitted))) if num_fitted else found
 
 
 def cross_fit(
@@ -201,14 +188,14 @@ def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: i
 
 def score_resamples(found: CrossFitted, counts: Floats) -> Floats:
     """The score on resamples, given as counts of examples, (resamples, rows) -> (resamples,)."""
-    if found.task.metric != "pearson":
+    if found.task.metric_entry.is_mean:
         return np.asarray(counts @ found.values.mean(0) / counts.sum(1))
     total, weights = np.zeros(len(counts)), np.zeros(len(counts))
     for part in found.parts():
         own = counts[:, part.rows]
         held = own.sum(1)
         some = held > 0  # a resample may hold no example of a small fold
-        total[some] += held[some] * weighted_pearson(own[some], part.values[None], part.labels)[0]
+        total[some] += held[some] * score_counts(found.task, own[some], part.values[None], part.labels)[0]
         weights += held
     return total / weights
 

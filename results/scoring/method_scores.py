@@ -139,7 +139,7 @@ def symmetric_interval(estimate: Estimate, quantile: float) -> tuple[float, floa
 
 
 def clip_to_metric(task: Task, bounds: tuple[float, float]) -> tuple[float, float]:
-    """An interval clipped to the range of the task's metric."""
-    lowest = -1.0 if task.metric == "pearson" else 0.0
-    low, high = (min(max(bound, lowest), 1.0) for bound in bounds)
+    """An interval of scores clipped to the range of the task's metric."""
+    lowest, highest = task.metric_entry.bounds(task.label_range)
+    low, high = (min(max(bound, lowest), highest) for bound in bounds)
     return low, high

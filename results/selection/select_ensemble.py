@@ -140,7 +140,7 @@ def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
 
 def check_rows(pool: Pool, settings: Settings) -> Numbers:
     """Numbers of all examples; ValueError if they are too few to choose by."""
-    has_two_folds = settings.num_folds == 2 or pool.task.metric == "pearson"  # of so few examples
+    has_two_folds = settings.num_folds == 2 or pool.task.metric_entry.is_scored_by_fold  # of so few examples
     least = 4 if has_two_folds else 3  # at least two outside each fold, for the inner folds
     rule = f"examples of {pool.task.name} to select by must be at least {least}"
     require(len(pool.labels) >= least, rule, len(pool.labels))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.plan import first_scored_epoch
+from mtlib.tasks import score_of
 from results.records.epochs import read_curves
 from results.records.recovery import MAIN_METRICS
 from results.records.trials import UNFINISHED, TrialRecord
@@ -27,7 +28,7 @@ def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
         first, last = first_scored_epoch(TrialConfig.from_json(record.config)), num_decided_epochs(plan, record)
         wanted = {"trial": record.trial_id, "task": plan.space.metric, "split": "dev", "metric": metric}
         points = [point for point in curves if wanted.items() <= point.items() and first <= point["epoch"] <= last]
-        scores = {point["epoch"]: point["value"] for point in points}
+        scores = {point["epoch"]: score_of(plan.space.metric, point["value"]) for point in points}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
         found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found

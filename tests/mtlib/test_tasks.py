@@ -6,7 +6,7 @@ import pytest
 
 from mtlib.config.losses import losses_for
 from mtlib.config.trial import default_task_config
-from mtlib.tasks import TASKS, Task, overall_score
+from mtlib.tasks import TASKS, Task, overall_score, overall_slopes, score_of, value_of
 
 TABLE_6 = [
     # SST dev, QQP dev, STS dev, overall: BERT and Beyond, table 6, one row per weight.
@@ -43,6 +43,25 @@ def test_the_overall_score_is_the_mean_over_the_given_tasks() -> None:
 def test_a_fourth_task_counts_as_much_as_each_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASKS, "nli", dataclasses.replace(TASKS["sts"], name="nli"))
     assert overall_score({"sst": 0.5, "qqp": 0.9, "sts": 0.8, "nli": 0.2}) == pytest.approx((0.5 + 0.9 + 0.9 + 0.6) / 4)
+
+
+def test_tasks_count_by_their_weights_and_by_what_their_metric_contributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "sst", dataclasses.replace(TASKS["sst"], metric="matthews", weight=3.0))
+    monkeypatch.setitem(TASKS, "sts", dataclasses.replace(TASKS["sts"], metric="rmse"))
+    scores = {"sst": 0.4, "qqp": 0.9, "sts": score_of("sts", 1.5)}
+    assert scores["sts"] == -1.5
+    assert overall_score(scores) == pytest.approx((3 * 0.7 + 0.9 + (1 - 1.5 / 5)) / 5)
+    assert overall_slopes(list(scores)) == pytest.approx({"sst": 3 * 0.5 / 5, "qqp": 1 / 5, "sts": 1 / 5 / 5})
+    assert [value_of(name, -1.5) for name in ("sst", "sts", "overall")] == [-1.5, 1.5, -1.5]
+
+
+def test_a_metric_that_does_not_suit_the_task_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^unknown metric of a binary task 'f2'; known: accuracy, average_precision, f1, "
+    ):
+        dataclasses.replace(TASKS["qqp"], metric="f2")
+    with pytest.raises(ValueError, match=r"^the weight of task qqp must be above 0, got 0$"):
+        dataclasses.replace(TASKS["qqp"], weight=0)
 
 
 def test_data_files_have_the_cs224n_names() -> None:

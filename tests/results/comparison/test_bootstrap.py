@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 import scipy.stats
 
+from mtlib.metrics.correlation import weighted_pearson
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
 from results.comparison import bootstrap as stats
@@ -17,7 +18,6 @@ from results.comparison.bootstrap import (
     percentile_interval,
     replicate_error,
     score_examples,
-    weighted_pearson,
 )
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]

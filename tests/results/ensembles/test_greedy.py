@@ -34,7 +34,7 @@ few_seeds = pytest.mark.parametrize("seed", range(4))
 def test_scores_of_additions_are_those_of_the_sums(task: Task, seed: int) -> None:
     pool = build_pool(task, SKILLS, num_rows=60, seed=seed)
     margins, total = all_margins(pool), all_margins(pool)[[0, 2, 2]].sum(0)
-    found = addition_scorer(pool, margins, all_rows(pool))(total)
+    found = addition_scorer(pool, margins, all_rows(pool))(total, 4)
     np.testing.assert_allclose(found, sum_scores(pool, total + margins, all_rows(pool)), atol=1e-6)
     if task is not REGRESSION:
         np.testing.assert_array_equal(found, sum_scores(pool, total + margins, all_rows(pool)))
@@ -44,17 +44,17 @@ def test_correlation_of_an_addition_without_variance_is_zero() -> None:
     labels = np.random.default_rng(0).uniform(1, 4, 20)
     pool = pool_of(REGRESSION, np.stack([5 - labels, np.full(20, 0.1), labels]), labels)
     score_additions = addition_scorer(pool, all_margins(pool), all_rows(pool))
-    found = score_additions(all_margins(pool)[2])
+    found = score_additions(all_margins(pool)[2], 2)
     assert found[0] == 0
     np.testing.assert_allclose(found[1:], 1)
-    assert score_additions(all_margins(pool)[1])[1] == 0
+    assert score_additions(all_margins(pool)[1], 2)[1] == 0
     constant = replace(pool, labels=np.full(20, 2.2))
-    assert addition_scorer(constant, all_margins(pool), all_rows(pool))(all_margins(pool)[2]).tolist() == [0, 0, 0]
+    assert addition_scorer(constant, all_margins(pool), all_rows(pool))(all_margins(pool)[2], 2).tolist() == [0, 0, 0]
 
 
 def test_tie_after_an_addition_counts_as_wrong() -> None:
     pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
-    assert addition_scorer(pool, all_margins(pool), all_rows(pool))(all_margins(pool)[0]).tolist() == [0]
+    assert addition_scorer(pool, all_margins(pool), all_rows(pool))(all_margins(pool)[0], 2).tolist() == [0]
 
 
 @each_task

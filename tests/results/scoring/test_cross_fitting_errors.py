@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
+from mtlib.metrics.correlation import standardise, weighted_pearson
 from mtlib.tasks import Task
-from results.comparison.bootstrap import draw_counts, weighted_pearson
+from results.comparison.bootstrap import draw_counts
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
 from results.scoring.cross_fitting import (
@@ -18,7 +19,6 @@ from results.scoring.cross_fitting import (
     cross_fit,
     interval,
     score_resamples,
-    standardised,
     widened,
 )
 from tests.results.scoring.plain_selection import all_rows, compare
@@ -242,11 +242,11 @@ def test_constant_side_has_a_correlation_of_zero_and_no_influence(constant: floa
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 + 0.1])
 def test_constant_values_are_standardized_to_zeros(constant: float) -> None:
-    assert standardised(np.full(33, constant)).tolist() == [0.0] * 33
+    assert standardise(np.full((1, 33), constant)).tolist() == [[0.0] * 33]
 
 
 def test_standardized_values_have_mean_0_and_variance_1() -> None:
-    values = standardised(1e4 + np.random.default_rng(0).normal(size=50))
+    values = standardise(1e4 + np.random.default_rng(0).normal(size=(1, 50)))[0]
     assert values.mean() == pytest.approx(0, abs=1e-9)
     assert values.var() == pytest.approx(1, rel=1e-9)
 

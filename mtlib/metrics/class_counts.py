@@ -1,0 +1,131 @@
+"""Metrics of predicted classes, from three numbers of each class: right predictions, all predictions, labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.metrics.metric import Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCounts:
+    """Weights of examples by class, (..., classes) each."""
+
+    right: Floats
+    """Of examples of the class that are predicted as it."""
+    predicted: Floats
+    """Of all examples that are predicted as the class."""
+    actual: Floats
+    """Of all examples of the class."""
+
+
+def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:
+    """Of models on resamples, (models, resamples, classes); arguments as of `mtlib.metrics.metric.Counted`."""
+    classes, answers = values.astype(np.intp), labels.astype(np.intp)
+    num_classes = int(max(classes.max(), answers.max())) + 1
+    is_right = (classes == answers).astype(np.float64)
+    if counts is None:
+        labelled = np.bincount(answers, minlength=num_classes).astype(np.float64)
+        actual = np.broadcast_to(labelled, (len(classes), num_classes))
+        cells = classes + num_classes * np.arange(len(classes))[:, None]
+        predicted, right = (
+            np.asarray(np.bincount(cells.ravel(), weights.ravel(), actual.size), dtype=np.float64).reshape(actual.shape)
+            for weights in (np.ones(is_right.shape), is_right)
+        )
+        return ClassCounts(right=right[:, None], predicted=predicted[:, None], actual=actual[:, None])
+    one_hot = np.eye(num_classes)
+    predictions = np.stack([counts @ one_hot[own] for own in classes])
+    right = np.stack([counts @ (one_hot[own] * held[:, None]) for own, held in zip(classes, is_right, strict=True)])
+    actual = np.broadcast_to(counts @ one_hot[answers], right.shape)
+    return ClassCounts(right=np.asarray(right, dtype=np.float64), predicted=predictions, actual=actual)
+
+
+def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
+    """The ratio; 0 where the denominator is."""
+    top, bottom = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
+    return np.asarray(np.divide(top, bottom, out=np.zeros(top.shape), where=bottom > 0))
+
+
+def class_f1(found: ClassCounts) -> Floats:
+    """F1 of each class, (..., classes): 2 right / (predicted + actual); 0 for a class that is neither."""
+    return divide(2 * found.right, found.predicted + found.actual)
+
+
+def is_present(found: ClassCounts) -> npt.NDArray[np.bool_]:
+    """(..., classes): whether a class is that of a label or of a prediction."""
+    return np.asarray(found.predicted + found.actual > 0)
+
+
+def counted_macro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
+    """The mean of F1 over the classes that occur, (models, resamples)."""
+    found = count_classes(values, labels, counts)
+    return np.asarray(class_f1(found).sum(-1) / is_present(found).sum(-1))
+
+
+def counted_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
+    """F1 of class 1, (models, resamples)."""
+    found = class_f1(count_classes(values, labels, counts))
+    return found[..., 1] if found.shape[-1] > 1 else np.zeros(found.shape[:-1])
+
+
+def f1_derivatives(values: Floats, labels: Floats) -> tuple[Floats, ClassCounts]:
+    """Each example's influence on each class's F1, (models, rows, classes), and the counts.
+
+    With F = 2 T / (P + A), an example adds to T, P and A of class k: (2 T_k - F (P_k + A_k)) / (P + A).
+    """
+    found = count_classes(values, labels, None)
+    one_hot = np.eye(found.right.shape[-1])
+    predicted, actual = one_hot[values.astype(np.intp)], one_hot[labels.astype(np.intp)]
+    change = 2 * predicted * actual - class_f1(found) * (predicted + actual)
+    return len(labels) * divide(change, found.predicted + found.actual), found
+
+
+def macro_f1_influence(values: Floats, labels: Floats) -> Floats:
+    """Of macro F1: the mean over the classes that occur."""
+    derivatives, found = f1_derivatives(values, labels)
+    return np.asarray(derivatives.sum(-1) / is_present(found).sum(-1))
+
+
+def f1_influence(values: Floats, labels: Floats) -> Floats:
+    """Of F1 of class 1."""
+    derivatives, _ = f1_derivatives(values, labels)
+    return derivatives[..., 1] if derivatives.shape[-1] > 1 else np.zeros(values.shape)
+
+
+def matthews_parts(found: ClassCounts) -> tuple[Floats, Floats, Floats]:
+    """With n the sum of weights: n right - sum P A, n^2 - sum P^2 and n^2 - sum A^2, of which two are variances."""
+    size = found.actual.sum(-1)
+    covariance = size * found.right.sum(-1) - (found.predicted * found.actual).sum(-1)
+    return covariance, size**2 - (found.predicted**2).sum(-1), size**2 - (found.actual**2).sum(-1)
+
+
+def counted_matthews(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
+    """Matthews' correlation, (models, resamples); 0 where labels or predictions are of one class.
+
+    Source: Gorodkin (2004), "Comparing two K-category assignments by a K-category correlation coefficient".
+    """
+    covariance, of_predictions, of_labels = matthews_parts(count_classes(values, labels, counts))
+    return divide(covariance, np.sqrt(of_predictions * of_labels))
+
+
+def matthews_influence(values: Floats, labels: Floats) -> Floats:
+    """Of r = C / sqrt(V W): (dC - C (dV / V + dW / W) / 2) / sqrt(V W), by the weight of each example.
+
+    One of class l that is predicted as k adds to the parts of `matthews_parts`: n [k = l] + T - A_k - P_l, 2 n - 2 P_k
+    and 2 n - 2 A_l, where T is the number of right ones.
+    """
+    found, size = count_classes(values, labels, None), len(labels)
+    covariance, of_predictions, of_labels = matthews_parts(found)  # (models, 1)
+    classes, answers = values.astype(np.intp), np.broadcast_to(labels.astype(np.intp), values.shape)
+    predicted, actual = found.predicted[:, 0], found.actual[:, 0]
+    by_covariance = (
+        size * (classes == answers)
+        + found.right.sum(-1)
+        - np.take_along_axis(actual, classes, axis=1)
+        - np.take_along_axis(predicted, answers, axis=1)
+    )
+    by_predictions = divide(2 * (size - np.take_along_axis(predicted, classes, axis=1)), of_predictions)
+    by_labels = divide(2 * (size - np.take_along_axis(actual, answers, axis=1)), of_labels)
+    change = by_covariance - covariance * (by_predictions + by_labels) / 2
+    return size * divide(change, np.sqrt(of_predictions * of_labels))

@@ -1,0 +1,15 @@
+"""F1 of scikit-learn, 0 where it is undefined."""
+
+from sklearn.metrics import f1_score
+
+from mtlib.metrics.metric import Floats
+
+
+def macro_f1(labels: Floats, classes: Floats, sample_weight: Floats | None = None) -> float:
+    """The mean of F1 over the classes that occur among labels or predictions."""
+    return float(f1_score(labels, classes, average="macro", sample_weight=sample_weight, zero_division=0))
+
+
+def positive_f1(labels: Floats, classes: Floats, sample_weight: Floats | None = None) -> float:
+    """F1 of class 1."""
+    return float(f1_score(labels, classes, pos_label=1, sample_weight=sample_weight, zero_division=0))

@@ -1,0 +1,112 @@
+"""The table of metrics: a metric is one function and one entry of `METRICS`.
+
+Metrics of classes are cross-fitted over all examples together. Correlations and average precision are computed in each
+fold and averaged, as outputs of the ensembles of different folds differ in scale.
+"""
+
+from mtlib.errors import require_name
+from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
+from mtlib.metrics.class_counts import (
+    counted_f1,
+    counted_macro_f1,
+    counted_matthews,
+    f1_influence,
+    macro_f1_influence,
+    matthews_influence,
+)
+from mtlib.metrics.correlation import counted_pearson, counted_spearman, pearson_influence, spearman_influence
+from mtlib.metrics.means import counted_means, counted_root_errors, mean_influence, root_error_influence
+from mtlib.metrics.metric import Kind, Metric
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric(
+        title="accuracy",
+        kinds=("classes", "binary"),
+        reads="right",
+        function="mtlib.metrics.means:mean_value",
+        counted=counted_means,
+        influence=mean_influence,
+        is_mean=True,
+        is_always_reported=True,
+    ),
+    "macro_f1": Metric(
+        title="macro F1",
+        kinds=("classes", "binary"),
+        reads="class",
+        function="mtlib.metrics.f1:macro_f1",
+        counted=counted_macro_f1,
+        influence=macro_f1_influence,
+    ),
+    "f1": Metric(
+        title="F1",
+        kinds=("binary",),
+        reads="class",
+        function="mtlib.metrics.f1:positive_f1",
+        counted=counted_f1,
+        influence=f1_influence,
+    ),
+    "matthews": Metric(
+        title="Matthews' correlation",
+        kinds=("classes", "binary"),
+        reads="class",
+        function="sklearn.metrics:matthews_corrcoef",
+        counted=counted_matthews,
+        influence=matthews_influence,
+        range=(-1.0, 1.0),
+    ),
+    "average_precision": Metric(
+        title="average precision",
+        kinds=("binary",),
+        reads="output",
+        function="sklearn.metrics:average_precision_score",
+        counted=counted_average_precision,
+        influence=average_precision_influence,
+        is_scored_by_fold=True,
+    ),
+    "pearson": Metric(
+        title="Pearson's correlation",
+        kinds=("regression",),
+        reads="output",
+        function="mtlib.metrics.correlation:pearson",
+        counted=counted_pearson,
+        influence=pearson_influence,
+        range=(-1.0, 1.0),
+        is_scored_by_fold=True,
+        num_fitted=4,  # two means and two variances
+        is_always_reported=True,
+    ),
+    "spearman": Metric(
+        title="Spearman's correlation",
+        kinds=("regression",),
+        reads="output",
+        function="mtlib.metrics.correlation:spearman",
+        counted=counted_spearman,
+        influence=spearman_influence,
+        range=(-1.0, 1.0),
+        is_scored_by_fold=True,
+        num_fitted=4,
+        is_always_reported=True,
+    ),
+    "rmse": Metric(
+        title="RMSE",
+        kinds=("regression",),
+        reads="output",
+        function="sklearn.metrics:root_mean_squared_error",
+        counted=counted_root_errors,
+        influence=root_error_influence,
+        range=(0.0, None),
+        lower_is_better=True,
+        has_scale=True,
+    ),
+}
+"""By name in tasks and in curves."""
+
+
+def check_metric(name: str, kind: Kind) -> None:
+    """Raises ValueError with the right names, nearest first, unless the metric suits the kind of task."""
+    require_name(name, [own for own, metric in METRICS.items() if kind in metric.kinds], f"metric of a {kind} task")
+
+
+def default_metric(kind: Kind) -> str:
+    """The metric of the papers."""
+    return "pearson" if kind == "regression" else "accuracy"

@@ -1,0 +1,26 @@
+"""Simulated labels and what metrics read of predictions for them."""
+
+import numpy as np
+
+from mtlib.metrics.metric import Floats
+from mtlib.metrics.table import METRICS
+
+
+def draw(name: str, num_rows: int, *, num_models: int = 3, seed: int = 0) -> tuple[Floats, Floats]:
+    """Values of models of some skill, (models, rows), with ties, and unbalanced labels, (rows,)."""
+    stream, metric = np.random.default_rng(seed), METRICS[name]
+    if metric.kinds == ("regression",):
+        labels = np.round(stream.uniform(0, 5, num_rows), 1)
+        values = np.round(np.clip(labels + stream.normal(0, 1.5, (num_models, num_rows)), 0, 5), 1)
+    elif metric.reads == "output":
+        labels = (stream.random(num_rows) < 0.3).astype(np.float64)
+        values = np.round(labels + stream.normal(0, 1, (num_models, num_rows)), 1)
+    else:
+        num_classes = 2 if metric.kinds == ("binary",) else 4
+        shares = np.arange(1, num_classes + 1) / sum(range(num_classes + 1))
+        labels = stream.choice(num_classes, num_rows, p=shares).astype(np.float64)
+        others = stream.integers(0, num_classes, (num_models, num_rows))
+        values = np.where(stream.random((num_models, num_rows)) < 0.5, labels, others)
+    if metric.reads == "right":
+        values = values == labels
+    return np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=np.float64)

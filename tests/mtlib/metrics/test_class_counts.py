@@ -1,0 +1,31 @@
+"""Counts of classes and what follows from them, by hand."""
+
+import numpy as np
+
+from mtlib.metrics.class_counts import count_classes, counted_f1, counted_macro_f1, counted_matthews
+
+LABELS = np.array([0.0, 0, 1, 1, 2])
+VALUES = np.array([[0.0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+
+
+def test_right_predicted_and_actual_are_counted_for_each_class() -> None:
+    for counts in (None, np.ones((1, 5))):
+        found = count_classes(VALUES, LABELS, counts)
+        assert found.right[:, 0].tolist() == [[1, 2, 0], [2, 0, 0]]
+        assert found.predicted[:, 0].tolist() == [[1, 4, 0], [5, 0, 0]]
+        assert found.actual[:, 0].tolist() == [[2, 2, 1], [2, 2, 1]]
+
+
+def test_f1_of_classes_by_hand() -> None:
+    assert counted_f1(VALUES, LABELS, None)[:, 0].tolist() == [2 * 2 / 6, 0]
+    np.testing.assert_allclose(counted_macro_f1(VALUES, LABELS, None)[0], (2 / 3 + 4 / 6 + 0) / 3)
+
+
+def test_a_class_that_a_resample_lacks_does_not_count() -> None:
+    counts = np.array([[1.0, 0, 1, 1, 0]])
+    assert counted_macro_f1(VALUES[:1], LABELS, counts).tolist() == [[1]]
+    assert counted_f1(np.zeros((1, 3)), np.zeros(3), None).tolist() == [[0]]
+
+
+def test_predictions_of_one_class_have_no_correlation() -> None:
+    assert counted_matthews(VALUES, LABELS, None)[1, 0] == 0

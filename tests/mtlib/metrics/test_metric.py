@@ -1,0 +1,30 @@
+"""Metrics without formulas of their own, and what metrics read of logits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mtlib.metrics.metric import read_logits
+from mtlib.metrics.table import METRICS
+from tests.mtlib.metrics.simulated import draw
+
+
+@pytest.mark.parametrize("name", ["macro_f1", "f1", "matthews", "average_precision", "rmse"])
+def test_a_function_alone_gives_the_same_scores_and_influences(name: str) -> None:
+    values, labels = draw(name, 60, num_models=2)
+    counts = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=3).astype(np.float64)
+    metric, plain = METRICS[name], replace(METRICS[name], counted=None, influence=None)
+    np.testing.assert_allclose(plain.scores(values, labels), metric.scores(values, labels), rtol=1e-12)
+    np.testing.assert_allclose(plain.scores(values, labels, counts), metric.scores(values, labels, counts), rtol=1e-9)
+    found, wanted = plain.influences(values, labels), metric.influences(values, labels)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_values_are_read_from_logits() -> None:
+    logits, labels = np.array([[0.1, 0.9, 0.3], [5, 1, 1], [2, 2, 1]]), np.array([1, 1, 0])
+    assert read_logits(METRICS["accuracy"], "classes", (0, 2), logits, labels).tolist() == [1, 0, 1]
+    assert read_logits(METRICS["macro_f1"], "classes", (0, 2), logits, labels).tolist() == [1, 0, 0]
+    assert read_logits(METRICS["matthews"], "binary", (0, 1), logits[:, :1] - 1, [1, 0, 0]).tolist() == [0, 1, 1]
+    assert read_logits(METRICS["average_precision"], "binary", (0, 1), logits[:, :1], [1, 0, 0]).tolist() == [0.1, 5, 2]
+    assert read_logits(METRICS["rmse"], "regression", (0, 4), logits[:, :1], [1, 0, 0]).tolist() == [0.1, 4, 2]

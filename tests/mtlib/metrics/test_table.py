@@ -1,0 +1,120 @@
+"""Every metric against scikit-learn and scipy, on examples as they are, repeated and with changed weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics as reference
+
+from mtlib.metrics.metric import Floats
+from mtlib.metrics.table import METRICS, check_metric, default_metric
+from tests.mtlib.metrics.simulated import draw
+
+REFERENCES: dict[str, Callable[[Floats, Floats], Any]] = {
+    "accuracy": lambda _labels, values: values.mean(),
+    "macro_f1": lambda labels, values: reference.f1_score(labels, values, average="macro"),
+    "f1": reference.f1_score,
+    "matthews": reference.matthews_corrcoef,
+    "average_precision": reference.average_precision_score,
+    "pearson": lambda labels, values: stats.pearsonr(labels, values).statistic,
+    "spearman": lambda labels, values: stats.spearmanr(labels, values).statistic,
+    "rmse": lambda labels, values: np.sqrt(reference.mean_squared_error(labels, values)),
+}
+
+each_metric = pytest.mark.parametrize("name", METRICS)
+
+
+def test_every_metric_has_a_reference() -> None:
+    assert list(REFERENCES) == list(METRICS)
+
+
+@each_metric
+def test_values_are_those_of_scikit_learn_and_scipy(name: str) -> None:
+    values, labels = draw(name, 200)
+    metric, wanted = METRICS[name], [REFERENCES[name](labels, own) for own in values]
+    np.testing.assert_allclose([metric.evaluate(own, labels) for own in values], wanted, rtol=1e-12)
+    np.testing.assert_allclose(metric.value_of(metric.scores(values, labels))[:, 0], wanted, rtol=1e-12)
+
+
+@each_metric
+def test_scores_under_counts_are_those_of_repeated_examples(name: str) -> None:
+    values, labels = draw(name, 80)
+    counts = np.random.default_rng(1).multinomial(80, np.full(80, 1 / 80), size=5)
+    metric = METRICS[name]
+    found = metric.value_of(metric.scores(values, labels, counts.astype(np.float64)))
+    for resample, own in enumerate(counts):
+        rows = np.repeat(np.arange(80), own)
+        wanted = [REFERENCES[name](labels[rows], one[rows]) for one in values]
+        np.testing.assert_allclose(found[:, resample], wanted, rtol=1e-9)
+
+
+@each_metric
+def test_influences_are_derivatives_of_the_score_by_the_weight_of_an_example(name: str) -> None:
+    values, labels = draw(name, 150)
+    metric = METRICS[name]
+    wanted = metric.score_of(metric.differentiate(values, labels))
+    np.testing.assert_allclose(metric.influences(values, labels), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(metric.influences(values, labels).mean(axis=1), 0, atol=1e-12)
+
+
+@each_metric
+def test_influences_give_the_standard_error_over_samples(name: str) -> None:
+    num_samples, num_rows = 600, 400
+    scores, errors = [], []
+    for seed in range(num_samples):
+        values, labels = draw(name, num_rows, num_models=1, seed=seed)
+        scores.append(METRICS[name].scores(values, labels)[0, 0])
+        errors.append(np.sqrt((METRICS[name].influences(values, labels)[0] ** 2).mean() / num_rows))
+    # The standard deviation of 600 scores has a standard error of 3 %.
+    assert np.std(scores) == pytest.approx(np.mean(errors), rel=0.09)
+
+
+@each_metric
+def test_a_single_example_and_equal_ones_can_be_scored(name: str) -> None:
+    metric = METRICS[name]
+    for values, labels in (
+        (np.ones((2, 1)), np.ones(1)),
+        (np.zeros((2, 3)), np.zeros(3)),
+        (np.ones((1, 4)), np.eye(4)[0]),
+    ):
+        assert np.isfinite(metric.scores(values, labels)).all()
+        assert np.isfinite(metric.influences(values, labels)).all()
+
+
+def test_the_overall_score_counts_correlations_as_half_and_errors_by_the_range() -> None:
+    found = {name: metric.overall(metric.score_of(0.6), (0, 3)) for name, metric in METRICS.items()}
+    assert found == {
+        **dict.fromkeys(("accuracy", "macro_f1", "f1", "average_precision"), 0.6),
+        **dict.fromkeys(("matthews", "pearson", "spearman"), 0.8),
+        "rmse": pytest.approx(1 - 0.6 / 3),
+    }
+    assert METRICS["rmse"].overall(-4.0, (0, 3)) == 0
+
+
+@each_metric
+@pytest.mark.parametrize("value", [0.2, 0.7])
+def test_the_slope_is_the_derivative_of_what_counts_overall(name: str, value: float) -> None:
+    metric, labels = METRICS[name], (1.0, 5.0)
+    score = metric.score_of(value)
+    wanted = (metric.overall(score + 1e-6, labels) - metric.overall(score - 1e-6, labels)) / 2e-6
+    assert metric.overall_slope(labels) == pytest.approx(wanted)
+
+
+def test_only_of_the_error_lower_is_better() -> None:
+    assert [name for name, metric in METRICS.items() if metric.score_of(1.0) < 0] == ["rmse"]
+    assert METRICS["rmse"].value_of(METRICS["rmse"].score_of(0.3)) == 0.3
+    assert METRICS["rmse"].bounds((0, 5)) == (-5, 0)
+
+
+def test_a_metric_that_does_not_suit_names_those_that_do() -> None:
+    check_metric("f1", "binary")
+    with pytest.raises(ValueError, match=r"of a classes task 'f1'; known: accuracy, macro_f1, matthews$"):
+        check_metric("f1", "classes")
+    with pytest.raises(ValueError, match=r"did you mean 'spearman'\? known: spearman, pearson, rmse$"):
+        check_metric("spearmann", "regression")
+
+
+def test_defaults_are_those_of_the_papers() -> None:
+    assert [default_metric(kind) for kind in ("classes", "binary", "regression")] == ["accuracy", "accuracy", "pearson"]
