@@ -9,7 +9,7 @@ import pytest
 
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.tasks import TASKS, overall_score
+from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions, task_metrics
 from results.records import files as storage
@@ -58,7 +58,11 @@ def build_report(
         for metric, value in task_metrics(TASKS[part.task], part.logits, part.labels).items()
     ]
     found += [(task, "train", "loss", 1 / epoch) for task in tasks]
-    scores = {task: value for task, split, metric, value in found if (split, metric) == ("dev", TASKS[task].metric)}
+    scores = {
+        task: score_of(task, value)
+        for task, split, metric, value in found
+        if (split, metric) == ("dev", TASKS[task].metric)
+    }
     total = overall_score(scores) if has_total else None
     if total is not None:
         found.append(("overall", "dev", "overall", total))
