@@ -98,6 +98,9 @@ def prepare_run(
     """A run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
     model = MultiTaskModel(config, encoder)
+    for task in model.label_scales:
+        table = corpus[task, "train"]
+        model.scale_of(task).fit(table.labels[: table.num_own_rows])
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
     teacher = mean_teacher(model) if config.needs_teacher else None

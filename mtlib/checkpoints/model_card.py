@@ -164,7 +164,8 @@ def task_table(config: TrialConfig) -> Iterator[str]:
         yield f"| {config.task(task).title} | {config.task(task).kind} | {titled(LOSSES, settings.loss)} | {cells} |"
     yield ""
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
-    yield "value itself, not clipped to the range of the labels."
+    yield "value itself, not clipped to the range of the labels (from `from_unit` of the model, where `target_scale` is"
+    yield "`unit`)."
 
 
 def stage_lines(config: TrialConfig) -> Iterator[str]:

@@ -113,6 +113,11 @@ class TaskConfig:
     cosine_projection: bool = True
     """Whether the cosine is of the two texts' vectors after one linear projection that both share (TU 4.2), or of the
     vectors themselves (BB 3.2)."""
+    target_scale: Literal["raw", "unit"] = "raw"
+    """Of a regression, how its labels are scaled for the loss and the penalties. `raw`: not at all, as in the papers.
+    `unit`: to mean 0 and standard deviation 1 of train; predictions are in the labels' own scale again. The default of
+    tasks that a `tasks.toml` defines is `unit`: a loss on raw labels of 0 to 5 starves the other tasks, which share
+    Adam's moments."""
     loss_weight: float = 1.0
     """Factor of this task's loss with its SMART, proximal and SimCSE terms, above 0. Source: TT table 9 searches it."""
     probability_factor: float = 1.0
@@ -154,5 +159,7 @@ def check_task(task: Task, config: TaskConfig) -> None:
     name, losses = task.name, losses_for(task.kind)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
     encodings = ("cross", "cross_no_separator", "bi") if task.is_pair else ("single",)
+    rule = f"tasks.{name}.target_scale must be raw unless the task is a regression"
+    require(config.target_scale == "raw" or task.kind == "regression", rule, config.target_scale)
     rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"
     require(config.encoding in encodings, rule, config.encoding)

@@ -27,6 +27,7 @@ def default_task_config(task: Task) -> TaskConfig:
     """A task's settings with the loss and encoding that fit it."""
     return TaskConfig(
         loss=task.default_loss,
+        target_scale="unit" if task.kind == "regression" and task.files is not None else "raw",
         encoding="cross" if task.is_pair else "single",
         scored_train_rows=task.scored_train_rows,
     )
@@ -203,6 +204,9 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
+    for settings in tree["tasks"].values():
+        if settings["target_scale"] == "raw":  # as before there was another scale
+            del settings["target_scale"]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
     if not own:  # as before definitions were a part of the configuration

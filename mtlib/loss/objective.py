@@ -65,8 +65,8 @@ class Objective(nn.Module):
         state = random_state(batch.labels.device)
         with autocast(self.config, batch.labels.device):
             output: Output = self.model(batch, keep=any(PENALTIES[name].needs_embeddings for name in carried))
-        kind = self.config.task(batch.task).kind
-        values = {"loss": loss_per_example(self.config.tasks[batch.task], kind, output.logits, batch.labels)}
+        kind, labels = self.config.task(batch.task).kind, self.model.to_unit(batch.task, batch.labels)
+        values = {"loss": loss_per_example(self.config.tasks[batch.task], kind, output.logits, labels)}
         clean = CleanPass(
             config=self.config,
             model=self.model,

@@ -12,7 +12,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
-from mtlib.model.heads import make_head, make_projection, make_relational
+from mtlib.model.heads import CosineHead, make_head, make_projection, make_relational
+from mtlib.model.label_scale import LabelScale
 from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
 
@@ -22,7 +23,7 @@ class Output:
     """The results of a forward pass."""
 
     logits: Tensor
-    """(rows, num_logits), fp32."""
+    """(rows, num_logits), fp32; of a regression with `target_scale` `unit`, in deviations from the mean label."""
     vectors: Tensor
     """(rows, inputs, hidden), the pooled texts before dropout and head."""
     embeddings: tuple[Tensor, ...]
@@ -57,6 +58,8 @@ class MultiTaskModel(nn.Module):
         self.projection = make_projection(config, size)
         learned = tasks if config.loss_weighting == "uncertainty" else ()
         self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
+        scaled = [task for task in tasks if config.tasks[task].target_scale == "unit"]
+        self.label_scales = nn.ModuleDict({task: LabelScale() for task in scaled})
         self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
@@ -91,7 +94,22 @@ class MultiTaskModel(nn.Module):
         else:
             parts = joined.split(vectors.shape[2], dim=1)
         logits: Tensor = self.heads[task](parts)
-        return logits
+        is_raw = isinstance(self.heads[task], CosineHead)  # it gives labels of the task's range
+        return self.to_unit(task, logits) if is_raw else logits
+
+    def to_unit(self, task: str, labels: Tensor) -> Tensor:
+        """Labels in the scale of the task's loss."""
+        return self.scale_of(task).to_unit(labels) if task in self.label_scales else labels
+
+    def from_unit(self, task: str, logits: Tensor) -> Tensor:
+        """Logits in the scale of the task's labels."""
+        return self.scale_of(task).from_unit(logits) if task in self.label_scales else logits
+
+    def scale_of(self, task: str) -> LabelScale:
+        """The scale of a task whose `target_scale` is `unit`."""
+        found = self.label_scales[task]
+        assert isinstance(found, LabelScale)
+        return found
 
     def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
         """A context in which the task's PALs are added to the encoder's layers; empty for a task without."""

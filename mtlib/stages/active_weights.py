@@ -7,7 +7,7 @@ from mtlib.config.trial import TrialConfig
 
 Weight = TypeVar("Weight")
 
-OWN_GROUPS = ("heads", "pals", "log_variances")
+OWN_GROUPS = ("heads", "pals", "log_variances", "label_scales")
 """Groups of a model that hold a part per task."""
 
 

@@ -238,6 +238,7 @@ def predicting_task(settings: TaskConfig, task: Task) -> TaskConfig:
         pooling=settings.pooling,
         head=settings.head,
         hidden_units=settings.hidden_units,
+        target_scale=settings.target_scale,
         cosine_projection=settings.cosine_projection or settings.head != "cosine",
     )
 

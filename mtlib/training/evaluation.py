@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
@@ -14,6 +13,7 @@ from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
 from mtlib.metrics.metric import read_logits
 from mtlib.metrics.table import METRICS
+from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.tasks import Task
@@ -29,11 +29,14 @@ class Predictions:
     labels: np.ndarray
     """(rows,) float32; nan where there is no label."""
     logits: np.ndarray
-    """(rows, num_logits) float32, as the head gives them: regression is not clipped here."""
+    """(rows, num_logits) float32, as the head gives them, in the scale of the labels: regression is not clipped
+    here."""
+    deviation: float = 1.0
+    """Standard deviation of train labels, in which the loss of a regression counts; 1 where `target_scale` is `raw`."""
 
 
 def predict(
-    model: nn.Module,
+    model: MultiTaskModel,
     config: TrialConfig,
     corpus: Corpus,
     task: str,
@@ -73,7 +76,12 @@ def predict(
     if not np.isfinite(logits).all():
         raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
     return Predictions(
-        task=task, split=split, ids=[table.ids[row] for row in rows], labels=table.labels[rows], logits=logits
+        task=task,
+        split=split,
+        ids=[table.ids[row] for row in rows],
+        labels=table.labels[rows],
+        logits=logits,
+        deviation=float(model.scale_of(task).deviation) if task in model.label_scales else 1.0,
     )
 
 
@@ -87,7 +95,7 @@ def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray) -> list
 
 
 def predict_batch(
-    model: nn.Module, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
+    model: MultiTaskModel, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     """Logits of one batch of rows, (rows, num_logits) float32."""
     batch = make_batch(
@@ -98,7 +106,7 @@ def predict_batch(
         device=device,
     )
     with torch.no_grad(), autocast(config, device):
-        logits: np.ndarray = model(batch).logits.float().cpu().numpy()
+        logits: np.ndarray = model.from_unit(table.task, model(batch).logits.float()).cpu().numpy()
     return logits
 
 
@@ -113,7 +121,8 @@ def score(predictions: Predictions, config: TrialConfig) -> dict[str, float]:
     """The metrics of labelled predictions: `loss`, and those of `task_metrics`."""
     logits, labels = predictions.logits, predictions.labels
     task, settings = config.task(predictions.task), config.tasks[predictions.task]
-    losses = loss_per_example(settings, task.kind, torch.from_numpy(logits), torch.from_numpy(np.array(labels)))
+    outputs, targets = (torch.from_numpy(np.array(part)) / predictions.deviation for part in (logits, labels))
+    losses = loss_per_example(settings, task.kind, outputs, targets)
     return {"loss": float(losses.double().mean()), **task_metrics(task, logits, labels)}
 
 

@@ -76,7 +76,9 @@ def test_every_field_changes_the_hash() -> None:
     assert bi.override({"tasks.qqp.head": "cosine"}).content_hash != bi.content_hash  # fits a bi-encoder only
     hashes = {PENALIZED.override({f"tasks.qqp.{name}": value}).content_hash for name, value in task.items()}
     assert len(hashes | {PENALIZED.content_hash}) == len(task) + 1
-    assert {*task, "head"} == set(TaskConfig.__dataclass_fields__)
+    unit = PENALIZED.override({"tasks.sts.target_scale": "unit"})  # fits a regression only
+    assert unit.content_hash not in {*hashes, PENALIZED.content_hash}
+    assert {*task, "head", "target_scale"} == set(TaskConfig.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(

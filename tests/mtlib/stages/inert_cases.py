@@ -67,6 +67,7 @@ def active_task(task: str) -> Table:
         "hidden_units": case(5, REACHES),
         "cosine_projection": case(False, INERT),
         "loss_weight": case(2, REACHES),
+        "target_scale": case("unit", REACHES if task == "sts" else REFUSED),
         "probability_factor": case(3, INERT),
         "chosen_layers": case([0], INERT),
         "scored_train_rows": case(7, SCORES),
@@ -76,7 +77,7 @@ def active_task(task: str) -> Table:
 
 def later_task(task: str) -> Table:
     """A task that only a later stage trains: none of its settings affects the first."""
-    is_allowed = {"loss": task != "sts", "encoding": task in PAIR, "head": task in PAIR}
+    is_allowed = {"loss": task != "sts", "encoding": task in PAIR, "head": task in PAIR, "target_scale": task == "sts"}
     return {
         key: [
             Case(found.value, INERT if is_allowed.get(key.rpartition(".")[2], True) else REFUSED, found.under)

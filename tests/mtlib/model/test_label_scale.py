@@ -1,0 +1,85 @@
+"""A regression whose loss is in deviations of its labels predicts in their own scale."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.label_scale import LabelScale
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training.evaluation import predict, score
+from tests.mtlib.test_train import run_whole
+
+CPU = torch.device("cpu")
+UNIT = {"tasks.sts.target_scale": "unit", "encoder.dropout": 0}
+BI = {"tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"}
+
+
+def test_both_directions_are_inverse_and_standardise_train() -> None:
+    labels = np.random.default_rng(0).uniform(0, 100, 50).astype(np.float32)
+    scale = LabelScale()
+    assert torch.equal(scale.to_unit(torch.from_numpy(labels)), torch.from_numpy(labels)), "not fitted: as they are"
+    scale.fit(labels)
+    unit = scale.to_unit(torch.from_numpy(labels))
+    assert float(unit.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(unit.std(correction=0)) == pytest.approx(1)
+    torch.testing.assert_close(scale.from_unit(unit), torch.from_numpy(labels))
+    scale.fit(np.full(3, 7, np.float32))
+    assert scale.to_unit(torch.tensor([8.0])).tolist() == [1]
+
+
+@pytest.mark.parametrize("changes", [{}, BI])
+def test_a_new_head_predicts_in_labels_and_the_loss_is_in_deviations(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, changes: dict[str, str]
+) -> None:
+    raw_config = tiny_config.override(changes)
+    config = raw_config.override(UNIT)
+    labels = tiny_corpus["sts", "train"].labels
+    model, raw = MultiTaskModel(config, tiny_encoder), MultiTaskModel(raw_config, tiny_encoder)
+    model.scale_of("sts").fit(labels)
+    found = predict(model, config, tiny_corpus, "sts", "dev", CPU)
+    before = predict(raw, raw_config, tiny_corpus, "sts", "dev", CPU).logits
+    expected = before if changes else labels.mean() + labels.std() * before
+    np.testing.assert_allclose(found.logits, expected, rtol=1e-4, atol=1e-4)
+    assert found.deviation == pytest.approx(labels.std())
+    mean_square = np.mean((found.logits[:, 0] - found.labels) ** 2)
+    assert score(found, config)["loss"] == pytest.approx(mean_square / labels.var(), rel=1e-4)
+
+
+def test_scaled_labels_give_the_same_training(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    """With `unit`, labels times 20 plus 3 change nothing but the scale of the predictions, penalties included."""
+    config = tiny_config.override(UNIT | {"smart.tasks": ["sts"], "smart.weight": 0.5})
+    changed = {
+        key: dataclasses.replace(table, labels=20 * table.labels + 3) if key[0] == "sts" else table
+        for key, table in tiny_corpus.items()
+    }
+    plain, scaled = (run_whole(config, corpus, tiny_encoder) for corpus in (tiny_corpus, changed))
+    last = max(plain.reports)
+    before, after = (
+        {part.task: part for part in trace.reports[last].predictions if part.split == "dev"}
+        for trace in (plain, scaled)
+    )
+    np.testing.assert_allclose(after["sts"].logits, 20 * before["sts"].logits + 3, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(after["qqp"].logits, before["qqp"].logits, rtol=1e-3, atol=1e-4)
+
+
+def test_the_scale_is_kept_with_the_weights(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(UNIT)
+    model, other = (MultiTaskModel(config, tiny_encoder) for _ in range(2))
+    model.scale_of("sts").fit(tiny_corpus["sts", "train"].labels)
+    other.load_state_dict(model.state_dict())
+    assert float(other.scale_of("sts").mean) == pytest.approx(tiny_corpus["sts", "train"].labels.mean())
+    assert not any("label_scales" in name for name, _ in model.named_parameters())
+
+
+def test_classes_have_no_scale(tiny_config: TrialConfig) -> None:
+    with pytest.raises(ValueError, match=r"tasks.qqp.target_scale must be raw unless the task is a regression"):
+        tiny_config.override({"tasks.qqp.target_scale": "unit"})
