@@ -38,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.list_spaces:
             return print_only(lambda: show(space_lines(parsed.space)))
         options = read_options(parsed, datetime.now(), os.environ.get("RAY_ADDRESS"))
+        if not (options.resume or "--gpus-per-worker" in parsed.given):
+            from sweeps.setup.machine_checks import use_gpus
+
+            options = use_gpus(options)
         if options.dry_run:
             return print_only(lambda: show_dry_run(options))
         return run_or_resume(options, arguments)
@@ -92,11 +96,11 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.resume.resume import describe_resume
     from sweeps.setup.encoder_checks import check_encoder_fits
     from sweeps.setup.inputs import read_inputs
-    from sweeps.setup.machine_checks import check_machine
+    from sweeps.setup.machine_checks import check_machine, describe_gpus
 
     check_machine(options)
     inputs = read_inputs(options)
-    show([*describe_sweep(options, inputs), TRYING])
+    show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     encoder = preview_encoder(inputs.space.base.encoder.name)
     check_encoder_fits(options, inputs, encoder.pretrained)
     show([f"The encoder is {encoder.place}."])
@@ -124,7 +128,7 @@ def run_or_resume(options: SweepOptions, arguments: Sequence[str]) -> int:
 
     check_machine(options)
     inputs = read_inputs(options)
-    show([*describe_sweep(options, inputs), *describe_gpus(options), TRYING])
+    show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     encoder = load_encoder(inputs.space.base.encoder.name)
     check_encoder_fits(options, inputs, encoder)
     if options.resume:

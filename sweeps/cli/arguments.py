@@ -145,7 +145,8 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--workers", type=whole_number, metavar="N", help="workers that train one trial (default: %(default)s)")
     add("--cpus-per-worker", type=whole_number, metavar="C", help="CPUs and threads of a worker (default: %(default)s)")
-    add("--gpus-per-worker", type=number, metavar="F", help="0, 1 or a part of a GPU (default: %(default)g)")
+    words = "0, 1 or a part of a GPU (default: 1 if there is a GPU for each worker, here or on the cluster, else 0)"
+    add("--gpus-per-worker", type=number, metavar="F", help=words)
     add("--concurrent", type=whole_number, metavar="N", help="most trials at a time (default: as many as fit)")
     add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
     words = "folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)"

@@ -1,6 +1,7 @@
-"""Checks that a trial fits this machine."""
+"""The GPUs of a trial, and whether it fits this machine."""
 
 import os
+from dataclasses import replace
 
 import torch
 
@@ -14,10 +15,34 @@ def check_machine(options: SweepOptions) -> None:
         check_capacity(options, os.cpu_count() or 1, torch.cuda.device_count())
 
 
-def describe_gpus(options: SweepOptions) -> list[str]:
-    """A line about GPUs that the sweep does not use."""
-    count = torch.cuda.device_count() if options.address is None and not options.gpus_per_worker else 0
-    return [f"This machine has {count} GPU{'s' * (count > 1)}, not used without --gpus-per-worker 1."] if count else []
+def use_gpus(options: SweepOptions) -> SweepOptions:
+    """The options where --gpus-per-worker is left out: a GPU for each worker if there are as many, otherwise none.
+
+    Raises:
+        ValueError: there is no cluster at the address.
+    """
+    return replace(options, gpus_per_worker=1.0 if count_gpus(options.address) >= options.workers else 0.0)
+
+
+def count_gpus(address: str | None) -> int:
+    """GPUs of this machine, or of the cluster at an address."""
+    if address is None:
+        return torch.cuda.device_count()
+    from sweeps.cluster.capacity import total_resources  # here: a dry run on this machine does not load Ray
+    from sweeps.cluster.connection import connected_to_ray
+
+    with connected_to_ray(address):
+        return int(sum(node.gpus for node in total_resources()))
+
+
+def describe_gpus(options: SweepOptions) -> str:
+    """How many GPUs a worker has, and of how many this machine has."""
+    line = f"GPUs per worker: {options.gpus_per_worker:g}"
+    if options.address is not None:
+        return f"{line} (--gpus-per-worker)"
+    count = torch.cuda.device_count()
+    unused = ", not used without --gpus-per-worker 1" if count and not options.gpus_per_worker else ""
+    return f"{line} (this machine has {count or 'none'}{unused})"
 
 
 def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:

@@ -1,8 +1,11 @@
-"""A trial must fit this machine; GPUs that are not used are named."""
+"""A trial must fit this machine; each worker has a GPU where there are as many."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from sweeps.setup.machine_checks import check_capacity, check_machine, describe_gpus
+from sweeps.setup.machine_checks import check_capacity, check_machine, describe_gpus, use_gpus
 from tests.sweeps.setup.conftest import Build
 
 
@@ -33,10 +36,39 @@ def test_remote_cluster_is_not_checked_against_this_machine(options: Build) -> N
         check_machine(options(workers=10**6))
 
 
-def test_unused_gpus_are_mentioned(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert describe_gpus(options()) == ["This machine has 2 GPUs, not used without --gpus-per-worker 1."]
-    assert describe_gpus(options(gpus_per_worker=1)) == []
-    assert describe_gpus(options(address="auto")) == []
+@pytest.mark.parametrize(
+    ("num_gpus", "num_workers", "expected"), [(0, 1, 0.0), (1, 1, 1.0), (2, 2, 1.0), (1, 2, 0.0), (8, 3, 1.0)]
+)
+def test_each_worker_has_a_gpu_by_default_if_there_are_as_many(
+    num_gpus: int, num_workers: int, expected: float, options: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
+    chosen = use_gpus(options(workers=num_workers))
+    assert chosen == options(workers=num_workers, gpus_per_worker=expected)
+    check_capacity(chosen, 8, num_gpus)
+
+
+def test_gpus_of_a_cluster_are_counted_there(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    assert describe_gpus(options()) == []
+    asked = []
+
+    @contextmanager
+    def connected(address: str | None) -> Iterator[None]:
+        asked.append(address)
+        yield
+
+    node = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
+    monkeypatch.setattr("sweeps.cluster.connection.connected_to_ray", connected)
+    monkeypatch.setattr("ray.nodes", lambda: [node, node, {**node, "Alive": False}])
+    assert [use_gpus(options(workers=n, address="auto")).gpus_per_worker for n in (1, 2, 3)] == [1.0, 1.0, 0.0]
+    assert asked == ["auto"] * 3
+
+
+def test_gpus_of_a_worker_are_shown(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    unused = "GPUs per worker: 0 (this machine has 2, not used without --gpus-per-worker 1)"
+    assert describe_gpus(options()) == unused
+    assert describe_gpus(options(gpus_per_worker=0.5)) == "GPUs per worker: 0.5 (this machine has 2)"
+    assert describe_gpus(options(gpus_per_worker=1, address="auto")) == "GPUs per worker: 1 (--gpus-per-worker)"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert describe_gpus(options()) == "GPUs per worker: 0 (this machine has none)"
