@@ -1,8 +1,8 @@
 """Bias and coverage of the selector's scores on simulated sweeps whose true scores are known, and its speed.
 
 Command:  python benchmarks/selection.py [--part truth|speed|protocol] [--trials 10 40 160] [--repeats 2000]
-          [--methods single auto] [--epochs 6] [--difficulty] [--cross-fits 5] [--bags 5] [--processes 2]
-          [--group-size 4 [--without-groups]]
+          [--methods single auto] [--metric rmse] [--epochs 6] [--difficulty] [--cross-fits 5] [--bags 5]
+          [--processes 2] [--group-size 4 [--without-groups]]
 Cost:     truth, on one core, about 1 second for each simulated sweep and task; speed 5 seconds; protocol minutes
 Prints:   truth: per task, number of trials and selection method, the bias of the dev score and of the cross-fitted
           score, the coverage of the 95 % interval, the true score of the chosen ensemble, and its lead over the best
@@ -48,6 +48,7 @@ from benchmarks.simulated_sweeps import (
     make_world,
     true_score,
 )
+from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
@@ -180,6 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=("truth", "speed", "protocol"), action="append", help="default: all")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="default: all")
+    parser.add_argument("--metric", choices=METRICS, default="", help="of the tasks that it suits (default: their own)")
     parser.add_argument("--trials", type=int, nargs="+", default=[10, 40, 160], help="default: 10 40 160")
     parser.add_argument("--repeats", type=int, default=2000, help="simulated sweeps of each kind (default: 2000)")
     methods = [*SELECTION_METHODS, AUTOMATIC]
@@ -197,12 +199,15 @@ def main() -> None:
         measure_speed()
     if "protocol" in parts:
         measure_protocol()
-    for task, num_trials in itertools.product(options.tasks, options.trials) if "truth" in parts else ():
+    tasks = [task for task in options.tasks if not options.metric or TASKS[task].kind in METRICS[options.metric].kinds]
+    for task, num_trials in itertools.product(tasks, options.trials) if "truth" in parts else ():
         names, cross_fits = options.methods, options.cross_fits
-        print(f"{task}, {num_trials} trials, {options.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
+        scored = f"{task} by {options.metric or TASKS[task].metric}, {num_trials} trials"
+        print(f"{scored}, {options.repeats} simulated sweeps, {cross_fits} cross-fits", flush=True)
         scenario = Scenario(
             task=task,
             num_trials=num_trials,
+            metric=options.metric,
             num_epochs=options.epochs,
             has_difficulty=options.difficulty,
             group_size=options.group_size,

@@ -1,6 +1,6 @@
 """Simulated sweeps: pools of candidates whose true scores are known, with errors of several structures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class Scenario:
 
     task: str
     num_trials: int
+    metric: str = ""
+    """Of `mtlib.metrics.table`; "": the task's."""
     num_epochs: int = 1
     has_difficulty: bool = False
     """Whether examples differ in difficulty, some have a wrong label, noise is heavy-tailed, and trials are of families
@@ -99,7 +101,7 @@ def noisy_outputs(task: Task, labels: Floats, noise: Floats, skill: float) -> Ou
 
 def make_world(scenario: Scenario, num_rows: int, number: int, part: int) -> World:
     """Examples of a scenario's task for a sweep's number; parts of it have different examples and the same trials."""
-    task = TASKS[scenario.task]
+    task = replace(TASKS[scenario.task], metric=scenario.metric or TASKS[scenario.task].metric)
     skills = SKILL[task.kind] * (1 + SPREAD * np.random.default_rng((number, 1)).standard_normal(scenario.num_trials))
     generator, groups = np.random.default_rng((number, part)), np.arange(num_rows) // scenario.group_size
     labels = draw_labels(task, num_rows, generator)

@@ -215,3 +215,9 @@ def score_of(name: str, value: float, tasks: Mapping[str, Task] = TASKS) -> floa
 def value_of(name: str, score: float, tasks: Mapping[str, Task] = TASKS) -> float:
     """The value, as it is shown, of a score of a task or overall, or of a difference of scores."""
     return tasks[name].metric_entry.value_of(score) if name in tasks else score
+
+
+def bounds_text(name: str, bounds: Collection[float], style: str = ".3f") -> str:
+    """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
+    low, high = sorted(value_of(name, bound) for bound in bounds)
+    return f"{low:{style}} to {high:{style}}"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, bounds_text, value_of
 from results.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import count, optimism_sentences, verdict
@@ -83,9 +83,10 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield from ("## What to expect", "")
     yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
     for name, chosen in selection.tasks.items():
-        score, (low, high) = chosen.score, chosen.score.interval
-        cells = f"{score.cross_fitted:.3f} | {low:.3f} to {high:.3f} | {count(chosen.num_examples, 'dev example')}"
-        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {cells} | {score.in_sample:.3f} |"
+        score = chosen.score
+        expected = f"{value_of(name, score.cross_fitted):.3f} | {bounds_text(name, score.interval)}"
+        cells = f"{expected} | {count(chosen.num_examples, 'dev example')} | {value_of(name, score.in_sample):.3f}"
+        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {cells} |"
     yield ""
     for name, chosen in selection.tasks.items():
         among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
@@ -107,8 +108,8 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
     yield ""
     for number, found in enumerate(selection.evaluations, 1):
         for task in (name for name in selection.tasks if name in found.scores):
-            low, high = found.intervals[task]
-            score = f"{found.scores[task]:.3f} ({low:.3f} to {high:.3f}), {count(found.num_examples[task], 'row')}"
+            value = f"{value_of(task, found.scores[task]):.3f} ({bounds_text(task, found.intervals[task])})"
+            score = f"{value}, {count(found.num_examples[task], 'row')}"
             yield f"- evaluation {number}, {found.time[:10]}, {TASKS[task].title}: {score}"
 
 

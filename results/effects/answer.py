@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from mtlib.tasks import bounds_text, value_of
 from results.comparison.bootstrap import CONFIDENCE
 from results.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.effects.key_effects import ValueEffect
@@ -77,12 +78,16 @@ def answers(
             )
     for key in effects.keys:
         if key.name in column.curves:
-            yield range_answer(key, column.curves[key.name])
+            yield range_answer(key, column.curves[key.name], column.task)
         elif key.name in column.values:
             values, precision = column.values[key.name], column.precisions.get(key.name)
-            sentences = [values_answer(key, values, replicates_text(column))]
+            sentences = [values_answer(key, values, column)]
             if precision:
-                asked = (f"A difference of {difference:.3g}", difference) if difference else largest_undecided(values)
+                asked = (
+                    (f"A difference of {difference:.3g}", difference)
+                    if difference
+                    else largest_undecided(values, column.task)
+                )
                 sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
             yield " ".join(sentences)
 
@@ -93,42 +98,41 @@ def replicates_text(column: ColumnEffects) -> str:
     return f"{most} replicates" if fewest == most else f"{fewest} to {most} replicates"
 
 
-def values_answer(key: SearchedKey, values: Sequence[ValueEffect], replicates: str) -> str:
+def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
     """Which listed values are better or worse than the base."""
-    base = value_text(key.base)
+    base, replicates, task = value_text(key.base), replicates_text(column), column.task
     others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
     if not others:
         return f"{key.name}: no value was trained with all else equal to the base, {base}."
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:
-        first = (
-            f"{key.name} {value_text(better[0].value)} is better than {base}: {interval_text(better[0], replicates)}."
-        )
-        also = f" Also better: {value_list(better[1:])}." if len(better) > 1 else ""
+        difference = interval_text(better[0], replicates, task)
+        first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
+        also = f" Also better: {value_list(better[1:], task)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
-        return f"{key.name} {base} is better than every other value: {value_list(worse)} ({replicates})."
+        return f"{key.name} {base} is better than every other value: {value_list(worse, task)} ({replicates})."
     else:
         closest = next(value for value in others if not value.is_significant)
-        difference = interval_text(closest, replicates)
+        difference = interval_text(closest, replicates, task)
         first, also = f"{key.name}: not decided. {value_text(closest.value)} against {base}: {difference}.", ""
-    return first + also + (f" Worse than {base}: {value_list(worse)}." if worse else "")
+    return first + also + (f" Worse than {base}: {value_list(worse, task)}." if worse else "")
 
 
-def interval_text(value: ValueEffect, replicates: str) -> str:
+def interval_text(value: ValueEffect, replicates: str, task: str) -> str:
     """E.g. `+0.004 (-0.006 to +0.014; 3 replicates)`."""
     assert value.difference is not None
     assert value.interval is not None
-    low, high = value.interval
-    return f"{value.difference:+.3f} ({low:+.3f} to {high:+.3f}; {replicates})"
+    bounds = bounds_text(task, value.interval, "+.3f")
+    return f"{value_of(task, value.difference):+.3f} ({bounds}; {replicates})"
 
 
-def value_list(values: Sequence[ValueEffect]) -> str:
+def value_list(values: Sequence[ValueEffect], task: str) -> str:
     """E.g. `0.5 (+0.010), 0.7 (+0.008)`."""
-    return ", ".join(f"{value_text(value.value)} ({value.difference:+.3f})" for value in values)
+    return ", ".join(f"{value_text(value.value)} ({value_of(task, value.difference or 0.0):+.3f})" for value in values)
 
 
-def range_answer(key: SearchedKey, curve: RangeEffect) -> str:
+def range_answer(key: SearchedKey, curve: RangeEffect, task: str) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
     counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
     top, bottom = curve.means.max(), curve.means[lowest]
@@ -138,7 +142,9 @@ def range_answer(key: SearchedKey, curve: RangeEffect) -> str:
     low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
     where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
     advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
-    fitted = f"The fitted score is {top:.3f} there and lowest, {bottom:.3f}, at {curve.points[lowest]:.3g}."
+    best, worst = value_of(task, top), value_of(task, bottom)
+    extreme = "highest" if worst > best else "lowest"
+    fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
     return (
         f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where} (95 %: {low} to {high}){advice}. {fitted}"
     )
@@ -183,7 +189,7 @@ def finest_text(precision: Precision) -> str:
     )
 
 
-def largest_undecided(values: Sequence[ValueEffect]) -> tuple[str, float] | None:
+def largest_undecided(values: Sequence[ValueEffect], task: str) -> tuple[str, float] | None:
     """The largest difference that is not significant, in words and its size; None if some value is better."""
     found = [(value.difference, value) for value in values if value.difference is not None]
     if any(value.is_significant and difference > 0 for difference, value in found):
@@ -192,7 +198,9 @@ def largest_undecided(values: Sequence[ValueEffect]) -> tuple[str, float] | None
     if not undecided:
         return None
     difference, value = max(undecided, key=lambda pair: abs(pair[0]))
-    return f"A difference as large as that of {value_text(value.value)} ({difference:+.3f})", abs(difference)
+    return f"A difference as large as that of {value_text(value.value)} ({value_of(task, difference):+.3f})", abs(
+        difference
+    )
 
 
 def needed_sentences(

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, bounds_text, value_of
 from results.effects.key_effects import ValueEffect
 from results.effects.range_effect import RangeEffect
 from results.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -43,19 +43,20 @@ def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[s
     """The rows of one score."""
     for key in effects.keys:
         for value in column.values.get(key.name, ()):
-            yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **value_cells(value)}
+            cells = value_cells(value, column.task)
+            yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **cells}
         if key.name in column.curves:
             yield from curve_points(column.curves[key.name], column.task)
 
 
-def value_cells(effect: ValueEffect) -> dict[str, Any]:
+def value_cells(effect: ValueEffect, task: str) -> dict[str, Any]:
     """The cells of a listed value."""
-    low, high = effect.interval or (None, None)
+    low, high = sorted(value_of(task, bound) for bound in effect.interval) if effect.interval else (None, None)
     return {
         "value": effect.value,
         "num_trials": effect.num_trials,
-        "mean": effect.mean,
-        "difference": effect.difference,
+        "mean": value_of(task, effect.mean),
+        "difference": None if effect.difference is None else value_of(task, effect.difference),
         "standard_error": effect.error,
         "low": low,
         "high": high,
@@ -65,14 +66,15 @@ def value_cells(effect: ValueEffect) -> dict[str, Any]:
 def curve_points(curve: RangeEffect, task: str) -> Iterator[dict[str, Any]]:
     """The rows of a range's curve."""
     parts = (curve.points, curve.means, curve.differences, curve.errors, curve.half_widths)
-    for point, mean, difference, error, width in zip(*parts, strict=True):
+    for point, mean, score_difference, error, width in zip(*parts, strict=True):
+        difference = value_of(task, score_difference)
         yield {
             "key": curve.key,
             "value": float(point),
             "task": task,
             "is_base": None,
             "num_trials": None,
-            "mean": mean,
+            "mean": value_of(task, mean),
             "difference": difference,
             "standard_error": error,
             "low": difference - width,
@@ -99,25 +101,27 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     if key in columns[0].curves:
         points = columns[0].curves[key].points
         for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):
-            cells = [curve_text(column.curves[key], row) for column in columns]
+            cells = [curve_text(column.curves[key], row, column.task) for column in columns]
             table.add_row(f"{points[row]:.3g}", *cells)
         return table
     for row, effect in enumerate(columns[0].values[key]):
-        table.add_row(value_text(effect.value), *(effect_text(column.values[key][row]) for column in columns))
+        cells = [effect_text(column.values[key][row], column.task) for column in columns]
+        table.add_row(value_text(effect.value), *cells)
     return table
 
 
-def effect_text(effect: ValueEffect) -> str:
+def effect_text(effect: ValueEffect, task: str) -> str:
     """E.g. `0.540 +0.012` and below it `-0.003 to +0.027`."""
+    mean = f"{value_of(task, effect.mean):.3f}"
     if effect.difference is None:
-        return f"{effect.mean:.3f}"
-    interval = "" if effect.interval is None else f"\n{effect.interval[0]:+.3f} to {effect.interval[1]:+.3f}"
-    return f"{effect.mean:.3f} {effect.difference:+.3f}{interval}"
+        return mean
+    interval = "" if effect.interval is None else f"\n{bounds_text(task, effect.interval, '+.3f')}"
+    return f"{mean} {value_of(task, effect.difference):+.3f}{interval}"
 
 
-def curve_text(curve: RangeEffect, row: int) -> str:
+def curve_text(curve: RangeEffect, row: int, task: str) -> str:
     """E.g. `0.540 ±.004`."""
-    return f"{curve.means[row]:.3f} {error_text(curve.half_widths[row])}"
+    return f"{value_of(task, curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
 
 
 def effects_legend(effects: SweepEffects) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.errors import require, require_name
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, bounds_text, value_of
 from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration
 from results.records.files import Location
@@ -125,12 +125,13 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
 def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
     """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
     title, total = name if name == OVERALL else TASKS[name].title, len(best.n)
-    low, high = (f"{100 * level:g} %" for level in LEVELS)
+    shown, (low, high) = list(round_numbers(total, SHOWN)), (f"{100 * level:g} %" for level in LEVELS)
     return [
         f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",
         *(
-            f"{n:>7}  {best.expected[n - 1]:.3f}  ({best.low[n - 1]:.3f} to {best.high[n - 1]:.3f})"
-            for n in round_numbers(total, SHOWN)
+            f"{n:>7}  {value_of(name, expected):.3f}  ({bounds_text(name, bounds)})"
+            for n, expected, *bounds in zip(best.n, best.expected, best.low, best.high, strict=True)
+            if n in shown
         ),
         gain_line(best),
         meaning_line(best),

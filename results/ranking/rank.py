@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, value_of
 from results.comparison.bootstrap import replicate_error
 from results.comparison.confidence_set import confidence_set
 from results.comparison.configuration_means import ModelScores, configuration_means
@@ -187,7 +187,7 @@ def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, 
     cells: dict[str, Any] = {"number": row.number, **row.params}
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), row.scores.get(column)
-        cells[name] = score and score.value
+        cells[name] = score and value_of(column[0], score.value)
         cells[f"{name}_standard_error"] = score and score.example_error
         cells[f"{name}_replicate_error"] = score and score.replicate_error
     compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}

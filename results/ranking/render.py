@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, value_of
 from results.comparison.trial_scores import TOTAL, Column
 from results.ranking.rank import RankedConfiguration, score_columns
 
@@ -111,7 +111,7 @@ def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
     errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
     is_marked = row.may_be_best and (row.was_dropped or row.below_best is not None)
     mark = "" if column != TOTAL else MARK if is_marked else " "
-    return [f"{score.value:.3f}{mark}", *map(error_text, errors)]
+    return [f"{value_of(column[0], score.value):.3f}{mark}", *map(error_text, errors)]
 
 
 def epoch_cell(row: RankedConfiguration) -> str:

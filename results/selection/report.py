@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, bounds_text, value_of
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.records.files import folder_name
@@ -34,10 +34,10 @@ def render_selection(selection: Selection) -> Group:
     parts: list[RenderableType] = []
     for name, chosen in selection.tasks.items():
         parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
-        parts += [methods_table(chosen), Text("")]
+        parts += [methods_table(name, chosen), Text("")]
         best = confidence_set_sentences(chosen, len(selection.sweeps))
         lines = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(best), "")
-        parts += [*map(Text, lines), *pareto_parts(chosen)]
+        parts += [*map(Text, lines), *pareto_parts(name, chosen)]
     return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
 
 
@@ -54,9 +54,13 @@ def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_befo
     """
     table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
     for task, score in scores.scores.items():
-        (low, high), expected = scores.intervals[task], selection.tasks[task].score
-        held_out = (f"{scores.num_examples[task]:,}", f"{score:.3f}", f"{low:.3f} to {high:.3f}")
-        on_dev = (f"{expected.cross_fitted:.3f}", f"{expected.in_sample:.3f}")
+        expected = selection.tasks[task].score
+        held_out = (
+            f"{scores.num_examples[task]:,}",
+            f"{value_of(task, score):.3f}",
+            bounds_text(task, scores.intervals[task]),
+        )
+        on_dev = [f"{value_of(task, one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
         table.add_row(TASKS[task].title, *held_out, *on_dev)
     return Group(table, Text(""), *map(Text, paragraph(held_out_sentences(num_before))))
 
@@ -105,18 +109,17 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def methods_table(chosen: TaskSelection) -> Table:
+def methods_table(task: str, chosen: TaskSelection) -> Table:
     """A row for each selection method, the simplest first; the chosen one carries a mark."""
     table = plain_table("method", "models", "on dev", "cross-fitted", "95 % interval", "over single")
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
-        low, high = score.interval
         cells = [
             TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
             f"{score.num_models}",
-            f"{score.in_sample:.3f}",
-            f"{score.cross_fitted:.3f} {error_text(score.standard_error)}",
-            f"{low:.3f} to {high:.3f}",
-            "" if score.name == SINGLE else f"{score.lead:+.3f}{'' if score.is_significant else '*'}",
+            f"{value_of(task, score.in_sample):.3f}",
+            f"{value_of(task, score.cross_fitted):.3f} {error_text(score.standard_error)}",
+            bounds_text(task, score.interval),
+            "" if score.name == SINGLE else f"{value_of(task, score.lead):+.3f}{'' if score.is_significant else '*'}",
         ]
         table.add_row(*map(Text, cells))
     return table
@@ -128,21 +131,21 @@ def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
     They are about these trained models: what training them again would change is the ranking's question.
     """
     score, title = chosen.score, TITLES[chosen.method]
-    low, high = score.interval
+    expected = f"{value_of(name, score.cross_fitted):.3f} ({bounds_text(name, score.interval)})"
     yield f"Chosen for {TASKS[name].title}: {title}{ensemble_size(chosen)}."
-    yield f"Expect {score.cross_fitted:.3f} ({low:.3f} to {high:.3f}) of these trained models on new text of this kind."
-    yield f"On dev, by which it was chosen, it scores {score.in_sample:.3f}."
+    yield f"Expect {expected} of these trained models on new text of this kind."
+    yield f"On dev, by which it was chosen, it scores {value_of(name, score.in_sample):.3f}."
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
     if score.base_lead is not None:
         others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
-        yield f"Compared with these trained models, it {compare_with(others)}."
+        yield f"Compared with these trained models, it {compare_with(name, others)}."
 
 
-def compare_with(others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
+def compare_with(task: str, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
     relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
-    names = [f"{what} ({lead:+.3f})" for what, lead, _ in others]
+    names = [f"{what} ({value_of(task, lead):+.3f})" for what, lead, _ in others]
     if len(set(relations)) == 1:
         return f"{relations[0]} {' and '.join(names)}"
     return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
@@ -201,7 +204,7 @@ def contender_text(one: Contender, *, has_sweep: bool) -> str:
     return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
 
 
-def pareto_parts(chosen: TaskSelection) -> Iterator[RenderableType]:
+def pareto_parts(task: str, chosen: TaskSelection) -> Iterator[RenderableType]:
     """The table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
     best = [one for one in chosen.trade_offs if one.is_best]
     if len(best) < 2:
@@ -209,7 +212,7 @@ def pareto_parts(chosen: TaskSelection) -> Iterator[RenderableType]:
     yield from map(Text, (*PARETO_TITLE, ""))
     table = plain_table("models", "method", "cross-fitted")
     for one in best:
-        score = f"{one.cross_fitted:.3f} {error_text(one.standard_error)}"
+        score = f"{value_of(task, one.cross_fitted):.3f} {error_text(one.standard_error)}"
         table.add_row(*map(Text, (f"{one.num_models}", TITLES.get(one.name, one.name), score)))
     yield from (table, Text(""))
 

@@ -84,7 +84,8 @@ def choose_soups(
 
     def predict(members: tuple[int, ...]) -> Outputs:
         outputs = ask(members)
-        what = f"{len(members)} models, {score_rows(kept, outputs, np.arange(len(texts))):.3f} on dev"
+        value = task.metric_entry.value_of(score_rows(kept, outputs, np.arange(len(texts))))
+        what = f"{len(members)} models, {value:.3f} on dev"
         on_progress(f"{task.title}: soup {next(numbers):,} of at most {most:,}: {what}")
         return outputs
 

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, value_of
 from results.records.trials import OVERALL, TrialRecord
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
@@ -100,7 +100,7 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
 def score_texts(record: TrialRecord) -> list[str]:
     """The newest score of each task by its title, in the tasks' order, then the overall score."""
     titles = {**{name: task.title for name, task in TASKS.items()}, OVERALL: OVERALL}
-    return [f"{title} {record.last[name]:.3f}" for name, title in titles.items() if name in record.last]
+    return [f"{title} {value_of(name, record.last[name]):.3f}" for name, title in titles.items() if name in record.last]
 
 
 def params_text(record: TrialRecord) -> str:
@@ -135,7 +135,7 @@ def summary(ledger: Ledger, started: float) -> str:
     parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
     if ledger.best:
         trial_id, score = ledger.best
-        parts.append(f"best {ledger.plan.space.metric} {score:.3f} ({trial_id})")
+        parts.append(f"best {ledger.plan.space.metric} {value_of(ledger.plan.space.metric, score):.3f} ({trial_id})")
     elapsed = f"{duration(time.time() - started)} elapsed"
     left = seconds_left(ledger, time.time())
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")

@@ -217,7 +217,7 @@ def test_unequal_numbers_of_replicates_are_a_range() -> None:
 
 
 def test_interval_has_signs() -> None:
-    assert interval_text(value(0.45, 0.004), "3 replicates") == "+0.004 (-0.006 to +0.014; 3 replicates)"
+    assert interval_text(value(0.45, 0.004), "3 replicates", "overall") == "+0.004 (-0.006 to +0.014; 3 replicates)"
 
 
 def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
