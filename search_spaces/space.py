@@ -65,9 +65,7 @@ class SearchSpace:
         require(self.name.isidentifier(), "a search space's name must be a name in Python", repr(self.name))
         require(bool(self.grid or self.ranges), f"{self.name}: grid or ranges must name a key", "neither")
         require_name(self.metric, ("overall", *self.base.active_tasks), f"metric of space '{self.name}'")
-        for key, values in self.grid.items():
-            is_listed = isinstance(values, tuple | list | Mapping) and len(values) > 0
-            require(is_listed, f"grid of space '{self.name}' must list the values of {key_title(key)}", repr(values))
+        check_entries(self)
         domain = search_domain(self)
         check_keys(self, domain)
         check_conditions(self.name, domain, self.conditions)
@@ -195,6 +193,25 @@ def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     named = space.grid.get(key)
     groups = named.values() if isinstance(named, Mapping) else [dict.fromkeys(dotted_keys(key))]
     return tuple(expand_tasks({dotted: None for keys in groups for dotted in keys}, space.base.active_tasks))
+
+
+def check_entries(space: SearchSpace) -> None:
+    """Raises ValueError if a key, a grid's values, a range or a condition is of another type than its field says."""
+    where = f"of space '{space.name}'"
+    for key in (*space.grid, *space.ranges, *space.conditions):
+        is_key = isinstance(key, str) or (isinstance(key, tuple) and all(isinstance(part, str) for part in key))
+        require(is_key, f"a searched key {where} must be text, or a tuple of texts that vary together", repr(key))
+    for key, values in space.grid.items():
+        is_listed = isinstance(values, tuple | list | Mapping) and len(values) > 0
+        require(is_listed, f"grid {where} must list the values of {key_title(key)}", repr(values))
+        wrong = [one for one in values.values() if not isinstance(one, Mapping)] if isinstance(values, Mapping) else []
+        require(not wrong, f"each name of {key_title(key)} {where} must stand for overrides by dotted key", wrong)
+    for key, item in space.ranges.items():
+        rule = f"the range of {key_title(key)} {where} must be a Float, Int or Choice"
+        require(isinstance(item, Range), rule, repr(item))
+    for key, condition in space.conditions.items():
+        rule = f"the condition of {key_title(key)} {where} must be a Condition"
+        require(isinstance(condition, Condition), rule, repr(condition))
 
 
 def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:

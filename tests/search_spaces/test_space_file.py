@@ -129,6 +129,19 @@ MISTAKES: dict[str, tuple[str, str]] = {
         r"grid of space 'mine' must list .* of encoder.max_length, got \(\)",
     ),
     "a word": (SPACE.replace("(32, 64)", "('32')"), r"must list the values of encoder.max_length, got '32'"),
+    "range without a class": (
+        SPACE.replace("grid={", "ranges={"),
+        r"the range of encoder.max_length of space 'mine' must be a Float, Int or Choice, got \(32, 64\)$",
+    ),
+    "condition without a class": (
+        SPACE.replace("    grid=", "    conditions={'encoder.max_length': 64},\n    grid="),
+        r"the condition of encoder.max_length of space 'mine' must be a Condition, got 64$",
+    ),
+    "key of another type": (SPACE.replace("'encoder.max_length'", "5").replace('"encoder.max_length"', "5"), r"got 5$"),
+    "names without overrides": (
+        SPACE.replace("(32, 64)", "{'short': 32, 'long': 64}"),
+        r"each name of encoder.max_length of space 'mine' must stand for overrides by dotted key, got \[32, 64\]$",
+    ),
     "equal trials": (SPACE.replace("(32, 64)", "(32, 32)"), r"line 6: .*0000 and 0001 are the same configuration"),
     "nothing searched": (re.sub("    grid=.*\n", "", SPACE), r"line 6: mine: grid or ranges must name a key"),
 }
