@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mtlib.tasks import bounds_text, value_of
+from mtlib.tasks import TASKS, bounds_text, value_of
 from results.comparison.bootstrap import CONFIDENCE
 from results.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.effects.key_effects import ValueEffect
@@ -34,9 +34,11 @@ def answer_question(
     if column is None:
         reason = "fewer than two finished configurations with the same tasks have a score"
         return [effects.question, f"Not known yet: {reason}.", *left_out(effects, records)]
+    ignored = ["--difference is for grids: the curves of a search have bands instead (--effects)."]
     return [
         effects.question,
         *(answers(effects, column, records, difference) if column.is_known else [unknown(effects, column, records)]),
+        *(ignored if difference and effects.search != "grid" else []),
         *dropped(effects),
         *left_out(effects, records),
     ]
@@ -50,7 +52,8 @@ def dropped(effects: SweepEffects) -> list[str]:
         return ["Only trainings that all configurations have count here; the best were trained again for the ranking."]
     return [
         f"Only the best configurations by their dev score were trained again and are compared. Nothing shows that the "
-        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse."
+        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse. Differences are from the "
+        "base value where it is among the best, else from the first value that is."
     ]
 
 
@@ -111,7 +114,8 @@ def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: Colum
         first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
         also = f" Also better: {value_list(better[1:], task)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
-        return f"{key.name} {base} is better than every other value: {value_list(worse, task)} ({replicates})."
+        than = f"every other value ({score_name(task)}, {replicates}): {value_list(worse, task)}"
+        return f"{key.name} {base} is better than {than}."
     else:
         closest = next(value for value in others if not value.is_significant)
         difference = interval_text(closest, replicates, task)
@@ -120,11 +124,16 @@ def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: Colum
 
 
 def interval_text(value: ValueEffect, replicates: str, task: str) -> str:
-    """E.g. `+0.004 (-0.006 to +0.014; 3 replicates)`."""
+    """E.g. `+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)`."""
     assert value.difference is not None
     assert value.interval is not None
     bounds = bounds_text(task, value.interval, "+.3f")
-    return f"{value_of(task, value.difference):+.3f} ({bounds}; {replicates})"
+    return f"{value_of(task, value.difference):+.3f} {score_name(task)} (95 %: {bounds}; {replicates})"
+
+
+def score_name(task: str) -> str:
+    """The title of a task; `overall` stays."""
+    return TASKS[task].title if task in TASKS else task
 
 
 def value_list(values: Sequence[ValueEffect], task: str) -> str:

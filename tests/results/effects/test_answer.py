@@ -65,24 +65,25 @@ def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list
 def test_better_values_come_first_and_worse_ones_last() -> None:
     values = [value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)]
     assert lines_of(sweep_of(values)) == [
-        "smart.weight 0.45 is better than 0: +0.014 (+0.004 to +0.024; 3 replicates). Worse than 0: 1 (-0.020)."
+        "smart.weight 0.45 is better than 0: +0.014 overall (95 %: +0.004 to +0.024; 3 replicates). "
+        "Worse than 0: 1 (-0.020)."
     ]
     values = [value(0.0, None), value(0.45, 0.014), value(1.0, 0.02)]
-    assert "weight 1 is better than 0: +0.020 (" in lines_of(sweep_of(values))[0]
+    assert "weight 1 is better than 0: +0.020 overall (" in lines_of(sweep_of(values))[0]
     assert "Also better: 0.45 (+0.014)." in lines_of(sweep_of(values))[0]
 
 
 def test_nothing_significant_is_not_decided() -> None:
     values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.003)]
     assert lines_of(sweep_of(values)) == [
-        "smart.weight: not decided. 0.45 against 0: +0.004 (-0.006 to +0.014; 3 replicates)."
+        "smart.weight: not decided. 0.45 against 0: +0.004 overall (95 %: -0.006 to +0.014; 3 replicates)."
     ]
 
 
 def test_base_may_be_better_than_all() -> None:
     values = [value(0.0, None), value(0.45, -0.014), value(1.0, -0.02)]
     assert lines_of(sweep_of(values)) == [
-        "smart.weight 0 is better than every other value: 0.45 (-0.014), 1 (-0.020) (3 replicates)."
+        "smart.weight 0 is better than every other value (overall, 3 replicates): 0.45 (-0.014), 1 (-0.020)."
     ]
 
 
@@ -213,11 +214,13 @@ def test_interaction_is_stated_where_it_is_significant() -> None:
 
 def test_unequal_numbers_of_replicates_are_a_range() -> None:
     (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], num_trials=8, num_replicates=(2, 3)))
-    assert "(-0.006 to +0.014; 2 to 3 replicates)" in line
+    assert "(95 %: -0.006 to +0.014; 2 to 3 replicates)" in line
 
 
 def test_interval_has_signs() -> None:
-    assert interval_text(value(0.45, 0.004), "3 replicates", "overall") == "+0.004 (-0.006 to +0.014; 3 replicates)"
+    found = interval_text(value(0.45, 0.004), "3 replicates", "overall")
+    assert found == "+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)"
+    assert interval_text(value(0.45, 0.004), "3 replicates", "sst").startswith("+0.004 SST (95 %: ")
 
 
 def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
