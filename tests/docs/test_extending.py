@@ -111,6 +111,17 @@ def test_a_wrong_selection_method_lists_the_new_one(extended_selector: Path) -> 
         run_in(extended_selector, extended_selector / "results/selector.py", "mine", "--method", "harmonik")
 
 
+def test_the_metric_is_that_of_scikit_learn_with_a_standard_error(tmp_path: Path) -> None:
+    folder = copy_packages(tmp_path)
+    (block,) = EXAMPLES["A metric"]
+    apply_block(block, folder)
+    found = json.loads(run_in(folder, Path(__file__).with_name("score_extended.py")).splitlines()[-1])
+    assert found["score"] == pytest.approx(found["kappa"])
+    assert found["resampled"] == pytest.approx(found["standard_error"], rel=0.15)
+    assert found["overall"] == pytest.approx((1 + found["kappa"]) / 2)
+    assert "did you mean 'kappa'?" in found["error"]
+
+
 def test_a_block_below_a_missing_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("first\n")
     (block,) = blocks_of("\n## One\n<!-- file: a.py, below: second -->\n```python\nx\n```\n")["One"]
