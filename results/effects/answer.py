@@ -207,9 +207,8 @@ def largest_undecided(values: Sequence[ValueEffect], task: str) -> tuple[str, fl
     if not undecided:
         return None
     difference, value = max(undecided, key=lambda pair: abs(pair[0]))
-    return f"A difference as large as that of {value_text(value.value)} ({value_of(task, difference):+.3f})", abs(
-        difference
-    )
+    shown = f"{value_text(value.value)} ({value_of(task, difference):+.3f})"
+    return f"A difference as large as that of {shown}", abs(difference)
 
 
 def needed_sentences(

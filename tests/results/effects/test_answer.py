@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from results.effects.answer import answer_question, interval_text, training_time
+from mtlib.tasks import TASKS
+from results.effects.answer import answer_question, interval_text, largest_undecided, training_time, value_list
 from results.effects.detectable import Precision
 from results.effects.interactions import Interaction
 from results.effects.key_effects import ValueEffect
@@ -268,3 +269,11 @@ def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float
 def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
     assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
     assert training_time(2, []) == ""
+
+
+def test_differences_of_an_error_are_shown_with_their_own_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "sts", replace(TASKS["sts"], metric="rmse"))
+    lower = value(0.45, 0.004)  # the score is higher, so the error lower
+    assert interval_text(lower, "3 replicates", "sts") == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
+    assert value_list([lower], "sts") == "0.45 (-0.004)"
+    assert largest_undecided([lower], "sts") == ("A difference as large as that of 0.45 (-0.004)", 0.004)
