@@ -50,7 +50,17 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
             "--storage",
             str(tmp_path / "s"),
         ),
-        *("--seed", "6", "--set", "smart.mode=paper", "--address", "auto", "--dry-run"),
+        *(
+            "--seed",
+            "6",
+            "--set",
+            "smart.mode=paper",
+            "--address",
+            "auto",
+            "--dry-run",
+            "--vary",
+            "smart.num_steps=1,2",
+        ),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3"),
     )
