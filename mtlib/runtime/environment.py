@@ -17,7 +17,7 @@ from mtlib.errors import require
 from mtlib.runtime.workers import gather_from_workers, num_workers
 
 LIBRARIES = (
-    *("numpy", "qpsolvers", "quadprog", "safetensors", "scipy"),
+    *("numpy", "qpsolvers", "quadprog", "safetensors", "scikit-learn", "scipy"),
     *("tokenizers", "torch", "torchjd", "transformers"),
 )
 """Libraries whose versions can change a trained weight or a score."""

@@ -97,6 +97,12 @@ def test_labels_follow_from_the_kind(tmp_path: Path, kind: str, keys: str, label
     assert (task.kind, task.label_range) == (kind, label_range)
 
 
+def test_metric_and_weight_may_be_chosen(tmp_path: Path) -> None:
+    task = read_task_file(write(tmp_path, GRADE + 'metric = "rmse"\nweight = 2'))["grade"]
+    assert (task.metric, task.weight) == ("rmse", 2)
+    assert read_task_file(write(tmp_path, GRADE))["grade"].metric == "pearson"
+
+
 MISTAKES: list[tuple[str, str, str]] = [
     ("kind =", "kinde =", "unknown key 'tasks.tone.kinde'; did you mean 'tasks.tone.kind'?"),
     ('"classes"', '"class"', "tasks.tone.kind must be one of classes, binary, regression, got class"),
@@ -115,6 +121,8 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('title = "Tone"', "range = [0, 1]", "tasks.tone: range must be left out of kind classes"),
     ('title = "Tone"', "num_labels = 3", "tasks.tone: num_labels must be left out of all but classes without names"),
     ('title = "Tone"', "scored_train_rows = -1", "tasks.tone: scored_train_rows must be at least 0, got -1"),
+    ('title = "Tone"', 'metric = "pearson"', "tasks.tone: unknown metric of a classes task 'pearson'; known: accuracy"),
+    ('title = "Tone"', "weight = 0", "weight must be above 0, got 0"),
     ("[tasks.tone]", "[tasks.Tone]", "the name of a task must be small letters, digits and underscores"),
     ("[tasks.tone]", "[tasks.overall]", "the name of a task must not be overall"),
     ("[tasks.tone]", "[task.tone]", "unknown key 'task'; did you mean 'tasks'?"),

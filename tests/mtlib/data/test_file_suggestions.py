@@ -92,7 +92,7 @@ def test_unreadable_folders_are_skipped(tmp_path: Path, monkeypatch: pytest.Monk
     assert (
         describe_missing(tmp_path / "data", ["a.csv"]) == f"did you mean the folder {tmp_path}/data/open, which has it?"
     )
-    assert describe_missing(tmp_path / "beside", ["a.csv"]) == "the folder holds no .csv, .tsv or .jsonl file"
+    assert describe_missing(tmp_path / "beside", ["a.csv"]) == "the folder holds no .csv, .tsv, .jsonl or .parquet file"
     assert describe_missing(tmp_path / "data" / "open", ["locked/a.csv"]).startswith("there is no folder ")
 
 
@@ -108,7 +108,9 @@ def test_a_full_folder_is_listed_in_part_and_an_empty_one_is_named(tmp_path: Pat
     assert (
         describe_folder(tmp_path, "it", TABLE_SUFFIXES) == f"it holds {', '.join(names[:MAX_LISTED_FILES])} and 2 more"
     )
-    assert describe_folder(tmp_path / "below", "it", TABLE_SUFFIXES) == "it holds no .csv, .tsv or .jsonl file"
+    assert (
+        describe_folder(tmp_path / "below", "it", TABLE_SUFFIXES) == "it holds no .csv, .tsv, .jsonl or .parquet file"
+    )
     assert describe_folder(tmp_path / "below", "it", (".txt",)) == "it holds x.txt"
 
 

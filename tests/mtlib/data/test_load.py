@@ -241,9 +241,9 @@ def test_a_saved_dataset_can_replace_a_task(
 
 
 def test_only_formats_with_a_reader_are_allowed() -> None:
-    for name in ("x.csv", "x.tsv", "x.jsonl", "hf://x"):
+    for name in ("x.csv", "x.tsv", "x.jsonl", "x.parquet", "hf://x"):
         assert config_of("sst", extra=("x",), sources={"x": {"task": "sst", "path": name}}).train_sets == ("sst", "x")
-    rule = "data.sources.x: path must end in .csv, .tsv, .jsonl or begin with hf://, got 'x.xlsx'"
+    rule = "data.sources.x: path must end in .csv, .tsv, .jsonl, .parquet or begin with hf://, got 'x.xlsx'"
     with pytest.raises(ValueError) as caught:
         config_of("sst", sources={"x": {"task": "sst", "path": "x.xlsx"}})
     assert str(caught.value) == rule

@@ -118,6 +118,8 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "leaderboard": (None, False),
     "label_range": ([0, 6], True),
     "kind": ("regression", True),
+    "metric": ("macro_f1", True),
+    "weight": (2.0, True),
 }
 """Another value of each field of a task, and whether it counts: files and columns show in the rows."""
 
@@ -126,7 +128,7 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
 def test_of_a_definition_only_what_labels_mean_counts(name: str) -> None:
     value, counts = DEFINITION[name]
     config = TrialConfig(stages=(StageConfig(tasks=("sst",)), StageConfig(tasks=("qqp",))))
-    fits = {"tasks.sst.loss": "mean_squared_error"} if name == "kind" else {}
+    fits = {"tasks.sst.loss": "mean_squared_error", "data.tasks.sst.metric": "pearson"} if name == "kind" else {}
     changed = config.override({f"data.tasks.sst.{name}": value, **fits})
     before, now = (effective_settings(own, 0, 1)["definitions"] for own in (config, changed))
     assert (before != now) == counts
