@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.errors import require
 from mtlib.metrics.metric import Kind, Metric
 from mtlib.metrics.table import METRICS, check_metric, default_metric
+from mtlib.runtime.errors import require
 
 
 @dataclass(frozen=True, kw_only=True)

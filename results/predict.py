@@ -15,9 +15,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.data.file_readers import Format, MissingColumnError
-from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, parse_words, run_command
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.bundle.manifest import (
     BUNDLE_FILE,

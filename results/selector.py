@@ -13,7 +13,6 @@ from rich.text import Text
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.errors import first_line, require
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import (
     INTERRUPTED,
@@ -24,6 +23,7 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
+from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import TASKS
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings

@@ -13,8 +13,8 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.errors import first_line, require
 from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
+from mtlib.runtime.errors import first_line, require
 from results.effects.answer import answer_question
 from results.effects.frame import render_effects
 from results.effects.sweep import Sweep

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 
 Value = TypeVar("Value")
 

@@ -15,8 +15,8 @@ from typing import Any
 import search_spaces
 from mtlib.config.schema import check_types, to_dict
 from mtlib.config.trial import TrialConfig, used_settings
-from mtlib.errors import require, require_name
 from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.errors import require, require_name
 from search_spaces.domain import (
     Choice,
     Condition,

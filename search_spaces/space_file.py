@@ -7,7 +7,7 @@ import types
 from pathlib import Path
 
 from mtlib.data.file_suggestions import describe_missing
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 from search_spaces.space import SearchSpace, load_space, space_names
 
 SUFFIX = ".py"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from search_spaces.domain import Float, Int, Range, SearchKey, expand_tasks
 from search_spaces.space import SearchSpace
 

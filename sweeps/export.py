@@ -12,9 +12,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from pyarrow.fs import SubTreeFileSystem
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require, require_name
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
+from mtlib.runtime.errors import require, require_name
 from results.records.files import full_path, open_folder, read_json
 from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_trial_weights

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtlib.config.schema import check_value, to_dict
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]

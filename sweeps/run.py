@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.errors import require
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, discard_output, parse_words, print_error
+from mtlib.runtime.errors import require
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, read_options

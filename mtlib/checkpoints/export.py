@@ -13,9 +13,9 @@ from torch import Tensor
 from mtlib.checkpoints.initial_weights import ENCODER, ENCODER_FILE, TASKS_FILE, check_fit
 from mtlib.checkpoints.model_card import CardFacts, card_text
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import first_line, require
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import first_line, require
 from mtlib.stages.active_weights import active_parts, active_weights, part_of_weight
 
 EXPORTED_CONFIG_FILE, MODEL_CARD_FILE = "trial.json", "README.md"

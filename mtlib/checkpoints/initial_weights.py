@@ -11,9 +11,9 @@ from torch import Tensor
 from mtlib.checkpoints.best_weights import check_weights, weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.network import EncoderConfig
-from mtlib.errors import first_line, require, require_name
 from mtlib.model.encoder import digest_of
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import first_line, require, require_name
 from mtlib.stages.active_weights import part_of_weight
 
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"

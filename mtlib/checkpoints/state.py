@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mtlib.errors import require
 from mtlib.runtime.checksum import file_crc32
+from mtlib.runtime.errors import require
 
 STATES_KEPT = 2
 """The newest state, and the one before it in case the newest is damaged."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 
 Rounds = list[tuple[int, ...]]
 """Positions of sets, a tuple per round."""

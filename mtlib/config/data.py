@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require, require_name, require_once
+from mtlib.runtime.errors import require, require_name, require_once
 from mtlib.tasks import FURTHER_SETS, TASKS, Task
 
 Role = Literal["extra", "augment", "replace"]

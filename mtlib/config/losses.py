@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require
 from mtlib.metrics.metric import Kind
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mtlib.config.losses import LOSSES, DualObjectiveSettings, OrdinalLogLossSettings, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
-from mtlib.errors import require, require_once
+from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
 Encoding = Literal["single", "cross", "cross_no_separator", "bi"]

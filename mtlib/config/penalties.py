@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mtlib.config.schema import check_types
-from mtlib.errors import require, require_once
+from mtlib.runtime.errors import require, require_once
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 
 Class = TypeVar("Class", bound=type)
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES
 from mtlib.config.schema import check_types, from_dict
-from mtlib.errors import first_line, require, require_name, require_once
 from mtlib.metrics.metric import Kind
 from mtlib.metrics.table import check_metric
+from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.tasks import TASKS, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, AnnealedSettings
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
-from mtlib.errors import require, require_once
+from mtlib.runtime.errors import require, require_once
 
 
 @dataclass(frozen=True, kw_only=True)

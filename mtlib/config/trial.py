@@ -16,7 +16,7 @@ from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_ta
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
 from mtlib.config.training import OptimizerConfig, StageConfig
-from mtlib.errors import require, require_name, require_once
+from mtlib.runtime.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
 
 OPEN_GROUPS = ("data.sources",)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mtlib.errors import nearest_first, require
+from mtlib.runtime.errors import nearest_first, require
 
 Format = Literal["csv", "tsv", "jsonl", "lines"]
 SUFFIX_FORMATS: dict[str, Format] = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
 from mtlib.data.file_readers import Row, cell_text, find_columns
-from mtlib.errors import first_line, nearest_first
+from mtlib.runtime.errors import first_line, nearest_first
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -7,7 +7,7 @@ from mtlib.config.data import HUB_PREFIX
 from mtlib.config.trial import TrialConfig
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
 from mtlib.data.tables import Layout, Table
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
 TableKey = tuple[str, str]

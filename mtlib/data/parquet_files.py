@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mtlib.data.file_readers import Row, cell_text, find_columns
-from mtlib.errors import first_line
+from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"
 

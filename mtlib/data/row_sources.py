@@ -14,7 +14,7 @@ from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
 from mtlib.data.tables import Layout, Table, check_folder, make_table
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
 HELD = "held"

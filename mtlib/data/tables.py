@@ -12,7 +12,7 @@ import numpy as np
 
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10

@@ -9,8 +9,8 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.demo.corpus import NUM_ROWS, WRITERS, write_demo
 from mtlib.demo.overrides import demo_overrides
-from mtlib.errors import require
 from mtlib.runtime.command_line import new_parser, parse_words, run_command, whole_number
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 
 STAGGERED = (

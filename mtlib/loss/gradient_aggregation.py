@@ -22,8 +22,8 @@ from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.schema import settings_of
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import Place
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers, sum_over_workers
 

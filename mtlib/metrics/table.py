@@ -4,7 +4,6 @@ Metrics of classes are cross-fitted over all examples together. Correlations and
 fold and averaged, as outputs of the ensembles of different folds differ in scale.
 """
 
-from mtlib.errors import require_name
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
 from mtlib.metrics.class_counts import (
     counted_f1,
@@ -17,6 +16,7 @@ from mtlib.metrics.class_counts import (
 from mtlib.metrics.correlation import counted_pearson, counted_spearman, pearson_influence, spearman_influence
 from mtlib.metrics.means import counted_means, counted_root_errors, mean_influence, root_error_influence
 from mtlib.metrics.metric import Kind, Metric
+from mtlib.runtime.errors import require_name
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric(

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtlib.errors import first_line, require
 from mtlib.model.encoder_inputs import encoder_arguments
+from mtlib.runtime.errors import first_line, require
 
 NUM_TOKENS = 6
 """Of a test input."""

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import is_read_last
-from mtlib.errors import first_line, require
 from mtlib.model.architecture_check import check_architecture
 from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
+from mtlib.runtime.errors import first_line, require
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
 """Names of hidden-state dropout in configurations of encoders."""

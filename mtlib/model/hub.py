@@ -3,7 +3,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 
 HUB_SECONDS = 10.0
 """Timeout of a query to the hub."""

@@ -6,7 +6,7 @@ from torch import nn
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
 """Paths of the list of layers: BERT and relatives, DistilBERT, ModernBERT."""

@@ -9,9 +9,9 @@ from torch.nn import functional
 from torch.utils.hooks import RemovableHandle
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
 from mtlib.model.heads import new_linear, new_stream
 from mtlib.model.layers import encoder_layers, norms_of
+from mtlib.runtime.errors import require
 
 
 class Pals(nn.Module):

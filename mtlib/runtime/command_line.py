@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from mtlib.errors import require_name
+from mtlib.runtime.errors import require_name
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""

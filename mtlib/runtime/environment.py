@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import mtlib
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.runtime.workers import gather_from_workers, num_workers
 
 LIBRARIES = (

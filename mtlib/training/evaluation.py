@@ -8,12 +8,12 @@ import torch
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus, TokenTable
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
 from mtlib.metrics.metric import read_logits
 from mtlib.metrics.table import METRICS
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.tasks import Task

@@ -13,11 +13,11 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import TokenTable
 from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
-from mtlib.errors import first_line, require
 from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task
 
 SHORT = (8, 5)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from mtlib.checkpoints.state import State
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
-from mtlib.errors import require
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import require
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from mtlib.data.batches import Batch, make_batch
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
 from mtlib.loss.objective import TERMS, terms_of
 from mtlib.loss.proximal import decay_at, update_teacher
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as fs
 
-from mtlib.errors import require, require_name
 from mtlib.runtime.checksum import file_crc32
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.files import PROJECT_FOLDER
 
 PROJECT_FILE, PROJECT = "pyproject.toml", "multitask-sweeps"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtlib.checkpoints.model_card import is_hub_name
-from mtlib.errors import require
 from mtlib.runtime.checksum import file_crc32
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
 from results.bundle.manifest import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy.typing as npt
 import pandas as pd
 
-from mtlib.errors import require_name
+from mtlib.runtime.errors import require_name
 from mtlib.tasks import TASKS, score_of
 from results.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
 from results.records.predictions import TrialEpoch

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.trials import TrialRecord
 from search_spaces.domain import JOINED_BY, expand_tasks
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mtlib.errors import require_name
+from mtlib.runtime.errors import require_name
 from mtlib.tasks import TASKS
 from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import TrialScores, read_scores

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.errors import require, require_name, require_once
+from mtlib.runtime.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats, Numbers
 from results.comparison.groups import independent_groups

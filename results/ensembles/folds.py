@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats, Numbers
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single
 from results.ensembles.greedy import choose_greedy

@@ -6,7 +6,7 @@ from pathlib import Path
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.files import Location
 from results.records.trials import SWEEP_FILE, read_sweep, read_trials
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mtlib.data.file_readers import read_file
 from mtlib.data.tables import check_folder
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import TASKS, Task
 from results.ensembles.outputs import predictions_of
 from results.inference.predictor import Predictor, iter_chunks, predict_texts

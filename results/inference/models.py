@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from results.ensembles.candidates import describe_candidate
 from results.records.files import Location, folder_name, is_file, open_folder
 from results.records.selection import SELECTION_FILE, Member, Selection

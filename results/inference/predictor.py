@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
 from mtlib.data.tokenizer_facts import find_special_tokens
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, Task
 from results.comparison.bootstrap import Floats
 from results.ensembles.ensemble import Ensemble, combine_outputs
@@ -139,7 +139,7 @@ def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "Pre
 
 def model_logits(loaded: LoadedModel, task: str, corpus: Corpus) -> Floats:
     """One model's logits, (rows, num_logits); batches are of rows of similar length, as when it was scored."""
-    from mtlib.errors import TrainingDiverged
+    from mtlib.runtime.errors import TrainingDiverged
     from mtlib.training.evaluation import predict
 
     device = next(loaded.model.parameters()).device

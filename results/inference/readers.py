@@ -9,7 +9,7 @@ from typing import IO
 
 from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
 from mtlib.data.file_suggestions import describe_missing
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"

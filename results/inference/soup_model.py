@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.stages.effective_settings import predicting_parts, prediction_config
 from results.comparison.bootstrap import Numbers

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats
 from results.ensembles.outputs import predictions_of, probabilities_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, bounds_text, value_of
 from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.epochs import curves_path, read_trial_curves
 from results.records.files import (
     Location,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, content_fingerprint
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.files import (
     Location,
     open_folder,

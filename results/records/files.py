@@ -13,7 +13,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict, to_dict
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 
 Declared = TypeVar("Declared")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS
 from results.records.files import Location, open_folder, read_dataclass, write_dataclass
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from results.records.files import (
     Location,
     check_schema,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as fs
 
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 from results.records.files import full_path, is_file
 from results.records.trials import TrialRecord
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from results.records.files import Location, folder_name
 from results.records.trials import read_sweep, read_trials
 

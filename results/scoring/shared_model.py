@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import overall_score
 from results.comparison.bootstrap import Floats, Numbers
 from results.comparison.groups import count_groups

@@ -14,7 +14,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 from results.comparison.bootstrap import Floats, bootstrap_scores, score_examples
 from results.comparison.groups import independent_groups

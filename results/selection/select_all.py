@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mtlib.errors import require, require_name
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool, without_copies

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 from mtlib.data.file_suggestions import near_folder
-from mtlib.errors import require
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from mtlib.errors import first_line
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from mtlib.runtime.errors import first_line
 from results.effects.sweep import load_sweep
 from results.records.files import PROJECT_FOLDER
 from results.records.mirror import update_mirror

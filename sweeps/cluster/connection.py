@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import ray
 
-from mtlib.errors import first_line
+from mtlib.runtime.errors import first_line
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,

@@ -12,7 +12,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from mtlib.errors import first_line
+from mtlib.runtime.errors import first_line
 from results.records.epochs import compact
 from results.records.heartbeat import send_heartbeats
 from results.records.trials import TrialRecord

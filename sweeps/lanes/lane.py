@@ -10,7 +10,7 @@ from ray.actor import ActorHandle
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 from ray.train.torch import TorchTrainer
 
-from mtlib.errors import first_line
+from mtlib.runtime.errors import first_line
 from sweeps.cluster.capacity import alive_nodes
 from sweeps.cluster.connection import BackgroundRun
 from sweeps.lanes.mailbox import UNEXPLAINED

@@ -21,8 +21,8 @@ from ray.actor import ActorHandle
 
 from mtlib.checkpoints.state import drop_states, why_full
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import first_line
 from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.errors import first_line
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.records.recovery import delete_end, write_end
 from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, newest_numbers, read_state, saved_states
-from mtlib.errors import TrainingDiverged, first_line
+from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Cut
 from mtlib.train import train

@@ -6,7 +6,7 @@ from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from search_spaces.space import all_configs, describe_space
 from sweeps.setup.inputs import SweepInputs
 

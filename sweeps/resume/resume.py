@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.errors import require
 from results.records.examples import write_groups
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep

@@ -13,7 +13,7 @@ from pathlib import Path
 from mtlib.checkpoints.best_weights import CHECKSUMS, check_weights, weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from mtlib.stages.keys import Cut
 from results.records.epoch_transfer import copy_epochs
 from results.records.trials import OVERALL

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from mtlib.errors import first_line
+from mtlib.runtime.errors import first_line
 from sweeps.options import SweepOptions
 from sweeps.reuse.file_locks import claim_file, file_lock, locked, remove_old_claims
 from sweeps.reuse.stage_entry import (

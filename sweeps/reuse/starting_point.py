@@ -12,7 +12,7 @@ from typing import Any
 
 from mtlib.checkpoints.state import drop_states, newest_numbers, place_state, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import first_line, require
+from mtlib.runtime.errors import first_line, require
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin
 from results.records.epoch_transfer import copy_epochs, delete_epochs, import_epochs, list_epoch_files, truncate_epochs

@@ -13,8 +13,8 @@ from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sourc
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
-from mtlib.errors import first_line, require
 from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import TASKS
 from results.records.files import list_files, open_folder
 from results.records.trials import SPACE_FILE

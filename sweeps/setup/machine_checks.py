@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from sweeps.options import SweepOptions
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from search_spaces.space import SearchSpace, all_configs
 from sweeps.options import SweepOptions
 

@@ -19,9 +19,9 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
 from mtlib.train import origin_of, train

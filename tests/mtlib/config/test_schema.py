@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from mtlib.config.schema import check_types, from_dict, read_value, set_in_tree, to_dict
-from mtlib.errors import require
+from mtlib.runtime.errors import require
 from tests.one_line_error import one_line_error
 
 

@@ -15,7 +15,6 @@ from torchjd import aggregation
 import mtlib.loss.gradient_aggregation
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.data.batches import Batch
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import (
     PROJECTOR,
@@ -25,6 +24,7 @@ from mtlib.loss.gradient_aggregation import (
     gradients_by_task,
     gramian_of,
 )
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.stages.sampler import StepBatch
 from mtlib.training.run import Run

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.losses import dual_objective_cross_entropy, loss_per_example, ordinal_log_loss
+from mtlib.runtime.errors import TrainingDiverged
 from tests.mtlib.loss.random_logits import WIDTHS, drawn
 
 KINDS_OF_LOSS = tuple((name, kind) for name, loss in LOSSES.items() for kind in loss.functions)

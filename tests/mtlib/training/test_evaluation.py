@@ -15,10 +15,10 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
-from mtlib.errors import TrainingDiverged
 from mtlib.metrics.correlation import pearson
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions, my_batches, predict, score, scored_train_rows
 

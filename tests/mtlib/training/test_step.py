@@ -13,9 +13,9 @@ import mtlib.loss.gradient_aggregation
 import mtlib.loss.objective
 import mtlib.training.step
 from mtlib.data.batches import Batch, make_batch
-from mtlib.errors import TrainingDiverged
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.objective import TERMS
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import Step, StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
 from mtlib.training.optimizer import optimizer_tensors

@@ -15,7 +15,7 @@ from torch import nn
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.errors import TrainingDiverged
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.workers import worker_rank
 from mtlib.stages.keys import Cut
 from mtlib.training.epoch_report import EpochReport, StepProgress

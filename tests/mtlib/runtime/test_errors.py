@@ -1,6 +1,6 @@
 """Error messages: the rule, then the value; unknown names with the nearest known ones."""
 
-from mtlib.errors import first_line, nearest_first, require, require_name, require_once
+from mtlib.runtime.errors import first_line, nearest_first, require, require_name, require_once
 from tests.one_line_error import one_line_error
 
 
