@@ -14,7 +14,16 @@ from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
-from mtlib.config.schema import check_types, fields_of, from_dict, set_in_tree, settings_of, to_dict, with_fields
+from mtlib.config.schema import (
+    check_types,
+    fields_of,
+    from_dict,
+    read_value,
+    set_in_tree,
+    settings_of,
+    to_dict,
+    with_fields,
+)
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.runtime.errors import require, require_name, require_once
 from mtlib.tasks import TASKS, Task
@@ -310,7 +319,8 @@ def config_from_tree(tree: Any) -> TrialConfig:
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
     tasks, data = tree.get("tasks", {}), tree.get("data", {})
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
-    definitions: Mapping[str, Task] = from_dict(DataConfig, data, "data").tasks
+    given = data.get("tasks") if isinstance(data, Mapping) else None
+    definitions: Mapping[str, Task] = TASKS if given is None else read_value(Mapping[str, Task], given, "data.tasks")
     for name, group in tasks.items():
         require_name(name, definitions, "task")
         require(isinstance(group, Mapping), f"tasks.{name} must be a group of keys", repr(group))

@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Sequence, Set
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 Texts = Sequence[Sequence[str]]
 """One list per text column, as in `Table.texts`: all of one length, at least one row."""
@@ -56,6 +54,9 @@ def normalise(text: str) -> str:
 
 def group_rows(columns: Texts) -> np.ndarray:
     """(rows,) the connected component of each row, from 0, where rows with a common normalised text are connected."""
+    from scipy.sparse import coo_array  # only this needs it, and it takes long to import
+    from scipy.sparse.csgraph import connected_components
+
     numbers: dict[str, int] = {}
     nodes = [np.array([numbers.setdefault(text, len(numbers)) for text in column]) for column in columns]
     ends = np.tile(nodes[0], len(nodes)), np.concatenate(nodes)  # each text of a row with its first one

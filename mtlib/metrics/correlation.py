@@ -2,9 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from mtlib.metrics.metric import Floats
+from mtlib.runtime.lazy_functions import load_function
 
 CONSTANT_SHARE = 1e-12
 """A variance below this share of the mean square (both about the full sample's mean) counts as 0."""
@@ -21,7 +21,15 @@ def pearson(values: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 def spearman(values: npt.NDArray[np.floating], labels: npt.NDArray[np.floating]) -> float:
     """Spearman's correlation in -1..1: Pearson's of the ranks; equal numbers share the middle rank."""
-    return pearson(rankdata(values), rankdata(labels))
+    return pearson(ranks(values), ranks(labels))
+
+
+def ranks(numbers: npt.NDArray[np.floating]) -> Floats:
+    """Ranks, from 1, along the last axis; equal numbers share the middle rank.
+
+    scipy.stats takes half a second to import: every command would, as all read the table of metrics.
+    """
+    return np.asarray(load_function("scipy.stats:rankdata")(numbers, axis=-1), dtype=np.float64)
 
 
 def weighted_pearson(counts: Floats, values: Floats, labels: Floats) -> Floats:
@@ -79,7 +87,7 @@ def standardise(values: Floats) -> Floats:
 def counted_spearman(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
     """Spearman's correlations under counts, (models, resamples); ranks are those of the resample."""
     if counts is None:
-        return weighted_pearson(np.ones((1, len(labels))), rankdata(values, axis=1), rankdata(labels))
+        return weighted_pearson(np.ones((1, len(labels))), ranks(values), ranks(labels))
     weights = counts / counts.sum(axis=1, keepdims=True)
     y = middle_shares(labels, weights) - 0.5  # the mean of middle shares is 1/2
     found = [rank_correlation(weights, middle_shares(own, weights) - 0.5, y) for own in values]
