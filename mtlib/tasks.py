@@ -217,6 +217,11 @@ def value_of(name: str, score: float, tasks: Mapping[str, Task] = TASKS) -> floa
     return tasks[name].metric_entry.value_of(score) if name in tasks else score
 
 
+def title_of(name: str, tasks: Mapping[str, Task] = TASKS) -> str:
+    """The title of a task; `overall` stays."""
+    return tasks[name].title if name in tasks else name
+
+
 def bounds_text(name: str, bounds: Collection[float], style: str = ".3f") -> str:
     """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
     low, high = sorted(value_of(name, bound) for bound in bounds)

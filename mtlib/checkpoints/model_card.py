@@ -12,6 +12,7 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.tasks import title_of
 
 NAMED_PARTS = 3
 """Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
@@ -105,11 +106,12 @@ def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFact
 def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
     yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
     for task, metrics in facts.scores.items():
-        yield from (f"| {title_of(task, config)} | {metric} | {value:.4f} |" for metric, value in metrics.items())
+        title = title_of(task, config.data.tasks)
+        yield from (f"| {title} | {metric} | {value:.4f} |" for metric, value in metrics.items())
     among = f", of a trial among {facts.num_trials}" if facts.num_trials > 1 else ""
     yield ""
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
-    best = title_of(facts.best, config)
+    best = title_of(facts.best, config.data.tasks)
     yield f"({best}) on the very rows of this table: expect lower scores on other text. Nothing was scored on test."
 
 
@@ -197,14 +199,9 @@ def shown(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def title_of(name: str, config: TrialConfig) -> str:
-    """A task's title; `overall` stays."""
-    return config.task(name).title if name in config.data.tasks else name
-
-
 def titles_of(names: Iterable[str], config: TrialConfig) -> list[str]:
     """The titles of tasks."""
-    return [title_of(name, config) for name in names]
+    return [title_of(name, config.data.tasks) for name in names]
 
 
 def in_words(words: Iterable[str]) -> str:

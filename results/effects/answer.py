@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mtlib.tasks import TASKS, bounds_text, value_of
+from mtlib.tasks import bounds_text, title_of, value_of
 from results.comparison.bootstrap import CONFIDENCE
 from results.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.effects.key_effects import ValueEffect
@@ -114,7 +114,7 @@ def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: Colum
         first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
         also = f" Also better: {value_list(better[1:], task)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
-        than = f"every other value ({score_name(task)}, {replicates}): {value_list(worse, task)}"
+        than = f"every other value ({title_of(task)}, {replicates}): {value_list(worse, task)}"
         return f"{key.name} {base} is better than {than}."
     else:
         closest = next(value for value in others if not value.is_significant)
@@ -128,12 +128,7 @@ def interval_text(value: ValueEffect, replicates: str, task: str) -> str:
     assert value.difference is not None
     assert value.interval is not None
     bounds = bounds_text(task, value.interval, "+.3f")
-    return f"{value_of(task, value.difference):+.3f} {score_name(task)} (95 %: {bounds}; {replicates})"
-
-
-def score_name(task: str) -> str:
-    """The title of a task; `overall` stays."""
-    return TASKS[task].title if task in TASKS else task
+    return f"{value_of(task, value.difference):+.3f} {title_of(task)} (95 %: {bounds}; {replicates})"
 
 
 def value_list(values: Sequence[ValueEffect], task: str) -> str:

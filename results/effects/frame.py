@@ -9,12 +9,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, bounds_text, value_of
+from mtlib.tasks import bounds_text, title_of, value_of
 from results.effects.key_effects import ValueEffect
 from results.effects.range_effect import RangeEffect
 from results.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.ranking.render import error_text, value_text
-from results.records.trials import OVERALL
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -97,7 +96,7 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("value", no_wrap=True)
     for column in columns:
-        table.add_column(OVERALL if column.task == OVERALL else TASKS[column.task].title, no_wrap=True)
+        table.add_column(title_of(column.task), no_wrap=True)
     if key in columns[0].curves:
         points = columns[0].curves[key].points
         for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):

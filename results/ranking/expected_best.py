@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import TASKS, bounds_text, value_of
+from mtlib.tasks import TASKS, bounds_text, title_of, value_of
 from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration
 from results.records.files import Location
@@ -124,7 +124,7 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
 
 def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
     """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
-    title, total = name if name == OVERALL else TASKS[name].title, len(best.n)
+    title, total = title_of(name), len(best.n)
     shown, (low, high) = list(round_numbers(total, SHOWN)), (f"{100 * level:g} %" for level in LEVELS)
     return [
         f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, value_of
+from mtlib.tasks import TASKS, title_of, value_of
 from results.comparison.trial_scores import TOTAL, Column
 from results.ranking.rank import RankedConfiguration, score_columns
 
@@ -59,7 +59,7 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
         table.add_column(Text(header), overflow="fold")
     for column in columns:
         task, split = column
-        title = [task] if column == TOTAL else [TASKS[task].title, split]
+        title = [title_of(task), *([] if column == TOTAL else [split])]
         table.add_column(separator.join(title), no_wrap=True)
     table.add_column("epoch", justify="right", no_wrap=True)
     if has_status:

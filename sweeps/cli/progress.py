@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, value_of
+from mtlib.tasks import TASKS, title_of, value_of
 from results.records.trials import OVERALL, TrialRecord
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
@@ -99,8 +99,8 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
 
 def score_texts(record: TrialRecord) -> list[str]:
     """The newest score of each task by its title, in the tasks' order, then the overall score."""
-    titles = {**{name: task.title for name, task in TASKS.items()}, OVERALL: OVERALL}
-    return [f"{title} {value_of(name, record.last[name]):.3f}" for name, title in titles.items() if name in record.last]
+    names = [name for name in (*TASKS, OVERALL) if name in record.last]
+    return [f"{title_of(name)} {value_of(name, record.last[name]):.3f}" for name in names]
 
 
 def params_text(record: TrialRecord) -> str:
