@@ -93,6 +93,14 @@ class Task:
         """The entry of the task's metric."""
         return METRICS[self.metric]
 
+    def value_of(self, score: float) -> float:
+        """The value of the metric, as it is shown, of a score or of a difference of scores."""
+        return self.metric_entry.value_of(score)
+
+    def bounds_text(self, bounds: Collection[float]) -> str:
+        """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
+        return bounds_text(self.name, bounds, {self.name: self})
+
     def contribution(self, score: float) -> float:
         """What a score contributes to the overall score, 0..1."""
         return self.metric_entry.overall(score, self.label_range)
@@ -188,7 +196,12 @@ contradiction none; neutral pairs are left out.
 """
 
 
-def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task] = TASKS) -> float:
+def in_order(names: Collection[str]) -> tuple[str, ...]:
+    """Names of tasks in the order in which they are shown: that of `TASKS`, then of the alphabet."""
+    return tuple(name for name in TASKS if name in names) + tuple(sorted(set(names) - set(TASKS)))
+
+
+def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task]) -> float:
     """Mean over tasks of what their scores contribute, 0..1, by their weights: the papers' overall score.
 
     For SST, QQP and STS it is `(SST + QQP + (1 + STS) / 2) / 3`. `scores` has the score of each task by name, and
@@ -198,7 +211,7 @@ def overall_score(scores: Mapping[str, float], tasks: Mapping[str, Task] = TASKS
     return sum(parts) / sum(tasks[name].weight for name in scores)
 
 
-def overall_slopes(names: Collection[str], tasks: Mapping[str, Task] = TASKS) -> dict[str, float]:
+def overall_slopes(names: Collection[str], tasks: Mapping[str, Task]) -> dict[str, float]:
     """The derivative of the overall score of some tasks by the score of each."""
     total = sum(tasks[name].weight for name in names)
     return {
@@ -207,22 +220,22 @@ def overall_slopes(names: Collection[str], tasks: Mapping[str, Task] = TASKS) ->
     }
 
 
-def score_of(name: str, value: float, tasks: Mapping[str, Task] = TASKS) -> float:
+def score_of(name: str, value: float, tasks: Mapping[str, Task]) -> float:
     """The score, of which higher is better, of a value of a task's metric or of the overall score."""
     return tasks[name].metric_entry.score_of(value) if name in tasks else value
 
 
-def value_of(name: str, score: float, tasks: Mapping[str, Task] = TASKS) -> float:
+def value_of(name: str, score: float, tasks: Mapping[str, Task]) -> float:
     """The value, as it is shown, of a score of a task or overall, or of a difference of scores."""
     return tasks[name].metric_entry.value_of(score) if name in tasks else score
 
 
-def title_of(name: str, tasks: Mapping[str, Task] = TASKS) -> str:
+def title_of(name: str, tasks: Mapping[str, Task]) -> str:
     """The title of a task; `overall` stays."""
     return tasks[name].title if name in tasks else name
 
 
-def bounds_text(name: str, bounds: Collection[float], style: str = ".3f") -> str:
+def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task], style: str = ".3f") -> str:
     """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-    low, high = sorted(value_of(name, bound) for bound in bounds)
+    low, high = sorted(value_of(name, bound, tasks) for bound in bounds)
     return f"{low:{style}} to {high:{style}}"

@@ -259,7 +259,7 @@ def selected_task(selection: Selection, name: str | None) -> Task:
     names = list(selection.tasks)
     require(name is not None or len(names) == 1, f"--task must be one of {', '.join(names)}", "none")
     require_name(name or names[0], names, "task of the selection")
-    return TASKS[name or names[0]]
+    return selection.definitions[name or names[0]]
 
 
 def read_columns(text: str | None, form: Format, task: Task) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from mtlib.runtime.command_line import (
     whole_number,
 )
 from mtlib.runtime.errors import first_line, require
-from mtlib.tasks import TASKS
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
@@ -124,10 +123,10 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
 def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
     """Lines that name the tasks of the previous selection that the new one lacks."""
     try:
-        before = read_selection(home).tasks
+        before = read_selection(home)
     except ValueError:  # there is no usable one
         return
-    lost = [TASKS[name].title for name in before if name not in selection.tasks]
+    lost = [before.definitions[name].title for name in before.tasks if name not in selection.tasks]
     if lost:
         yield ""
         hint = "it is overwritten; --output FOLDER writes another one"
@@ -141,7 +140,7 @@ def more_trials(selection: Selection) -> Iterator[str]:
         yield ""
         yield f"More trials, estimated from {folder_name(sweep)}:"
         try:
-            lines = describe_expected(sweep_expected(sweep, name), name)
+            lines = describe_expected(sweep_expected(sweep, name), selection.definitions, name)
         except ValueError as error:  # e.g. a sweep without scores of this task
             lines = [f"No estimate: {first_line(error)}."]
         for line in lines:

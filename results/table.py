@@ -72,7 +72,7 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
     print_wrapped(console, ["", *answer_lines(sweep, difference), ""])
-    console.print(render_ranking(sweep.ranked, console.width, penalty_notes(sweep.curves)))
+    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, penalty_notes(sweep.curves, sweep.tasks)))
 
 
 def describe_stop(sweep: Sweep) -> str:

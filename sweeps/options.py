@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from mtlib.config.schema import check_value, to_dict
 from mtlib.runtime.errors import require
+from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]
@@ -169,6 +170,11 @@ class SweepPlan:
     data_folder: Path
     num_parameters: int = 0
     """Of the encoder, from which the memory of a worker is estimated."""
+
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """The definitions of the sweep's tasks."""
+        return self.space.base.data.tasks
 
     @property
     def num_configurations(self) -> int:

@@ -26,7 +26,7 @@ from mtlib.config.schema import (
 )
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.runtime.errors import require, require_name, require_once
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS, Task, in_order
 
 OPEN_GROUPS = ("data.sources",)
 """Groups in which an override may name a key that is not there yet."""
@@ -109,8 +109,7 @@ class TrialConfig:
     @property
     def active_tasks(self) -> tuple[str, ...]:
         """Tasks that some stage trains, each once: in the order of `TASKS`, then of their names."""
-        named = {task for stage in self.stages for task in stage.tasks}
-        return tuple(name for name in TASKS if name in named) + tuple(sorted(named - set(TASKS)))
+        return in_order({task for stage in self.stages for task in stage.tasks})
 
     def task(self, name: str) -> Task:
         """The definition of a task."""

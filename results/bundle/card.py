@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words
-from mtlib.tasks import TASKS, bounds_text, value_of
 from results.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import count, optimism_sentences, verdict
@@ -54,7 +53,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     if base_models:
         yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
-    tasks = in_words(TASKS[name].title for name in bundle.tasks)
+    tasks = in_words(bundle.definitions[name].title for name in bundle.tasks)
     yield from ("---", "", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
@@ -62,7 +61,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
 
 def running_lines(bundle: Bundle) -> Iterator[str]:
     """How to install what it needs, and how to predict."""
-    tasks = [TASKS[name] for name in bundle.tasks]
+    tasks = [bundle.definitions[name] for name in bundle.tasks]
     yield from ("## How to run it", "", "With Python 3.11 or later, wherever this folder is:", "", "```")
     yield f"pip install -r {NEEDS_FILE}"
     for task in tasks:
@@ -83,14 +82,14 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield from ("## What to expect", "")
     yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
     for name, chosen in selection.tasks.items():
-        score = chosen.score
-        expected = f"{value_of(name, score.cross_fitted):.3f} | {bounds_text(name, score.interval)}"
-        cells = f"{expected} | {count(chosen.num_examples, 'dev example')} | {value_of(name, score.in_sample):.3f}"
-        yield f"| {TASKS[name].title} | {TASKS[name].metric} | {cells} |"
+        task, score = selection.definitions[name], chosen.score
+        expected = f"{task.value_of(score.cross_fitted):.3f} | {task.bounds_text(score.interval)}"
+        cells = f"{expected} | {count(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
+        yield f"| {task.title} | {task.metric} | {cells} |"
     yield ""
     for name, chosen in selection.tasks.items():
         among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
-        yield f"- {' '.join(verdict(name, chosen))} Chosen from {among}."
+        yield f"- {' '.join(verdict(selection.definitions[name], chosen))} Chosen from {among}."
     yield ""
     yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
     yield "scored only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
@@ -107,10 +106,11 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
     yield "Scored on train rows that no trial has seen. Only the first evaluation is unbiased:"
     yield ""
     for number, found in enumerate(selection.evaluations, 1):
-        for task in (name for name in selection.tasks if name in found.scores):
-            value = f"{value_of(task, found.scores[task]):.3f} ({bounds_text(task, found.intervals[task])})"
-            score = f"{value}, {count(found.num_examples[task], 'row')}"
-            yield f"- evaluation {number}, {found.time[:10]}, {TASKS[task].title}: {score}"
+        for name in (name for name in selection.tasks if name in found.scores):
+            task = selection.definitions[name]
+            value = f"{task.value_of(found.scores[name]):.3f} ({task.bounds_text(found.intervals[name])})"
+            score = f"{value}, {count(found.num_examples[name], 'row')}"
+            yield f"- evaluation {number}, {found.time[:10]}, {task.title}: {score}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
@@ -120,13 +120,13 @@ def member_table(bundle: Bundle) -> Iterator[str]:
         for member in members:
             origin = bundle.models[member.model].origin
             cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
-            yield f"| {TASKS[task].title} | {cells} |"
+            yield f"| {bundle.definitions[task].title} | {cells} |"
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
     for task in (task for task, members in bundle.tasks.items() if members[0].knots):
-        yield f"For {TASKS[task].title} their ranks are averaged: the numbers order texts, within the range of labels,"
-        yield "but are no estimate of a label."
+        yield f"For {bundle.definitions[task].title} their ranks are averaged: the numbers order texts, within the"
+        yield "range of labels, but are no estimate of a label."
 
 
 def file_table(bundle: Bundle) -> Iterator[str]:
@@ -151,7 +151,7 @@ def limitation_lines(bundle: Bundle) -> Iterator[str]:
     yield from ("## Limitations", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
-    if any(TASKS[task].kind != "regression" for task in bundle.tasks):
+    if any(bundle.definitions[task].kind != "regression" for task in bundle.tasks):
         yield "- Probabilities are averages over models; their calibration was not measured."
     yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
     yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."

@@ -1,7 +1,7 @@
 """Reads and writes `bundle.json`, a bundle's ensembles and models, and loads them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import pyarrow.fs as fs
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
 from results.records.files import Location, is_file, open_folder, read_dataclass, write_dataclass
@@ -52,10 +52,12 @@ class Bundle:
     """By folder in the bundle."""
     tasks: Mapping[str, tuple[BundledMember, ...]]
     """Each task's ensemble."""
+    definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
+    """Of these tasks."""
 
     def __post_init__(self) -> None:
         for task, members in self.tasks.items():
-            require_name(task, TASKS, "task")
+            require_name(task, self.definitions, "task")
             require(bool(members), f"the ensemble of {task} must have members", "none")
             for member in members:
                 require_name(member.model, self.models, "model")
@@ -101,7 +103,7 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
         loaded = load_checked_model(folder / member.model, files, device)
         key = tuple(sorted((name, value) for name, value in files.items() if name.startswith(TOKENIZER)))
         models.append(replace(loaded, pretrained=shared.setdefault(key, loaded.pretrained)))
-    return Predictor(task=TASKS[task], models=tuple(models), ensemble=ensemble_of(members))
+    return Predictor(task=bundle.definitions[task], models=tuple(models), ensemble=ensemble_of(members))
 
 
 def load_checked_model(folder: Path, files: Mapping[str, int], device: str) -> LoadedModel:

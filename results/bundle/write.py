@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mtlib.checkpoints.model_card import is_hub_name
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require
-from mtlib.tasks import TASKS
 from results.bundle.card import bundle_card, soup_card
 from results.bundle.manifest import (
     CARD_FILE,
@@ -97,6 +96,7 @@ def write_bundle(
             packages={name: version.partition("+")[0] for name, version in versions_of(NEEDED).items()},
             models=models,
             tasks={task: bundled_members(task, chosen, places) for task, chosen in selection.tasks.items()},
+            definitions={task: selection.definitions[task] for task in selection.tasks},
         )
         (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), Path(SELECTION_FILE)))
         (partial / CARD_FILE).write_text(bundle_card(selection, bundle, list(filter(is_hub_name, names))))
@@ -154,7 +154,7 @@ def write_model(
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
     origins = [f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}" for member in members]
     if is_soup:
-        (folder / CARD_FILE).write_text(soup_card(TASKS[task].title, origins))
+        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins))
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
     return BundledModel(origin=f"mean of {len(members)} models' weights" if is_soup else origins[0], files=files)
 

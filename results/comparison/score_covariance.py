@@ -51,13 +51,16 @@ def score_covariance(
     return ScoreCovariance(trials=tuple(trials), matrix=covariance_over_examples(influence, groups))
 
 
-def overall_covariance(tasks: Mapping[str, ScoreCovariance], trials: Sequence[str]) -> ScoreCovariance:
+def overall_covariance(
+    covariances: Mapping[str, ScoreCovariance], trials: Sequence[str], tasks: Mapping[str, Task]
+) -> ScoreCovariance:
     """Covariance of trials' overall scores; the tasks' examples are drawn independently.
 
     Args:
-        tasks: by name of the task; all tasks that count in the overall score.
+        covariances: by name of the task; all tasks that count in the overall score.
         trials: ids, each in every task's covariance.
+        tasks: the definitions of these tasks, or of more.
     """
-    slopes = overall_slopes(tasks)
-    parts = [slopes[task] ** 2 * covariance.between(trials) for task, covariance in tasks.items()]
+    slopes = overall_slopes(covariances, tasks)
+    parts = [slopes[task] ** 2 * covariance.between(trials) for task, covariance in covariances.items()]
     return ScoreCovariance(trials=tuple(trials), matrix=np.sum(parts, axis=0))

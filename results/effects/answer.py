@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from mtlib.tasks import bounds_text, title_of, value_of
 from results.comparison.bootstrap import CONFIDENCE
 from results.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.effects.key_effects import ValueEffect
@@ -81,7 +80,7 @@ def answers(
             )
     for key in effects.keys:
         if key.name in column.curves:
-            yield range_answer(key, column.curves[key.name], column.task)
+            yield range_answer(key, column.curves[key.name], column)
         elif key.name in column.values:
             values, precision = column.values[key.name], column.precisions.get(key.name)
             sentences = [values_answer(key, values, column)]
@@ -89,7 +88,7 @@ def answers(
                 asked = (
                     (f"A difference of {difference:.3g}", difference)
                     if difference
-                    else largest_undecided(values, column.task)
+                    else largest_undecided(values, column)
                 )
                 sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
             yield " ".join(sentences)
@@ -103,40 +102,41 @@ def replicates_text(column: ColumnEffects) -> str:
 
 def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
     """Which listed values are better or worse than the base."""
-    base, replicates, task = value_text(key.base), replicates_text(column), column.task
+    base, replicates = value_text(key.base), replicates_text(column)
     others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
     if not others:
         return f"{key.name}: no value was trained with all else equal to the base, {base}."
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:
-        difference = interval_text(better[0], replicates, task)
+        difference = interval_text(better[0], column)
         first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
-        also = f" Also better: {value_list(better[1:], task)}." if len(better) > 1 else ""
+        also = f" Also better: {value_list(better[1:], column)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
-        than = f"every other value ({title_of(task)}, {replicates}): {value_list(worse, task)}"
+        than = f"every other value ({column.title}, {replicates}): {value_list(worse, column)}"
         return f"{key.name} {base} is better than {than}."
     else:
         closest = next(value for value in others if not value.is_significant)
-        difference = interval_text(closest, replicates, task)
+        difference = interval_text(closest, column)
         first, also = f"{key.name}: not decided. {value_text(closest.value)} against {base}: {difference}.", ""
-    return first + also + (f" Worse than {base}: {value_list(worse, task)}." if worse else "")
+    return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "")
 
 
-def interval_text(value: ValueEffect, replicates: str, task: str) -> str:
+def interval_text(value: ValueEffect, column: ColumnEffects) -> str:
     """E.g. `+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)`."""
     assert value.difference is not None
     assert value.interval is not None
-    bounds = bounds_text(task, value.interval, "+.3f")
-    return f"{value_of(task, value.difference):+.3f} {title_of(task)} (95 %: {bounds}; {replicates})"
+    low, high = column.bounds_of(value.interval)
+    shown = f"{column.value_of(value.difference):+.3f} {column.title}"
+    return f"{shown} (95 %: {low:+.3f} to {high:+.3f}; {replicates_text(column)})"
 
 
-def value_list(values: Sequence[ValueEffect], task: str) -> str:
+def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
     """E.g. `0.5 (+0.010), 0.7 (+0.008)`."""
-    return ", ".join(f"{value_text(value.value)} ({value_of(task, value.difference or 0.0):+.3f})" for value in values)
+    return ", ".join(f"{value_text(value.value)} ({column.value_of(value.difference or 0.0):+.3f})" for value in values)
 
 
-def range_answer(key: SearchedKey, curve: RangeEffect, task: str) -> str:
+def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
     counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
     top, bottom = curve.means.max(), curve.means[lowest]
@@ -146,7 +146,7 @@ def range_answer(key: SearchedKey, curve: RangeEffect, task: str) -> str:
     low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
     where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
     advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
-    best, worst = value_of(task, top), value_of(task, bottom)
+    best, worst = column.value_of(top), column.value_of(bottom)
     extreme = "highest" if worst > best else "lowest"
     fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
     return (
@@ -193,7 +193,7 @@ def finest_text(precision: Precision) -> str:
     )
 
 
-def largest_undecided(values: Sequence[ValueEffect], task: str) -> tuple[str, float] | None:
+def largest_undecided(values: Sequence[ValueEffect], column: ColumnEffects) -> tuple[str, float] | None:
     """The largest difference that is not significant, in words and its size; None if some value is better."""
     found = [(value.difference, value) for value in values if value.difference is not None]
     if any(value.is_significant and difference > 0 for difference, value in found):
@@ -202,7 +202,7 @@ def largest_undecided(values: Sequence[ValueEffect], task: str) -> tuple[str, fl
     if not undecided:
         return None
     difference, value = max(undecided, key=lambda pair: abs(pair[0]))
-    shown = f"{value_text(value.value)} ({value_of(task, difference):+.3f})"
+    shown = f"{value_text(value.value)} ({column.value_of(difference):+.3f})"
     return f"A difference as large as that of {shown}", abs(difference)
 
 

@@ -9,7 +9,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import bounds_text, title_of, value_of
 from results.effects.key_effects import ValueEffect
 from results.effects.range_effect import RangeEffect
 from results.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -42,38 +41,38 @@ def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[s
     """The rows of one score."""
     for key in effects.keys:
         for value in column.values.get(key.name, ()):
-            cells = value_cells(value, column.task)
+            cells = value_cells(value, column)
             yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **cells}
         if key.name in column.curves:
-            yield from curve_points(column.curves[key.name], column.task)
+            yield from curve_points(column.curves[key.name], column)
 
 
-def value_cells(effect: ValueEffect, task: str) -> dict[str, Any]:
+def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
     """The cells of a listed value."""
-    low, high = sorted(value_of(task, bound) for bound in effect.interval) if effect.interval else (None, None)
+    low, high = column.bounds_of(effect.interval) if effect.interval else (None, None)
     return {
         "value": effect.value,
         "num_trials": effect.num_trials,
-        "mean": value_of(task, effect.mean),
-        "difference": None if effect.difference is None else value_of(task, effect.difference),
+        "mean": column.value_of(effect.mean),
+        "difference": None if effect.difference is None else column.value_of(effect.difference),
         "standard_error": effect.error,
         "low": low,
         "high": high,
     }
 
 
-def curve_points(curve: RangeEffect, task: str) -> Iterator[dict[str, Any]]:
+def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str, Any]]:
     """The rows of a range's curve."""
     parts = (curve.points, curve.means, curve.differences, curve.errors, curve.half_widths)
     for point, mean, score_difference, error, width in zip(*parts, strict=True):
-        difference = value_of(task, score_difference)
+        difference = column.value_of(score_difference)
         yield {
             "key": curve.key,
             "value": float(point),
-            "task": task,
+            "task": column.task,
             "is_base": None,
             "num_trials": None,
-            "mean": value_of(task, mean),
+            "mean": column.value_of(mean),
             "difference": difference,
             "standard_error": error,
             "low": difference - width,
@@ -96,31 +95,35 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("value", no_wrap=True)
     for column in columns:
-        table.add_column(title_of(column.task), no_wrap=True)
+        table.add_column(column.title, no_wrap=True)
     if key in columns[0].curves:
         points = columns[0].curves[key].points
         for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):
-            cells = [curve_text(column.curves[key], row, column.task) for column in columns]
+            cells = [curve_text(column, key, row) for column in columns]
             table.add_row(f"{points[row]:.3g}", *cells)
         return table
     for row, effect in enumerate(columns[0].values[key]):
-        cells = [effect_text(column.values[key][row], column.task) for column in columns]
+        cells = [effect_text(column.values[key][row], column) for column in columns]
         table.add_row(value_text(effect.value), *cells)
     return table
 
 
-def effect_text(effect: ValueEffect, task: str) -> str:
+def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
     """E.g. `0.540 +0.012` and below it `-0.003 to +0.027`."""
-    mean = f"{value_of(task, effect.mean):.3f}"
+    mean = f"{column.value_of(effect.mean):.3f}"
     if effect.difference is None:
         return mean
-    interval = "" if effect.interval is None else f"\n{bounds_text(task, effect.interval, '+.3f')}"
-    return f"{mean} {value_of(task, effect.difference):+.3f}{interval}"
+    interval = ""
+    if effect.interval is not None:
+        low, high = column.bounds_of(effect.interval)
+        interval = f"\n{low:+.3f} to {high:+.3f}"
+    return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
 
 
-def curve_text(curve: RangeEffect, row: int, task: str) -> str:
-    """E.g. `0.540 ±.004`."""
-    return f"{value_of(task, curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
+def curve_text(column: ColumnEffects, key: str, row: int) -> str:
+    """A point of a key's curve, e.g. `0.540 ±.004`."""
+    curve = column.curves[key]
+    return f"{column.value_of(curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
 
 
 def effects_legend(effects: SweepEffects) -> list[str]:

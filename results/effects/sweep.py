@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from mtlib.runtime.errors import require_name
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import TrialScores, read_scores
 from results.effects.frame import effects_frame
@@ -21,7 +21,7 @@ from results.records.examples import read_groups
 from results.records.files import Location, open_folder
 from results.records.heartbeat import find_stop_time
 from results.records.predictions import TrialEpoch, stack_predictions
-from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row
+from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row, sweep_tasks
 
 SCORED_SPLITS = ("dev", "train")
 
@@ -43,17 +43,22 @@ class Sweep:
     stopped_at: datetime | None = None
     """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
 
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The definitions of its tasks by name, in the order in which they are shown."""
+        return sweep_tasks(self.info)
+
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
         """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
 
         Args:
-            task: one of `mtlib.tasks.TASKS`.
+            task: one of `tasks`.
             split: `dev`, or `train` for the rows of it that are scored.
 
         Raises:
             ValueError: there is no such task or split.
         """
-        require_name(task, TASKS, "task")
+        require_name(task, self.tasks, "task")
         require_name(split, SCORED_SPLITS, "split")
         frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
         return frame
@@ -81,7 +86,7 @@ class Sweep:
         Raises:
             ValueError: the sweep has an unknown task, or predictions are missing.
         """
-        return to_frame(self.ranked)
+        return to_frame(self.ranked, self.tasks)
 
     def effects(self) -> pd.DataFrame:
         """What each searched key does to each score; only finished trials count.
@@ -125,7 +130,7 @@ class Sweep:
             ids, labels, logits = stack_predictions(root, task, split, wanted)
             return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
 
-        return read_scores(self.records, self.curves, read)
+        return read_scores(self.records, self.curves, self.tasks, read)
 
 
 def load_sweep(path: Location) -> Sweep:

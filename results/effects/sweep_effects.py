@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task, title_of, value_of
 from results.comparison.configuration_means import ConfigurationMeans, configuration_means
 from results.comparison.replicated_best import replicated_best
 from results.comparison.trial_scores import Column, TrialScores
@@ -26,6 +26,8 @@ class ColumnEffects:
 
     task: str
     """A task, or `overall`."""
+    tasks: Mapping[str, Task]
+    """The definitions of the sweep's tasks."""
     num_configurations: int
     num_trials: int
     num_replicates: tuple[int, int]
@@ -39,6 +41,20 @@ class ColumnEffects:
     precisions: Mapping[str, Precision | None]
     """By key of a grid; None where no value was compared with the base, or training was not repeated."""
     interactions: Sequence[Interaction]
+
+    @property
+    def title(self) -> str:
+        """Of the task; `overall` stays."""
+        return title_of(self.task, self.tasks)
+
+    def value_of(self, score: float) -> float:
+        """The value, as it is shown, of a score or of a difference of scores."""
+        return value_of(self.task, score, self.tasks)
+
+    def bounds_of(self, bounds: Sequence[float]) -> tuple[float, float]:
+        """Low and high of an interval of scores, or of differences, as values."""
+        low, high = sorted(map(self.value_of, bounds))
+        return low, high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +95,8 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
         is_grid = info.get("search") == "grid"
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = searched_keys(info, counted), info["search"]
-    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*TASKS, OVERALL)}
-    tasks = [task for task in TASKS if scored[task]]
+    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
+    tasks = [task for task in scores.tasks if scored[task]]
     columns = {}
     for task in [*tasks, OVERALL]:
         is_comparable = task != OVERALL or all(scored[other] == scored[OVERALL] for other in tasks)
@@ -90,7 +106,7 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
         covariance = scores.covariance(column, tasks, scored[task])
         models = trained_models(counted, scores.values[column], covariance)
         if len(models.records) > 1:
-            columns[task] = column_effects(task, keys, models, is_grid=search == "grid")
+            columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
     return SweepEffects(
         name=info.get("name", "NAME"),
         question=info["space"]["question"],
@@ -108,7 +124,9 @@ def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: C
     return [record.trial_id for record in records if record.trial_id in scores.values.get(column, {})]
 
 
-def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool) -> ColumnEffects:
+def column_effects(
+    task: str, tasks: Mapping[str, Task], keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool
+) -> ColumnEffects:
     """The effects on one score."""
     params = [record.params for record in models.records]
     means, counts = configuration_means(models.scores), np.bincount(models.scores.configurations)
@@ -128,6 +146,7 @@ def column_effects(task: str, keys: Sequence[SearchedKey], models: TrainedModels
     listed = [key for key in varied if not key.range]
     return ColumnEffects(
         task=task,
+        tasks=tasks,
         num_configurations=len(params),
         num_trials=len(models.scores.scores),
         num_replicates=(int(counts.min()), int(counts.max())),

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.runtime.errors import require, require_name, require_once
-from mtlib.tasks import TASKS, Task
+from mtlib.runtime.errors import require, require_once
+from mtlib.tasks import Task, in_order
 from results.comparison.bootstrap import Floats, Numbers
 from results.comparison.groups import independent_groups
 from results.comparison.replicated_best import replicated_best
@@ -24,7 +24,7 @@ from results.records.examples import read_groups
 from results.records.files import Location, open_folder, read_json
 from results.records.predictions import PredictionReader, has_same_examples, logits_array
 from results.records.selection import Member
-from results.records.trials import read_sweep, read_trials
+from results.records.trials import read_sweep, read_trials, sweep_tasks
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
@@ -135,28 +135,47 @@ def pack(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return np.pad(bits, behind).view(np.uint64)
 
 
-def read_pool(sweeps: Sequence[Location], task: str) -> Pool:
+def read_tasks(sweeps: Sequence[Location]) -> dict[str, Task]:
+    """The definitions of all tasks of some sweeps, in the order in which they are shown.
+
+    Raises:
+        ValueError: there is no sweep, or two sweeps have different tasks of one name, such as with other labels.
+    """
+    found: dict[str, Task] = {}
+    for sweep in sweeps:
+        for name, task in sweep_tasks(read_sweep(sweep)).items():
+            rule = f"all sweeps must have the same task {name}, with the same kind, labels and metric"
+            require(predicted_by(found.setdefault(name, task)) == predicted_by(task), rule, f"another one in {sweep}")
+    return {name: found[name] for name in in_order(found)}
+
+
+def predicted_by(task: Task) -> tuple[Any, ...]:
+    """What must be the same for predictions of a task to be comparable."""
+    return task.kind, task.label_range, task.labels, task.metric, len(task.text_columns)
+
+
+def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     """Reads every candidate of a task from its dev predictions, in the order of sweeps, trials and epochs.
 
     Args:
         sweeps: at least one, each once. Failed trials are left out.
+        task: one of `read_tasks`.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are
             missing, damaged or of different examples, or an example has no label.
     """
-    require_name(task, TASKS, "task")
     require_once([open_folder(sweep).base_path for sweep in sweeps], "each sweep must be named once")
     candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task)]
-    rule = f"there must be a trial that was scored on {task}-dev and has not failed"
+    rule = f"there must be a trial that was scored on {task.name}-dev and has not failed"
     require(bool(candidates), rule, f"none in {', '.join(map(str, sweeps))}")
-    reader = CandidateReader(candidates=candidates, task=TASKS[task])
+    reader = CandidateReader(candidates=candidates, task=task)
     ids, labels = reader.first["id"].to_pylist(), reader.labels
-    rule = f"every example of {task}-dev must have a label to select by"
+    rule = f"every example of {task.name}-dev must have a label to select by"
     require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
-    recorded = (read_groups(sweep, task, ids) for sweep in sweeps)
+    recorded = (read_groups(sweep, task.name, ids) for sweep in sweeps)
     return Pool(
-        task=TASKS[task],
+        task=task,
         candidates=tuple(candidates),
         ids=tuple(ids),
         labels=labels,
@@ -178,14 +197,18 @@ def without_copies(pool: Pool) -> Pool:
     return pool.only(sorted(first.values()))
 
 
-def list_candidates(sweep: Location, task: str) -> list[Candidate]:
+def list_candidates(sweep: Location, task: Task) -> list[Candidate]:
     """Every trial of a sweep that has not failed, at every epoch at which the task was scored on dev."""
     root = open_folder(sweep)
     info, records = read_sweep(sweep), read_trials(sweep)  # ValueError where there is none
     best = replicated_best(info, records)
     trials = {record.trial_id: record for record in records if record.status != "failed"}
-    is_score = (pc.field("task") == task) & (pc.field("split") == "dev") & (pc.field("metric") == TASKS[task].metric)
-    pairs = [pair for pair in reported_epochs(read_curves(sweep).filter(is_score)) if pair[0] in trials]
+    is_dev = (pc.field("task") == task.name) & (pc.field("split") == "dev")
+    pairs = [
+        pair
+        for pair in reported_epochs(read_curves(sweep).filter(is_dev & (pc.field("metric") == task.metric)))
+        if pair[0] in trials
+    ]
     kept = {trial: kept_epochs(root, trial) for trial in {trial for trial, _ in pairs}}
     return [
         Candidate(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
 from mtlib.data.tokenizer_facts import find_special_tokens
 from mtlib.runtime.errors import require
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import Task
 from results.comparison.bootstrap import Floats
 from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import outputs_of
@@ -50,8 +50,10 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
     chosen = selection.tasks[task]
     ensemble = ensemble_of(chosen.members)
     if chosen.is_soup:
-        return Predictor(task=TASKS[task], models=(load_soup(chosen.members, task, source),), ensemble=ALONE)
-    return Predictor(task=TASKS[task], models=load_models(chosen.members, task, source), ensemble=ensemble)
+        soup = load_soup(chosen.members, task, source)
+        return Predictor(task=selection.definitions[task], models=(soup,), ensemble=ALONE)
+    models = load_models(chosen.members, task, source)
+    return Predictor(task=selection.definitions[task], models=models, ensemble=ensemble)
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:

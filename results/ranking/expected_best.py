@@ -4,18 +4,18 @@ It is the expected best of n dev scores, not the expected score on new text: a c
 for the highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import TASKS, bounds_text, title_of, value_of
+from mtlib.tasks import Task, bounds_text, in_order, title_of, value_of
 from results.comparison.bootstrap import Floats
 from results.ranking.rank import group_by_configuration
 from results.records.files import Location
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, read_trials
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, read_trials, sweep_tasks
 
 LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
@@ -107,8 +107,9 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     Raises:
         ValueError: there is no such sweep or score, or no configuration has it.
     """
-    require_name(name, (*TASKS, OVERALL), "score")
-    info, groups = read_sweep(path), group_by_configuration(read_trials(path))
+    info = read_sweep(path)
+    tasks, groups = sweep_tasks(info), group_by_configuration(read_trials(path))
+    require_name(name, (*tasks, OVERALL), "score")
     scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups]
     counted = with_same_tasks([group for group in scored if group], name)
     require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {path}")
@@ -122,14 +123,14 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     )
 
 
-def describe_expected(best: ExpectedBest, name: str = OVERALL) -> list[str]:
+def describe_expected(best: ExpectedBest, tasks: Mapping[str, Task], name: str = OVERALL) -> list[str]:
     """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
-    title, total = title_of(name), len(best.n)
+    title, total = title_of(name, tasks), len(best.n)
     shown, (low, high) = list(round_numbers(total, SHOWN)), (f"{100 * level:g} %" for level in LEVELS)
     return [
         f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",
         *(
-            f"{n:>7}  {value_of(name, expected):.3f}  ({bounds_text(name, bounds)})"
+            f"{n:>7}  {value_of(name, expected, tasks):.3f}  ({bounds_text(name, bounds, tasks)})"
             for n, expected, *bounds in zip(best.n, best.expected, best.low, best.high, strict=True)
             if n in shown
         ),
@@ -156,7 +157,7 @@ def with_same_tasks(groups: Sequence[list[TrialRecord]], name: str) -> list[list
     """Of an overall score the configurations whose tasks the ranking begins with; of a task all."""
     if name != OVERALL or not groups:
         return list(groups)
-    tasks = [tuple(task for task in TASKS if task in group[0].best) for group in groups]
+    tasks = [in_order(set(group[0].best) - {OVERALL}) for group in groups]
     first = min(tasks, key=lambda own: (-len(own), own))
     return [group for group, own in zip(groups, tasks, strict=True) if own == first]
 

@@ -6,14 +6,14 @@ margin by which a row must be below the best one (`results.comparison`). It hold
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mtlib.tasks import TASKS, value_of
+from mtlib.tasks import Task, in_order, value_of
 from results.comparison.bootstrap import replicate_error
 from results.comparison.confidence_set import confidence_set
 from results.comparison.configuration_means import ModelScores, configuration_means
@@ -75,7 +75,7 @@ class RankedConfiguration:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Tasks with a dev score: totals can be compared only where these are the same."""
-        return tuple(task for task in TASKS if (task, "dev") in self.scores)
+        return in_order({task for task, split in self.scores if split == "dev" and task != OVERALL})
 
     @property
     def may_be_best(self) -> bool:
@@ -114,7 +114,7 @@ def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRec
 def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
     """One configuration from its replicates."""
     trials = [record.trial_id for record in group if record.trial_id in scores.epochs]
-    tasks = [task for task in TASKS if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
+    tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
     means = {}
     for column, by_trial in scores.values.items():
         counted = [trial for trial in trials if trial in by_trial]
@@ -166,28 +166,28 @@ def compare_with_best(
     return [compared[place] for place in np.argsort(found.below_best, kind="stable")]
 
 
-def score_columns(rows: Sequence[RankedConfiguration]) -> list[Column]:
+def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:
     """The columns that some row has a score in, as a table shows them: each task's dev, then train; the total last."""
-    order = [(task, split) for task in (*TASKS, OVERALL) for split in ("dev", "train")]
+    order = [(task, split) for task in (*tasks, OVERALL) for split in ("dev", "train")]
     return [column for column in order if any(column in row.scores for row in rows)]
 
 
-def to_frame(rows: Sequence[RankedConfiguration]) -> pd.DataFrame:
+def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> pd.DataFrame:
     """A ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
-    columns = score_columns(rows)
-    frame = pd.DataFrame([frame_row(row, columns) for row in rows], columns=None if rows else list(FRAME_TYPES))
+    columns = score_columns(rows, tasks)
+    frame = pd.DataFrame([frame_row(row, columns, tasks) for row in rows], columns=None if rows else list(FRAME_TYPES))
     params = list(dict.fromkeys(name for row in rows for name in row.params))  # some rows may lack some
     others = [str(name) for name in frame if name not in params]
     types = {name: FRAME_TYPES.get(name, "float64") for name in others}
     return frame.astype(types)[[others[0], *params, *others[1:]]]
 
 
-def frame_row(row: RankedConfiguration, columns: Sequence[Column]) -> dict[str, Any]:
+def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mapping[str, Task]) -> dict[str, Any]:
     """One row of the data frame; None where there is no score."""
     cells: dict[str, Any] = {"number": row.number, **row.params}
     for column in columns:
         name, score = OVERALL if column == TOTAL else "_".join(column), row.scores.get(column)
-        cells[name] = score and value_of(column[0], score.value)
+        cells[name] = score and value_of(column[0], score.value, tasks)
         cells[f"{name}_standard_error"] = score and score.example_error
         cells[f"{name}_replicate_error"] = score and score.replicate_error
     compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}

@@ -1,6 +1,6 @@
 """Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, title_of, value_of
+from mtlib.tasks import Task, title_of, value_of
 from results.comparison.trial_scores import TOTAL, Column
 from results.ranking.rank import RankedConfiguration, score_columns
 
@@ -32,7 +32,12 @@ NUMERICALLY_NOTHING = 1e-5
 `smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
 
 
-def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH, notes: Sequence[str] = ()) -> Group:
+def render_ranking(
+    rows: Sequence[RankedConfiguration],
+    tasks: Mapping[str, Task],
+    width: int = PLAIN_WIDTH,
+    notes: Sequence[str] = (),
+) -> Group:
     """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
@@ -41,16 +46,16 @@ def render_ranking(rows: Sequence[RankedConfiguration], width: int = PLAIN_WIDTH
 
     Where a row is wider than `width` columns, errors go below their scores. `notes` are lines such as `penalty_notes`.
     """
-    table = ranking_table(rows, is_tall=False)
+    table = ranking_table(rows, tasks, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
-        table = ranking_table(rows, is_tall=True)
+        table = ranking_table(rows, tasks, is_tall=True)
     return Group(table, *(Text(line) for line in ("", *ranking_legend(rows), *notes, *failures(rows))))
 
 
-def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
+def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
     """The table alone; in a tall one each part of a cell has a line of its own."""
     names = list(dict.fromkeys(name for row in rows for name in row.params))
-    columns = score_columns(rows)
+    columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
@@ -59,13 +64,13 @@ def ranking_table(rows: Sequence[RankedConfiguration], is_tall: bool) -> Table:
         table.add_column(Text(header), overflow="fold")
     for column in columns:
         task, split = column
-        title = [title_of(task), *([] if column == TOTAL else [split])]
+        title = [title_of(task, tasks), *([] if column == TOTAL else [split])]
         table.add_column(separator.join(title), no_wrap=True)
     table.add_column("epoch", justify="right", no_wrap=True)
     if has_status:
         table.add_column("status", no_wrap=True)
     for row in rows:
-        scores = [separator.join(score_parts(row, column)) for column in columns]
+        scores = [separator.join(score_parts(row, column, tasks)) for column in columns]
         status = [row.status.replace(", ", f",{separator}")] if has_status else []
         table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
     return table
@@ -103,7 +108,7 @@ def error_text(error: float) -> str:
     return f"±{error:.3f}".replace("±0.", "±.")
 
 
-def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
+def score_parts(row: RankedConfiguration, column: Column, tasks: Mapping[str, Task]) -> list[str]:
     """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what may be the best carries a mark."""
     score = row.scores.get(column)
     if score is None:
@@ -111,7 +116,7 @@ def score_parts(row: RankedConfiguration, column: Column) -> list[str]:
     errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
     is_marked = row.may_be_best and (row.was_dropped or row.below_best is not None)
     mark = "" if column != TOTAL else MARK if is_marked else " "
-    return [f"{value_of(column[0], score.value):.3f}{mark}", *map(error_text, errors)]
+    return [f"{value_of(column[0], score.value, tasks):.3f}{mark}", *map(error_text, errors)]
 
 
 def epoch_cell(row: RankedConfiguration) -> str:
@@ -174,7 +179,7 @@ def why_unknown(most_replicates: int) -> str:
     return "too few configurations were trained twice to show how much training again moves a score"
 
 
-def penalty_notes(curves: pd.DataFrame) -> list[str]:
+def penalty_notes(curves: pd.DataFrame, tasks: Mapping[str, Task]) -> list[str]:
     """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far."""
     points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
     largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
@@ -183,7 +188,7 @@ def penalty_notes(curves: pd.DataFrame) -> list[str]:
     for task, trial, value in zip(*(nothing[name] for name in ("task", "trial", "value")), strict=True):
         found.setdefault(task, []).append(f"{trial} {value:.1e}")
     return [
-        f"SMART's penalty on {TASKS[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
+        f"SMART's penalty on {tasks[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
         f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
         for task, trials in found.items()
     ]

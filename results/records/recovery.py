@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.tasks import TASKS, score_of
+from mtlib.tasks import Task, score_of
 from results.records.epoch_transfer import delete_epochs, list_prediction_files, open_trial_folder
 from results.records.epochs import end_path, read_compacted_curves, read_trial_curves
 from results.records.files import Location, full_path, open_folder, read_json, read_parquet, write_json, write_parquet
@@ -31,13 +31,11 @@ from results.records.trials import (
     read_sweep,
     read_trials,
     read_trials_table,
+    sweep_tasks,
 )
 
 END_FIELDS = ("error", "peak_memory_bytes", "shared_steps", "taken_from")
 """Fields of a record that `end.json` overrides, beside its `how`, the status."""
-
-MAIN_METRICS = {**{name: task.metric for name, task in TASKS.items()}, OVERALL: OVERALL}
-"""The metric of each task's score, and of the overall score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +84,8 @@ def recover(folder: Location) -> RecoveredRecords:
         ValueError: `sweep.json` is missing or damaged, or `curves.parquet` and its copy are; one line names the file.
     """
     root = open_folder(folder)
-    num_workers = read_sweep(folder).get("num_workers", 1)
+    info = read_sweep(folder)
+    num_workers, tasks = info.get("num_workers", 1), sweep_tasks(info)
     records, notes = read_newest_trials(folder)
     if notes and records:
         write_parquet(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BACKUP_FILE)[0])
@@ -94,7 +93,7 @@ def recover(folder: Location) -> RecoveredRecords:
     notes += damages
     for place, record in enumerate(records):
         if record.status in UNFINISHED:
-            records[place], damages = recover_trial(folder, record, compacted, num_workers)
+            records[place], damages = recover_trial(folder, record, compacted, num_workers, tasks)
             notes += damages
     return RecoveredRecords(records=tuple(records), notes=tuple(notes))
 
@@ -139,7 +138,7 @@ def restore_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
 
 
 def recover_trial(
-    folder: Location, record: TrialRecord, compacted: pa.Table, num_workers: int
+    folder: Location, record: TrialRecord, compacted: pa.Table, num_workers: int, tasks: Mapping[str, Task]
 ) -> tuple[TrialRecord, list[str]]:
     """The record of an unfinished trial from its own files, and notes."""
     root, trial = open_folder(folder), record.trial_id
@@ -155,7 +154,7 @@ def recover_trial(
         end = load_end(root, trial)
     except ValueError as error:
         notes.append(f"{error}; trial {trial} continues from its last checkpoint")
-    return record_with_end(record_with_curves(record, curves, num_workers), end, num_workers), notes
+    return record_with_end(record_with_curves(record, curves, num_workers, tasks), end, num_workers), notes
 
 
 def check_predictions_of(folder: Location, trial: str, curves: pa.Table) -> None:
@@ -174,17 +173,26 @@ def discard_trial_files(folder: Location, trial: str) -> None:
     delete_epochs(folder, trial)
 
 
-def record_with_curves(record: TrialRecord, curves: pa.Table, num_workers: int) -> TrialRecord:
+def is_main_score(point: Mapping[str, Any], tasks: Mapping[str, Task]) -> bool:
+    """Whether a point of the curves is the dev score of a task by its own metric, or the overall dev score."""
+    name = point["task"]
+    metric = tasks[name].metric if name in tasks else OVERALL
+    return bool(point["split"] == "dev" and point["metric"] == metric)
+
+
+def record_with_curves(
+    record: TrialRecord, curves: pa.Table, num_workers: int, tasks: Mapping[str, Task]
+) -> TrialRecord:
     """A record with every field that follows from the curves; of equal scores the first is the best."""
     best: dict[str, float] = {}
     last: dict[str, float] = {}
     best_epoch: dict[str, int] = {}
     newest: dict[str, Any] = {"epoch": 0, "step": 0, "seconds": 0.0}
     for newest in curves.to_pylist():
-        name = newest["task"]
-        if newest["split"] != "dev" or newest["metric"] != MAIN_METRICS.get(name):
+        if not is_main_score(newest, tasks):
             continue
-        value = score_of(name, newest["value"])
+        name = newest["task"]
+        value = score_of(name, newest["value"], tasks)
         last[name] = value
         if value > best.get(name, float("-inf")):
             best[name], best_epoch[name] = value, newest["epoch"]

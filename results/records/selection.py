@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, Task
 from results.records.files import Location, open_folder, read_dataclass, write_dataclass
 
 SELECTION_FILE = "selection.json"
@@ -186,12 +186,14 @@ class Selection:
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
+    definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
+    """Of these tasks; files of earlier versions, of the built-in tasks, have none."""
     evaluations: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 
     def __post_init__(self) -> None:
         for task in self.tasks:
-            require_name(task, TASKS, "task")
+            require_name(task, self.definitions, "task")
 
 
 def write_selection(folder: Location, selection: Selection) -> None:

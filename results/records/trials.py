@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
+from mtlib.config.schema import read_value
 from mtlib.runtime.errors import require
+from mtlib.tasks import TASKS, Task, in_order
 from results.records.files import (
     Location,
     check_schema,
@@ -199,6 +201,16 @@ def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
         scores = {name: row.pop(f"{group}_{name}") for name in (*tasks, OVERALL)}
         row[group] = {name: value for name, value in scores.items() if value is not None}
     return TrialRecord(**{field.name: row[field.name] for field in fields(TrialRecord)})
+
+
+def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
+    """The definitions of a sweep's tasks in the order in which they are shown, from the content of `sweep.json`.
+
+    A sweep of the built-in tasks may have none there.
+    """
+    given = ((info.get("base") or {}).get("data") or {}).get("tasks")
+    tasks: Mapping[str, Task] = TASKS if given is None else read_value(Mapping[str, Task], given, "base.data.tasks")
+    return {name: tasks[name] for name in in_order(tasks)}
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:

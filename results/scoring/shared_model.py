@@ -62,7 +62,9 @@ def with_common_candidates(pools: Pools) -> dict[str, Pool]:
 def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
     """The overall score of each candidate on some rows of each task, (candidates,)."""
     scores = {task: candidate_scores(pool, rows[task]) for task, pool in pools.items()}
-    return np.array([overall_score(dict(zip(scores, own, strict=True))) for own in zip(*scores.values(), strict=True)])
+    tasks = {task: pool.task for task, pool in pools.items()}
+    by_candidate = (dict(zip(scores, own, strict=True)) for own in zip(*scores.values(), strict=True))
+    return np.array([overall_score(own, tasks) for own in by_candidate])
 
 
 def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:

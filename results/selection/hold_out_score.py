@@ -15,7 +15,6 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
-from mtlib.tasks import TASKS
 from results.comparison.bootstrap import Floats, bootstrap_scores, score_examples
 from results.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
@@ -44,10 +43,10 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
     for task, table in tables.items():
         labels = table.labels.astype(np.float64)
-        values = values_of(TASKS[task], predict_table(selection, task, source, table), labels)[None]
-        scores[task] = float(score_examples(TASKS[task], values, labels)[0])
+        values = values_of(selection.definitions[task], predict_table(selection, task, source, table), labels)[None]
+        scores[task] = float(score_examples(selection.definitions[task], values, labels)[0])
         groups = independent_groups(group_rows(normalise_columns(table.texts)), len(labels))
-        resampled = bootstrap_scores(TASKS[task], values, labels, groups=groups, seed=selection.seed)
+        resampled = bootstrap_scores(selection.definitions[task], values, labels, groups=groups, seed=selection.seed)
         intervals[task] = interval(resampled[0])
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     for place in places_of(selection, list(selection.tasks), source):

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, bounds_text, value_of
+from mtlib.tasks import Task
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.records.files import folder_name
@@ -33,17 +33,18 @@ def render_selection(selection: Selection) -> Group:
     """
     parts: list[RenderableType] = []
     for name, chosen in selection.tasks.items():
-        parts += [Text(line) for line in (*fit_line(describe_pool(name, chosen)), "")]
-        parts += [methods_table(name, chosen), Text("")]
+        task = selection.definitions[name]
+        parts += [Text(line) for line in (*fit_line(describe_pool(task, chosen)), "")]
+        parts += [methods_table(task, chosen), Text("")]
         best = confidence_set_sentences(chosen, len(selection.sweeps))
-        lines = (*paragraph(verdict(name, chosen)), *member_lines(chosen), *paragraph(best), "")
-        parts += [*map(Text, lines), *pareto_parts(name, chosen)]
+        lines = (*paragraph(verdict(task, chosen)), *member_lines(chosen), *paragraph(best), "")
+        parts += [*map(Text, lines), *pareto_parts(task, chosen)]
     return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
 
 
 def brief_verdict(selection: Selection) -> list[str]:
     """The verdict without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
-    verdicts = [list(verdict(name, chosen)) for name, chosen in selection.tasks.items()]
+    verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     return [line for sentences in (*verdicts, optimism_sentences(selection)) for line in paragraph(sentences)]
 
 
@@ -53,15 +54,15 @@ def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_befo
     No line is longer than `PLAIN_WIDTH`.
     """
     table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
-    for task, score in scores.scores.items():
-        expected = selection.tasks[task].score
+    for name, score in scores.scores.items():
+        task, expected = selection.definitions[name], selection.tasks[name].score
         held_out = (
-            f"{scores.num_examples[task]:,}",
-            f"{value_of(task, score):.3f}",
-            bounds_text(task, scores.intervals[task]),
+            f"{scores.num_examples[name]:,}",
+            f"{task.value_of(score):.3f}",
+            task.bounds_text(scores.intervals[name]),
         )
-        on_dev = [f"{value_of(task, one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
-        table.add_row(TASKS[task].title, *held_out, *on_dev)
+        on_dev = [f"{task.value_of(one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
+        table.add_row(task.title, *held_out, *on_dev)
     return Group(table, Text(""), *map(Text, paragraph(held_out_sentences(num_before))))
 
 
@@ -96,12 +97,12 @@ def fit_line(line: str) -> list[str]:
     return textwrap.wrap(line, PLAIN_WIDTH, subsequent_indent=later, break_on_hyphens=False)
 
 
-def describe_pool(name: str, chosen: TaskSelection) -> str:
+def describe_pool(task: Task, chosen: TaskSelection) -> str:
     """The number of candidates and of dev examples."""
     candidates, trials = count(chosen.num_candidates, "candidate"), count(chosen.num_trials, "trial")
     pool = f"{candidates} ({trials}, at every epoch that was scored)"
     examples = f"{count(chosen.num_examples, 'dev example')}{describe_groups(chosen)}"
-    return f"{TASKS[name].title}: {pool}, {examples}, {TASKS[name].metric}"
+    return f"{task.title}: {pool}, {examples}, {task.metric}"
 
 
 def count(number: int, what: str) -> str:
@@ -109,43 +110,43 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def methods_table(task: str, chosen: TaskSelection) -> Table:
+def methods_table(task: Task, chosen: TaskSelection) -> Table:
     """A row for each selection method, the simplest first; the chosen one carries a mark."""
     table = plain_table("method", "models", "on dev", "cross-fitted", "95 % interval", "over single")
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
         cells = [
             TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
             f"{score.num_models}",
-            f"{value_of(task, score.in_sample):.3f}",
-            f"{value_of(task, score.cross_fitted):.3f} {error_text(score.standard_error)}",
-            bounds_text(task, score.interval),
-            "" if score.name == SINGLE else f"{value_of(task, score.lead):+.3f}{'' if score.is_significant else '*'}",
+            f"{task.value_of(score.in_sample):.3f}",
+            f"{task.value_of(score.cross_fitted):.3f} {error_text(score.standard_error)}",
+            task.bounds_text(score.interval),
+            "" if score.name == SINGLE else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else '*'}",
         ]
         table.add_row(*map(Text, cells))
     return table
 
 
-def verdict(name: str, chosen: TaskSelection) -> Iterator[str]:
+def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     """Sentences: what was chosen, its expected score, and whether it is better than the best single model.
 
     They are about these trained models: what training them again would change is the ranking's question.
     """
     score, title = chosen.score, TITLES[chosen.method]
-    expected = f"{value_of(name, score.cross_fitted):.3f} ({bounds_text(name, score.interval)})"
-    yield f"Chosen for {TASKS[name].title}: {title}{ensemble_size(chosen)}."
+    expected = f"{task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
+    yield f"Chosen for {task.title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {expected} of these trained models on new text of this kind."
-    yield f"On dev, by which it was chosen, it scores {value_of(name, score.in_sample):.3f}."
+    yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
     if score.base_lead is not None:
         others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
-        yield f"Compared with these trained models, it {compare_with(name, others)}."
+        yield f"Compared with these trained models, it {compare_with(task, others)}."
 
 
-def compare_with(task: str, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
+def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
     relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
-    names = [f"{what} ({value_of(task, lead):+.3f})" for what, lead, _ in others]
+    names = [f"{what} ({task.value_of(lead):+.3f})" for what, lead, _ in others]
     if len(set(relations)) == 1:
         return f"{relations[0]} {' and '.join(names)}"
     return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
@@ -204,7 +205,7 @@ def contender_text(one: Contender, *, has_sweep: bool) -> str:
     return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
 
 
-def pareto_parts(task: str, chosen: TaskSelection) -> Iterator[RenderableType]:
+def pareto_parts(task: Task, chosen: TaskSelection) -> Iterator[RenderableType]:
     """The table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
     best = [one for one in chosen.trade_offs if one.is_best]
     if len(best) < 2:
@@ -212,7 +213,7 @@ def pareto_parts(task: str, chosen: TaskSelection) -> Iterator[RenderableType]:
     yield from map(Text, (*PARETO_TITLE, ""))
     table = plain_table("models", "method", "cross-fitted")
     for one in best:
-        score = f"{value_of(task, one.cross_fitted):.3f} {error_text(one.standard_error)}"
+        score = f"{task.value_of(one.cross_fitted):.3f} {error_text(one.standard_error)}"
         table.add_row(*map(Text, (f"{one.num_models}", TITLES.get(one.name, one.name), score)))
     yield from (table, Text(""))
 

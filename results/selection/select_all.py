@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import TASKS, Task
-from results.ensembles.candidates import Pool, read_pool
+from mtlib.tasks import Task
+from results.ensembles.candidates import Pool, read_pool, read_tasks
 from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
@@ -74,19 +74,20 @@ def select_from(
     check_request(request)
     infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
     base = find_base(sweeps, request.base)
-    wanted = list(dict.fromkeys(request.tasks or tasks_of(sweeps)))
-    for task in wanted:  # before reading, which takes long
-        require_name(task, TASKS, "task")
-        methods_for(TASKS[task], request.method)
+    tasks = read_tasks(sweeps)
+    wanted = list(dict.fromkeys(request.tasks or scored_tasks(sweeps, tasks)))
+    for name in wanted:  # before reading, which takes long
+        require_name(name, tasks, "task")
+        methods_for(tasks[name], request.method)
     pools = dict[str, Pool]()
-    for task in wanted:
-        on_progress(f"{TASKS[task].title}: reading predictions ...")
-        pools[task] = read_pool(sweeps, task)
+    for name in wanted:
+        on_progress(f"{tasks[name].title}: reading predictions ...")
+        pools[name] = read_pool(sweeps, tasks[name])
     shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
     searches = {sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()}
-    for task, pool in pools.items():
-        on_progress(f"{TASKS[task].title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[task] = widen(select_task(pool, request, shared_model, base, on_progress), pool.task, searches.values())
+    for name, pool in pools.items():
+        on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
+        found[name] = widen(select_task(pool, request, shared_model, base, on_progress), pool.task, searches.values())
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -98,6 +99,7 @@ def select_from(
         is_calibrated=request.calibrate,
         searches=searches,
         tasks=found,
+        definitions={name: tasks[name] for name in found},
     )
 
 
@@ -185,10 +187,10 @@ def search_of(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> Record
     return RecordedSearch(search=search, scheduler=scheduler, num_configurations=len(numbers))
 
 
-def tasks_of(sweeps: Sequence[Location]) -> list[str]:
-    """The tasks that some trial was scored on that has not failed, in the order of `TASKS`; ValueError if none was."""
+def scored_tasks(sweeps: Sequence[Location], tasks: Iterable[str]) -> list[str]:
+    """Those of some tasks that some trial was scored on that has not failed; ValueError if none was."""
     records = [record for sweep in sweeps for record in read_trials(sweep) if record.status != "failed"]
-    found = [task for task in TASKS if any(task in record.best for record in records)]
+    found = [task for task in tasks if any(task in record.best for record in records)]
     rule = "there must be a trial that was scored on dev and has not failed"
     require(bool(found), rule, f"none in {', '.join(map(str, sweeps))}")
     return found

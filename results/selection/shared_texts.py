@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from mtlib.tasks import TASKS
 from results.comparison.groups import are_usable
 from results.records.selection import Selection, TaskSelection
 
@@ -21,7 +20,7 @@ def shared_text_sentences(selection: Selection) -> Iterator[str]:
         if chosen.num_groups is None:
             unknown.append(name)
         elif not are_usable(chosen.num_groups, chosen.largest_group, chosen.num_examples):
-            unusable.append(TASKS[name].title)
+            unusable.append(selection.definitions[name].title)
         elif chosen.num_groups < chosen.num_examples:
             grouped.append(name)
     if grouped:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import TASKS, title_of, value_of
+from mtlib.tasks import Task, in_order, title_of, value_of
 from results.records.trials import OVERALL, TrialRecord
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
@@ -52,7 +52,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
     if event.kind in ("started", "resumed"):
         lines.append(f"{name} starts: {params_text(records[name])}")
     elif event.kind == "report" and not event.facts.get("is_replayed"):
-        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(score_texts(records[name]))}")
+        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(score_texts(records[name], ledger.plan.tasks))}")
     elif event.kind == "ended" and event.facts["was_started"]:
         lines.append(f"{name} {records[name].status} after {duration(records[name].wall_seconds)}")
         lines.append(summary(ledger, started))
@@ -97,10 +97,10 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
     return [*notes, f"{trial_id} continues after epoch {facts['epochs']}"] if facts["epochs"] else notes
 
 
-def score_texts(record: TrialRecord) -> list[str]:
+def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:
     """The newest score of each task by its title, in the tasks' order, then the overall score."""
-    names = [name for name in (*TASKS, OVERALL) if name in record.last]
-    return [f"{title_of(name)} {value_of(name, record.last[name]):.3f}" for name in names]
+    names = [name for name in (*in_order(tasks), OVERALL) if name in record.last]
+    return [f"{title_of(name, tasks)} {value_of(name, record.last[name], tasks):.3f}" for name in names]
 
 
 def params_text(record: TrialRecord) -> str:
@@ -126,7 +126,7 @@ def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
     """A running trial: its values, its epoch and step, its newest scores."""
     record, place = ledger.records[trial_id], ledger.progress[trial_id]
     where = f"epoch {place['epoch']}, step {place['step']} of {place['num_steps']}" if "step" in place else "starting"
-    return f"  {trial_id}", params_text(record), where, "  ".join(score_texts(record))
+    return f"  {trial_id}", params_text(record), where, "  ".join(score_texts(record, ledger.plan.tasks))
 
 
 def summary(ledger: Ledger, started: float) -> str:
@@ -135,7 +135,8 @@ def summary(ledger: Ledger, started: float) -> str:
     parts = [", ".join(f"{counts[status]} {status}" for status in STATUSES_SHOWN if counts.get(status))]
     if ledger.best:
         trial_id, score = ledger.best
-        parts.append(f"best {ledger.plan.space.metric} {value_of(ledger.plan.space.metric, score):.3f} ({trial_id})")
+        name = ledger.plan.space.metric
+        parts.append(f"best {name} {value_of(name, score, ledger.plan.tasks):.3f} ({trial_id})")
     elapsed = f"{duration(time.time() - started)} elapsed"
     left = seconds_left(ledger, time.time())
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")

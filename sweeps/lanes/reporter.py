@@ -12,11 +12,12 @@ from ray.actor import ActorHandle
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.workers import gather_from_workers, worker_rank
 from mtlib.stages.plan import first_scored_epoch, num_epochs
+from mtlib.tasks import Task, score_of
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
-from results.records.recovery import MAIN_METRICS
+from results.records.recovery import is_main_score
 from sweeps.lanes.messages import FinalStatus
 from sweeps.reuse.finished_trials import ReusedWork
 from sweeps.reuse.starting_point import StartingPoint
@@ -28,8 +29,18 @@ PROGRESS_SECONDS = 0.5
 class TrialReporter:
     """Sends one trial's messages to the mailbox and receives its answers. Only rank 0 communicates."""
 
-    def __init__(self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str) -> None:
-        """Creates the reporter; `folder` is the sweep's, `metric` (`overall` or a task) what the search maximises."""
+    def __init__(
+        self, mailbox: ActorHandle[Any], folder: Path, trial_id: str, metric: str, tasks: Mapping[str, Task]
+    ) -> None:
+        """Creates the reporter.
+
+        Args:
+            mailbox: of the sweep.
+            folder: the sweep's.
+            trial_id: the trial's.
+            metric: `overall` or a task, what the search maximises.
+            tasks: the definitions of the sweep's tasks.
+        """
         self.is_stopped = False
         """Whether the scheduler has stopped the trial."""
         self.reused = ReusedWork()
@@ -38,6 +49,7 @@ class TrialReporter:
         self._folder = folder
         self._trial_id = trial_id
         self._metric = metric
+        self._tasks = tasks
         self._waiting_for: str | None = None
         self._must_stop: ray.ObjectRef[bool] | None = None
         """Answer to the last progress message."""
@@ -91,7 +103,7 @@ class TrialReporter:
         for epoch in range(1, epochs + 1):
             rows = [row for row in curves if row["epoch"] == epoch]
             place = {"epoch": epoch, "scored_epoch": max(epoch - first + 1, 0), "is_last": epoch == last}
-            scored = self._scored(rows[0]["seconds"], scores_in(rows))
+            scored = self._scored(rows[0]["seconds"], scores_in(rows, self._tasks))
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
             must_stop: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, message))
             if must_stop is None:
@@ -138,7 +150,7 @@ class TrialReporter:
     def _message(self, report: EpochReport) -> dict[str, Any]:
         """What the mailbox passes on of an epoch; the records hold everything else."""
         place = {name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")}
-        return {**place, **self._scored(report.seconds, scores_in([asdict(point) for point in report.points]))}
+        return {**place, **self._scored(report.seconds, scores_in(map(asdict, report.points), self._tasks))}
 
     def _scored(self, seconds: float, scores: Mapping[str, float]) -> dict[str, Any]:
         """Scores, and seconds of this trial's own work."""
@@ -154,10 +166,8 @@ def broadcast_decision(own: int | None) -> int:
     return decision
 
 
-def scores_in(points: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:
     """The main dev score of each task that has been active, and the overall score if there is one."""
     return {
-        point["task"]: point["value"]
-        for point in points
-        if point["split"] == "dev" and point["metric"] == MAIN_METRICS[point["task"]]
+        point["task"]: score_of(point["task"], point["value"], tasks) for point in points if is_main_score(point, tasks)
     }

@@ -93,7 +93,8 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(setup.plan.options, assignment.trial_id)
-    reporter = TrialReporter(setup.mailbox, folder.sweep_folder, assignment.trial_id, setup.plan.space.metric)
+    plan = setup.plan
+    reporter = TrialReporter(setup.mailbox, folder.sweep_folder, assignment.trial_id, plan.space.metric, plan.tasks)
     if is_first:
         delete_end(folder.sweep_folder, assignment.trial_id)
     status: FinalStatus = "failed"

@@ -8,7 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.stages.plan import first_scored_epoch
 from mtlib.tasks import score_of
 from results.records.epochs import read_curves
-from results.records.recovery import MAIN_METRICS
+from results.records.recovery import is_main_score
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import REUSED_WORK_FILE, trial_folder
@@ -20,15 +20,16 @@ def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
     if plan.options.scheduler == "none":
         return {}
     curves = read_curves(plan.options.folder).to_pylist()
-    metric = MAIN_METRICS[plan.space.metric]
+    tasks = plan.tasks
     found: dict[str, list[tuple[int, float]]] = {}
     for record in known:
         if record.replicate > 0:
             continue
         first, last = first_scored_epoch(TrialConfig.from_json(record.config)), num_decided_epochs(plan, record)
-        wanted = {"trial": record.trial_id, "task": plan.space.metric, "split": "dev", "metric": metric}
-        points = [point for point in curves if wanted.items() <= point.items() and first <= point["epoch"] <= last]
-        scores = {point["epoch"]: score_of(plan.space.metric, point["value"]) for point in points}
+        wanted = {"trial": record.trial_id, "task": plan.space.metric}
+        points = [point for point in curves if wanted.items() <= point.items() and is_main_score(point, tasks)]
+        decided = [point for point in points if first <= point["epoch"] <= last]
+        scores = {point["epoch"]: score_of(plan.space.metric, point["value"], tasks) for point in decided}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
         found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found

@@ -59,11 +59,11 @@ def build_report(
     ]
     found += [(task, "train", "loss", 1 / epoch) for task in tasks]
     scores = {
-        task: score_of(task, value)
+        task: score_of(task, value, TASKS)
         for task, split, metric, value in found
         if (split, metric) == ("dev", TASKS[task].metric)
     }
-    total = overall_score(scores) if has_total else None
+    total = overall_score(scores, TASKS) if has_total else None
     if total is not None:
         found.append(("overall", "dev", "overall", total))
     points = [

@@ -74,7 +74,7 @@ def test_written_selection_matches_a_selection_from_the_files(sweep: Path, capsy
     run(capsys, sweep, "--repeats", 2, "--bags", 1, "--max-models", 2, "--seed", 7, "--task", "sts")
     selection = read_selection(sweep)
     settings = Settings(max_models=2, bags=1, seed=7)
-    assert selection.tasks == {"sts": select_ensemble(read_pool([str(sweep)], "sts"), settings, num_repeats=2)}
+    assert selection.tasks == {"sts": select_ensemble(read_pool([str(sweep)], TASKS["sts"]), settings, num_repeats=2)}
     assert selection.sweeps == {str(sweep): "data of mine"}
     assert (selection.seed, selection.max_models, selection.num_repeats, selection.num_folds) == (7, 2, 2, 5)
     words = f"{sweep} --repeats 2 --bags 1 --max-models 2 --seed 7 --task sts"

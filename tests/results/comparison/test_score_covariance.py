@@ -37,9 +37,11 @@ def test_error_of_a_mean_includes_what_trials_share() -> None:
 
 def test_overall_covariance_is_the_weighted_sum_of_independent_tasks() -> None:
     tasks = {task: score_covariance(TASKS[task], TRIALS, *simulated_logits(task)) for task in ("sst", "qqp", "sts")}
-    found = overall_covariance(tasks, ("c", "a"))
+    found = overall_covariance(tasks, ("c", "a"), TASKS)
     scores = dict.fromkeys(tasks, 0.5)
-    slopes = {task: (overall_score({**scores, task: 0.6}) - overall_score(scores)) / 0.1 for task in tasks}
+    slopes = {
+        task: (overall_score({**scores, task: 0.6}, TASKS) - overall_score(scores, TASKS)) / 0.1 for task in tasks
+    }
     expected = sum(slopes[task] ** 2 * tasks[task].matrix[np.ix_([2, 0], [2, 0])] for task in tasks)
     assert np.allclose(found.matrix, expected)
     assert found.trials == ("c", "a")

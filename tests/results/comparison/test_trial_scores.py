@@ -34,7 +34,7 @@ def scores_of(records: Sequence[TrialRecord], reports: Reports) -> TrialScores:
         parts = [predictions_of(reports[trial][epoch - 1], task, split) for trial, epoch in wanted]
         return parts[0].labels, np.stack([part.logits for part in parts]), None
 
-    return read_scores(records, curves_of(reports), read)
+    return read_scores(records, curves_of(reports), TASKS, read)
 
 
 def predictions_of(report: EpochReport, task: str, split: str) -> Predictions:
@@ -78,4 +78,4 @@ def test_total_covariance_is_that_of_the_tasks_that_count(make_report: MakeRepor
 def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
     curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
     with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
-        read_scores([make_record(0)], curves, lambda *_: pytest.fail("nothing must be read"))
+        read_scores([make_record(0)], curves, TASKS, lambda *_: pytest.fail("nothing must be read"))

@@ -37,6 +37,7 @@ def value(value: float, difference: float | None, margin: float | None = 0.01) -
 def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
     column = ColumnEffects(
         task="overall",
+        tasks=TASKS,
         num_configurations=3,
         num_trials=9,
         num_replicates=(3, 3),
@@ -219,9 +220,9 @@ def test_unequal_numbers_of_replicates_are_a_range() -> None:
 
 
 def test_interval_has_signs() -> None:
-    found = interval_text(value(0.45, 0.004), "3 replicates", "overall")
-    assert found == "+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)"
-    assert interval_text(value(0.45, 0.004), "3 replicates", "sst").startswith("+0.004 SST (95 %: ")
+    column = sweep_of([]).columns["overall"]
+    assert interval_text(value(0.45, 0.004), column) == "+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)"
+    assert interval_text(value(0.45, 0.004), replace(column, task="sst")).startswith("+0.004 SST (95 %: ")
 
 
 def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
@@ -271,9 +272,10 @@ def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: floa
     assert training_time(2, []) == ""
 
 
-def test_differences_of_an_error_are_shown_with_their_own_sign(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS, "sts", replace(TASKS["sts"], metric="rmse"))
+def test_differences_of_an_error_are_shown_with_their_own_sign() -> None:
+    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
+    column = replace(sweep_of([]).columns["overall"], task="sts", tasks=tasks)
     lower = value(0.45, 0.004)  # the score is higher, so the error lower
-    assert interval_text(lower, "3 replicates", "sts") == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
-    assert value_list([lower], "sts") == "0.45 (-0.004)"
-    assert largest_undecided([lower], "sts") == ("A difference as large as that of 0.45 (-0.004)", 0.004)
+    assert interval_text(lower, column) == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
+    assert value_list([lower], column) == "0.45 (-0.004)"
+    assert largest_undecided([lower], column) == ("A difference as large as that of 0.45 (-0.004)", 0.004)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,12 @@ import pytest
 
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
+from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from results.comparison.bootstrap import example_values, score_examples
 from results.ensembles import candidates as pool_file
-from results.ensembles.candidates import Candidate, Pool, read_pool, without_copies
+from results.ensembles.candidates import Candidate, Pool, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
 from results.records.epochs import compact, write_epoch
 from results.records.files import Location, open_folder, write_parquet
@@ -92,7 +94,7 @@ def write_small_sweep(make_report: MakeReport, make_record: MakeRecord) -> Calla
 
 @pytest.mark.parametrize("task", TASKS.values())
 def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder: Path, task: Task) -> None:
-    pool = read_pool([sweep_folder], task.name)
+    pool = read_pool([sweep_folder], TASKS[task.name])
     _, labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     assert keys_of(pool) == KEYS
     assert [candidate.number for candidate in pool.candidates] == [0, 0, 1, 1, 2, 2]
@@ -107,7 +109,7 @@ def test_every_epoch_of_every_trial_is_a_candidate_with_its_outputs(sweep_folder
 
 @pytest.mark.parametrize("task", TASKS.values())
 def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
-    pool = read_pool([sweep_folder], task.name)
+    pool = read_pool([sweep_folder], TASKS[task.name])
     _, labels, logits = stack_predictions(open_folder(sweep_folder), task.name, "dev", KEYS)
     expected = example_values(task, logits, labels)
     np.testing.assert_allclose(pool.values, expected, rtol=1e-6)
@@ -119,7 +121,7 @@ def test_values_match_the_logits(sweep_folder: Path, task: Task) -> None:
 
 @pytest.mark.parametrize("task", TASKS.values())
 def test_margins_match_the_outputs_and_are_contiguous(sweep_folder: Path, task: Task) -> None:
-    pool = read_pool([sweep_folder], task.name)
+    pool = read_pool([sweep_folder], TASKS[task.name])
     margins = all_margins(pool)
     np.testing.assert_array_equal(margins, margins_of(task, all_outputs(pool), pool.labels))
     assert margins.flags["C_CONTIGUOUS"]
@@ -129,11 +131,11 @@ def test_margins_match_the_outputs_and_are_contiguous(sweep_folder: Path, task: 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_pool_is_equal_before_and_after_compaction(sweep_folder: Path, task: str) -> None:
-    before = read_pool([sweep_folder], task)
+    before = read_pool([sweep_folder], TASKS[task])
     compact(sweep_folder)
     assert not part_path(sweep_folder, "0000-r0", 1, task).exists()
     assert part_path(sweep_folder, "0002-r0", 1, task).exists()  # it is still running
-    assert_equal(read_pool([sweep_folder], task), before)
+    assert_equal(read_pool([sweep_folder], TASKS[task]), before)
 
 
 def test_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Path) -> None:
@@ -141,8 +143,8 @@ def test_copy_behind_a_uri_gives_the_same_pool(sweep_folder: Path, tmp_path: Pat
     write_weights(sweep_folder, "0001-r0", 2)
     uri = (tmp_path / "copy").as_uri()
     update_mirror(sweep_folder, uri)
-    copied = read_pool([uri], "qqp")
-    assert_equal(copied, read_pool([sweep_folder], "qqp"))
+    copied = read_pool([uri], TASKS["qqp"])
+    assert_equal(copied, read_pool([sweep_folder], TASKS["qqp"]))
     assert {candidate.sweep for candidate in copied.candidates} == {uri}
     assert [candidate.has_weights for candidate in copied.candidates] == [False, False, False, True, False, False]
 
@@ -152,14 +154,14 @@ def test_several_sweeps_make_one_pool_in_their_order(tmp_path: Path, write_small
     second = write_small_sweep(tmp_path / "second", {0: 1, 3: 3}, seed=50)
     compact(second)
     sweeps: list[Location] = [second, first.as_uri()]
-    pool = read_pool(sweeps, "sts")
+    pool = read_pool(sweeps, TASKS["sts"])
     assert [(one.sweep, one.trial, one.epoch) for one in pool.candidates] == [
         *((str(second), "0000-r0", 1), (str(second), "0003-r0", 1), (str(second), "0003-r0", 2)),
         *((str(second), "0003-r0", 3), (first.as_uri(), "0000-r0", 1), (first.as_uri(), "0000-r0", 2)),
         (first.as_uri(), "0007-r0", 1),
     ]
     assert pool.trial_numbers.tolist() == [0, 1, 1, 1, 2, 2, 3]
-    expected = np.concatenate([read_pool([sweep], "sts").outputs for sweep in sweeps])
+    expected = np.concatenate([read_pool([sweep], TASKS["sts"]).outputs for sweep in sweeps])
     np.testing.assert_array_equal(pool.outputs, expected)
     assert len(np.unique(expected[:, 0])) == 7
 
@@ -171,7 +173,7 @@ def test_replicates_are_trials_with_their_configurations_number(
     write_trials(tmp_path, [make_record(4, replicate) for replicate in (0, 1)], tuple(TASKS))
     for replicate in (0, 1):
         write_epoch(tmp_path, f"0004-r{replicate}", make_report(1, seed=replicate))
-    pool = read_pool([tmp_path], "sst")
+    pool = read_pool([tmp_path], TASKS["sst"])
     assert [candidate.number for candidate in pool.candidates] == [4, 4]
     assert pool.trial_numbers.tolist() == [0, 1]
 
@@ -182,7 +184,7 @@ def test_failed_trial_is_excluded(sweep_folder: Path, make_record: MakeRecord, i
     write_trials(sweep_folder, [make_record(n, status=status) for n, status in enumerate(statuses)], tuple(TASKS))
     if is_compacted:
         compact(sweep_folder)
-    assert keys_of(read_pool([sweep_folder], "sst")) == KEYS[2:]
+    assert keys_of(read_pool([sweep_folder], TASKS["sst"])) == KEYS[2:]
 
 
 def test_trial_without_the_task_is_excluded(
@@ -190,13 +192,13 @@ def test_trial_without_the_task_is_excluded(
 ) -> None:
     write_trials(sweep_folder, [make_record(number) for number in range(4)], tuple(TASKS))
     write_epoch(sweep_folder, "0003-r0", make_report(1, tasks=("sst",)))
-    assert keys_of(read_pool([sweep_folder], "sts")) == KEYS
-    assert keys_of(read_pool([sweep_folder], "sst")) == [*KEYS, ("0003-r0", 1)]
+    assert keys_of(read_pool([sweep_folder], TASKS["sts"])) == KEYS
+    assert keys_of(read_pool([sweep_folder], TASKS["sst"])) == [*KEYS, ("0003-r0", 1)]
 
 
 def test_predictions_of_an_unreported_epoch_are_excluded(sweep_folder: Path) -> None:
     write_part(sweep_folder, "0001-r0", 3, ["another"], [1.0])
-    assert keys_of(read_pool([sweep_folder], "sst")) == KEYS
+    assert keys_of(read_pool([sweep_folder], TASKS["sst"])) == KEYS
 
 
 def test_epochs_in_best_json_have_weights(sweep_folder: Path) -> None:
@@ -205,33 +207,33 @@ def test_epochs_in_best_json_have_weights(sweep_folder: Path) -> None:
     write_weights(sweep_folder, "0000-r0", 1, 2, 7)
     write_weights(sweep_folder, "0002-r0", 1, 2)
     for task in TASKS:
-        found = [candidate.has_weights for candidate in read_pool([sweep_folder], task).candidates]
+        found = [candidate.has_weights for candidate in read_pool([sweep_folder], TASKS[task]).candidates]
         assert found == [False, True, False, False, True, True]
 
 
 def test_trial_with_deleted_weights_is_a_candidate_without_weights(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", "{}")
     (sweep_folder / "trials/0001-r0/checkpoint").write_text("no folder")
-    assert not any(candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates)
+    assert not any(candidate.has_weights for candidate in read_pool([sweep_folder], TASKS["sst"]).candidates)
 
 
 def test_missing_weights_file_is_no_weights(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0000-r0", json.dumps({"sst": 1, "qqp": 2}))
     write_best(sweep_folder, "0001-r0", json.dumps({"sst": 1}))
     write_weights(sweep_folder, "0000-r0", 1)
-    found = [candidate.has_weights for candidate in read_pool([sweep_folder], "sst").candidates]
+    found = [candidate.has_weights for candidate in read_pool([sweep_folder], TASKS["sst"]).candidates]
     assert found == [True, False, False, False, False, False]
 
 
 def test_damaged_best_json_is_named(sweep_folder: Path) -> None:
     write_best(sweep_folder, "0001-r0", '{"sst": ')
     with pytest.raises(ValueError, match=r"^\S+/trials/0001-r0/checkpoint/best\.json: truncated or damaged: "):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
     write_part(write_small_sweep(tmp_path, {0: 1}), "0000-r0", 1, ["only"], [3.0])
-    pool = read_pool([tmp_path], "sst")
+    pool = read_pool([tmp_path], TASKS["sst"])
     assert (pool.ids, pool.labels.tolist(), pool.values.tolist()) == (("only",), [3.0], [[False]])
     np.testing.assert_allclose(all_outputs(pool), np.full((1, 1, 5), 0.2))
     assert (all_margins(pool) == np.zeros((1, 4, 1))).all()
@@ -241,7 +243,7 @@ def test_one_candidate_and_one_example_make_a_pool(tmp_path: Path, write_small_s
 def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
     sweep_folder: Path, kept: list[int] | npt.NDArray[np.intp]
 ) -> None:
-    pool = read_pool([sweep_folder], "sts")
+    pool = read_pool([sweep_folder], TASKS["sts"])
     assert len(pool.values) == len(pool.packed) == len(pool.trial_numbers) == 6
     part, numbers = pool.only(kept), [int(number) for number in kept]
     assert part.candidates == tuple(pool.candidates[number] for number in numbers)
@@ -253,7 +255,7 @@ def test_subset_of_a_pool_keeps_its_order_and_clears_its_caches(
 
 
 def test_equal_trial_ids_of_two_sweeps_are_different_trials(sweep_folder: Path) -> None:
-    pool = read_pool([sweep_folder], "sst")
+    pool = read_pool([sweep_folder], TASKS["sst"])
     candidates = [("a", "0"), ("a", "1"), ("b", "0"), ("a", "0")]
     named = [Candidate(sweep=sweep, trial=trial, epoch=1, number=0) for sweep, trial in candidates]
     assert replace(pool, candidates=tuple(named)).trial_numbers.tolist() == [0, 1, 2, 0]
@@ -274,7 +276,7 @@ def test_memory_holds_one_table_at_a_time(
         folder, before = write_small_sweep(tmp_path / str(len(trials)), trials), pa.total_allocated_bytes()
         compact(folder)
         allocated.clear()
-        pool = read_pool([folder], "sst")
+        pool = read_pool([folder], TASKS["sst"])
         assert len(pool.candidates) == len(allocated)
         return max(allocated) - int(before)
 
@@ -287,34 +289,34 @@ def test_missing_predictions_are_named(sweep_folder: Path) -> None:
     part_path(sweep_folder, "0002-r0", 1).unlink()
     line = f"predictions of sst-dev must be there, got none of trial 0002-r0 of {sweep_folder} at epoch 1"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder], "sst")
-    assert keys_of(read_pool([sweep_folder], "qqp")) == KEYS
+        read_pool([sweep_folder], TASKS["sst"])
+    assert keys_of(read_pool([sweep_folder], TASKS["qqp"])) == KEYS
 
 
 def test_missing_table_is_reported_as_missing_predictions(sweep_folder: Path) -> None:
     compact(sweep_folder)
     (sweep_folder / "predictions/sst-dev.parquet").unlink()
     with pytest.raises(ValueError, match=r"got none of trial 0000-r0 of \S+ at epoch 1$"):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def test_last_missing_predictions_are_named(sweep_folder: Path) -> None:
     part_path(sweep_folder, "0002-r0", 2).unlink()
     with pytest.raises(ValueError, match=r"got none of trial 0002-r0 of \S+ at epoch 2$"):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def test_damaged_predictions_file_is_named(sweep_folder: Path) -> None:
     path = part_path(sweep_folder, "0001-r0", 2)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: truncated or damaged: "):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 @pytest.mark.parametrize("change", ["another id", "another label", "no label", "a row less", "another order"])
 @pytest.mark.parametrize("trial", ["0000-r0", "0001-r0"])
 def test_predictions_of_other_examples_are_named(sweep_folder: Path, change: str, trial: str) -> None:
-    pool = read_pool([sweep_folder], "sst")
+    pool = read_pool([sweep_folder], TASKS["sst"])
     ids, labels = np.array(pool.ids), pool.labels.copy()
     rows = {"a row less": list(range(59)), "another order": [1, 0, *range(2, 60)]}.get(change, list(range(60)))
     ids[3] = "another" if change == "another id" else ids[3]
@@ -325,21 +327,21 @@ def test_predictions_of_other_examples_are_named(sweep_folder: Path, change: str
         f"got others for trial {trial} of {sweep_folder} at epoch 2 than for trial 0000-r0 of {sweep_folder} at epoch 1"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def test_sweeps_with_other_data_are_named(tmp_path: Path, write_small_sweep: Callable[..., Path]) -> None:
     first, second = (write_small_sweep(tmp_path / name, {0: 1}) for name in ("first", "second"))
-    write_part(second, "0000-r0", 1, [f"another-{row}" for row in range(60)], read_pool([first], "sst").labels)
+    write_part(second, "0000-r0", 1, [f"another-{row}" for row in range(60)], read_pool([first], TASKS["sst"]).labels)
     with pytest.raises(ValueError, match=r"got others for trial 0000-r0 of \S+/second at epoch 1 than for \S.*/first"):
-        read_pool([first, second], "sst")
+        read_pool([first, second], TASKS["sst"])
 
 
 def test_example_without_a_label_is_named(sweep_folder: Path) -> None:
     for trial, epoch in KEYS:
         write_part(sweep_folder, trial, epoch, ["a", "b", "c", "d"], [0, np.nan, 1, np.nan])
     with pytest.raises(ValueError, match=r"^every example of sst-dev must have a label to select by, got none for b$"):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def fail_all(folder: Path, make_record: MakeRecord) -> None:
@@ -362,36 +364,65 @@ def test_sweep_without_candidates_is_named(
     change(sweep_folder, make_record)
     line = f"there must be a trial that was scored on sst-dev and has not failed, got none in {sweep_folder}"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder], "sst")
+        read_pool([sweep_folder], TASKS["sst"])
 
 
 def test_all_sweeps_without_candidates_are_named(tmp_path: Path) -> None:
     for name in ("first", "second"):
         write_sweep(tmp_path / name, {})
     with pytest.raises(ValueError, match=r", got none in \S+/first, \S+/second$"):
-        read_pool([tmp_path / "first", tmp_path / "second"], "sst")
+        read_pool([tmp_path / "first", tmp_path / "second"], TASKS["sst"])
 
 
 def test_a_sweep_is_required() -> None:
     with pytest.raises(ValueError, match=r"^there must be a trial that was scored on sst-dev"):
-        read_pool([], "sst")
+        read_pool([], TASKS["sst"])
 
 
 def test_invalid_sweep_folder_is_named(sweep_folder: Path, tmp_path: Path) -> None:
     line = f"{tmp_path} is no sweep folder: it has no sweep.json"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder, tmp_path], "sst")
+        read_pool([sweep_folder, tmp_path], TASKS["sst"])
 
 
 @pytest.mark.parametrize("name_again", [str, "{}/".format, Path.as_uri])
 def test_repeated_sweep_is_refused(sweep_folder: Path, name_again: Callable[[Path], str]) -> None:
     with pytest.raises(ValueError, match=r"^each sweep must be named once, got \['"):
-        read_pool([sweep_folder, name_again(sweep_folder)], "sst")
+        read_pool([sweep_folder, name_again(sweep_folder)], TASKS["sst"])
 
 
-def test_unknown_task_gets_the_known_ones(sweep_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\? known: sts, qqp, sst$"):
-        read_pool([sweep_folder], "stsb")
+def test_tasks_of_sweeps_are_those_that_sweep_json_defines(tmp_path: Path) -> None:
+    tone = replace(TASKS["sst"], name="tone", labels=("bad", "fine", "good"), label_range=(0.0, 2.0))
+    for name, tasks in (("old", None), ("new", {"tone": tone, "sts": TASKS["sts"]})):
+        base = {} if tasks is None else {"base": {"data": {"tasks": to_dict(tasks)}}}
+        write_sweep(tmp_path / name, base)
+    assert read_tasks([tmp_path / "old"]) == TASKS
+    assert list(read_tasks([tmp_path / "new"]).items()) == [("sts", TASKS["sts"]), ("tone", tone)]
+    assert list(read_tasks([tmp_path / "new", tmp_path / "old"])) == ["sst", "qqp", "sts", "tone"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"title": "Mood", "weight": 2.0, "scored_train_rows": 5}, True),
+        ({"labels": ("bad", "good", "fine")}, False),
+        ({"metric": "macro_f1"}, False),
+        ({"text_columns": ("first", "second")}, False),
+    ],
+)
+def test_sweeps_with_other_labels_or_metric_of_a_task_are_not_combined(
+    tmp_path: Path, changes: dict[str, Any], is_same: bool
+) -> None:
+    tone = replace(TASKS["sst"], name="tone", labels=("bad", "fine", "good"), label_range=(0.0, 2.0))
+    for name, task in (("first", tone), ("second", replace(tone, **changes))):
+        write_sweep(tmp_path / name, {"base": {"data": {"tasks": to_dict({"tone": task})}}})
+    sweeps = [tmp_path / "first", tmp_path / "second"]
+    if is_same:
+        assert read_tasks(sweeps) == {"tone": tone}
+        return
+    rule = "all sweeps must have the same task tone, with the same kind, labels and metric, got another one in "
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{rule}{sweeps[1]}')}$"):
+        read_tasks(sweeps)
 
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))

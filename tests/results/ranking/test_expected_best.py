@@ -215,7 +215,7 @@ def test_round_numbers_depend_on_the_given_digits() -> None:
 
 
 def test_text_of_a_random_search_is_an_estimate() -> None:
-    lines = describe_expected(expected_best([0] * 10 + [1], is_random=True))
+    lines = describe_expected(expected_best([0] * 10 + [1], is_random=True), TASKS)
     assert lines[:5] == [
         "Expected best overall dev score of n configurations (5 % to 95 % of all choices of n of the 11):",
         "      1  0.091  (0.000 to 1.000)",
@@ -230,7 +230,7 @@ def test_text_of_a_random_search_is_an_estimate() -> None:
 
 
 def test_text_of_other_searches_is_descriptive() -> None:
-    text = "\n".join(describe_expected(expected_best([0.4, 0.6]), "sst"))
+    text = "\n".join(describe_expected(expected_best([0.4, 0.6]), TASKS, "sst"))
     assert text.startswith("Expected best SST dev score of n configurations")
     assert "Only a description of these configurations" in text
     assert "adaptive or fixed choice of configurations" in text
@@ -240,13 +240,13 @@ def test_text_of_other_searches_is_descriptive() -> None:
 
 def test_text_counts_included_and_excluded_configurations() -> None:
     best = expected_best([0.4, 0.6, 0.7])
-    lines = describe_expected(replace(best, num_stopped=2, num_unfinished=1, num_left_out=3))
+    lines = describe_expected(replace(best, num_stopped=2, num_unfinished=1, num_left_out=3), TASKS)
     assert lines[-4:-1] == [
         "Stopped early by the scheduler, so counted with the best score so far: 2 configurations.",
         "Not finished, so counted with the best score so far: 1 configuration.",
         "Left out, without such a score or with one of other tasks: 3 configurations.",
     ]
-    assert len(describe_expected(best)) == len(lines) - 3
+    assert len(describe_expected(best, TASKS)) == len(lines) - 3
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_text_counts_included_and_excluded_configurations() -> None:
     ],
 )
 def test_text_claims_no_gain_where_there_is_none(scores: list[float], line: str) -> None:
-    lines = describe_expected(expected_best(scores, is_random=True))
+    lines = describe_expected(expected_best(scores, is_random=True), TASKS)
     assert line in lines
     assert not any("% of the expected gain" in other for other in lines)
 

@@ -40,7 +40,7 @@ def test_configurations_are_ranked_by_their_best_overall_score(
     for column in (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL):
         assert rows[0].scores[column].value == pytest.approx(value_of(best, *column)), column
     assert rows[0].scores[TOTAL].value == pytest.approx(
-        overall_score({name: rows[0].scores[name, "dev"].value for name in TASKS})
+        overall_score({name: rows[0].scores[name, "dev"].value for name in TASKS}, TASKS)
     )
 
 
@@ -180,13 +180,13 @@ def test_incomplete_trials_are_ranked_by_their_epochs(
 
 def test_sweep_without_trials_has_an_empty_ranking() -> None:
     assert rank_reports([], {}) == []
-    assert to_frame([]).empty
+    assert to_frame([], TASKS).empty
 
 
 def test_sweep_without_scores_is_ranked(make_record: MakeRecord) -> None:
     rows = rank_reports([make_record(1, status="queued"), make_record(0, status="queued")], {})
     assert [row.number for row in rows] == [0, 1]
-    assert to_frame(rows)["best_epoch"].isna().all()
+    assert to_frame(rows, TASKS)["best_epoch"].isna().all()
 
 
 def test_missing_tasks_are_left_out_of_scores(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -194,7 +194,7 @@ def test_missing_tasks_are_left_out_of_scores(make_report: MakeReport, make_reco
     rows = {row.number: row for row in rank_reports([make_record(0), make_record(1)], reports)}
     assert ("sts", "dev") not in rows[1].scores
     assert rows[1].scores[TOTAL].value == pytest.approx(value_of(reports["0001-r0"][0], "overall", "dev"))
-    assert score_columns(list(rows.values()))[-2:] == [("sts", "dev"), TOTAL]
+    assert score_columns(list(rows.values()), TASKS)[-2:] == [("sts", "dev"), TOTAL]
 
 
 def test_overall_scores_of_different_tasks_are_not_compared(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -213,7 +213,7 @@ def test_overall_scores_of_different_tasks_are_not_compared(make_report: MakeRep
 def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeReport, make_record: MakeRecord) -> None:
     reports = {"0000-r0": [make_report(1)], "0001-r0": [make_report(1, skill=3.0)]}
     rows = rank_reports([make_record(0), make_record(1), make_record(2, status="failed")], reports)
-    frame = to_frame(rows)
+    frame = to_frame(rows, TASKS)
     scores = ("sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall")
     errors = ("", "_standard_error", "_replicate_error")
     assert list(frame) == [
@@ -233,7 +233,7 @@ def test_searched_keys_stay_adjacent_where_some_trials_lack_them() -> None:
         fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
         return RankedConfiguration(number=number, params=params, **fields)
 
-    frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})])
+    frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})], TASKS)
     assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]
     assert frame["b"].isna().tolist() == [True, False]
     assert frame["b"][1] == 3

@@ -38,7 +38,7 @@ def compared(number: int, below_best: float, margin: float | None = 0.01, **chan
 
 def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
     console = Console(file=StringIO(), width=width)
-    console.print(render_ranking(rows, width))
+    console.print(render_ranking(rows, TASKS, width))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -261,7 +261,7 @@ def test_vanishing_penalties_are_listed_by_task_with_trials_and_maximum() -> Non
         ("0002-r0", 1, "sst", 9e-6),
         ("0003-r0", 1, "qqp", 0.0),
     )
-    qqp, sst = penalty_notes(curves)
+    qqp, sst = penalty_notes(curves, TASKS)
     assert sst.startswith("SMART's penalty on SST is numerically nothing")
     assert sst.endswith("(largest mean penalty): 0001-r0 3.1e-07, 0002-r0 9.0e-06")
     assert qqp.startswith("SMART's penalty on QQP")
@@ -270,22 +270,22 @@ def test_vanishing_penalties_are_listed_by_task_with_trials_and_maximum() -> Non
 
 @pytest.mark.parametrize(("value", "is_named"), [(0.99e-5, True), (1e-5, False), (1.01e-5, False), (0.3, False)])
 def test_boundary_of_a_vanishing_penalty(value: float, is_named: bool) -> None:
-    assert bool(penalty_notes(penalties(("0001-r0", 1, "sst", 1e-9), ("0001-r0", 2, "sst", value)))) is is_named
+    assert bool(penalty_notes(penalties(("0001-r0", 1, "sst", 1e-9), ("0001-r0", 2, "sst", value)), TASKS)) is is_named
 
 
 def test_only_training_penalties_count_and_without_one_there_is_no_note() -> None:
     point = ("0001-r0", 1, "sst", 1e-9)
-    assert penalty_notes(penalties()) == []
-    assert penalty_notes(penalties(point, metric="loss")) == []
-    assert penalty_notes(penalties(point, split="dev")) == []
-    assert len(penalty_notes(penalties(point))) == 1
+    assert penalty_notes(penalties(), TASKS) == []
+    assert penalty_notes(penalties(point, metric="loss"), TASKS) == []
+    assert penalty_notes(penalties(point, split="dev"), TASKS) == []
+    assert len(penalty_notes(penalties(point), TASKS)) == 1
 
 
 def test_notes_stand_between_legend_and_failures_and_are_wrapped() -> None:
-    notes = penalty_notes(penalties(*((f"{number:04d}-r0", 1, "sst", 1e-7) for number in range(30))))
+    notes = penalty_notes(penalties(*((f"{number:04d}-r0", 1, "sst", 1e-7) for number in range(30))), TASKS)
     rows = [row_of(failures=("0040-r0: out of memory",))]
     console = Console(file=StringIO(), width=100)
-    console.print(render_ranking(rows, 100, notes))
+    console.print(render_ranking(rows, TASKS, 100, notes))
     assert isinstance(console.file, StringIO)
     text = console.file.getvalue()
     assert_fits(text)

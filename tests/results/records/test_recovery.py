@@ -159,7 +159,7 @@ def test_curves_give_the_record_that_reports_gave(tmp_path: Path, make_record: M
     for epoch in range(1, 1 + int(random.integers(1, 6))):
         report = random_report(random, epoch, min(epoch + seed % 3, len(TASKS)))
         write_epoch(tmp_path, TRIAL, report)
-        scores = scores_in(vars(point) for point in report.points)
+        scores = scores_in(map(vars, report.points), TASKS)
         facts = {"epoch": epoch, "scores": scores, "step": report.step, "seconds": report.seconds}
         record = on_report(record, Event(kind="report", trial_id=TRIAL, facts=facts), ledger)
     write_sweep(tmp_path, {"num_workers": num_workers})

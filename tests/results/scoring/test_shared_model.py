@@ -56,7 +56,7 @@ def plain_overall(pools: Pools) -> list[float]:
         task: [mean_score(pool, own, all_rows(pool)) for own in np.eye(len(pool.candidates))]
         for task, pool in pools.items()
     }
-    return [overall_score(dict(zip(scores, own, strict=True))) for own in zip(*scores.values(), strict=True)]
+    return [overall_score(dict(zip(scores, own, strict=True)), TASKS) for own in zip(*scores.values(), strict=True)]
 
 
 def keys(pool: Pool) -> list[tuple[str, int]]:

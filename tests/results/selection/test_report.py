@@ -93,7 +93,7 @@ def shown(part: RenderableType, width: int = WIDEST) -> list[str]:
 
 
 def sentences(**changes: Any) -> list[str]:
-    return list(verdict("sst", build_task(**changes)))
+    return list(verdict(TASKS["sst"], build_task(**changes)))
 
 
 def topk_with(**changes: Any) -> dict[str, Any]:
@@ -136,9 +136,9 @@ def test_each_task_has_its_own_part_in_order() -> None:
 
 
 def test_candidates_are_counted() -> None:
-    many = describe_pool("sst", build_task())
+    many = describe_pool(TASKS["sst"], build_task())
     assert many == "SST: 1,200 candidates (400 trials, at every epoch that was scored), 1,101 dev examples, accuracy"
-    one = describe_pool("sts", build_task(num_candidates=1, num_trials=1, num_examples=1))
+    one = describe_pool(TASKS["sts"], build_task(num_candidates=1, num_trials=1, num_examples=1))
     assert one == "STS: 1 candidate (1 trial, at every epoch that was scored), 1 dev example, pearson"
 
 
@@ -191,12 +191,12 @@ def test_a_soup_is_one_model_averaged_from_its_members() -> None:
     soup = build_score("soup_greedy")
     chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
     sentence = "Chosen for SST: greedy soup, one model averaged from 3 models."
-    assert next(verdict("sst", chosen)) == sentence
+    assert next(verdict(TASKS["sst"], chosen)) == sentence
     lines = list(selection_legend(build_selection(chosen)))
     assert any("predicting costs one model" in line for line in lines)
     assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
     alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
-    assert next(verdict("sst", alone)).endswith(
+    assert next(verdict(TASKS["sst"], alone)).endswith(
         "greedy soup, of one trial alone: averaging it with others did not help."
     )
     assert not any("soup" in line for line in selection_legend(build_selection(build_task())))
@@ -259,12 +259,12 @@ BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_l
 def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, float], verb: str) -> None:
     lead = sum(bounds) / 2
     score = build_score(base_lead=lead, base_lead_interval=bounds)
-    lines = list(verdict("sst", build_task(methods=(BASE, SINGLE, score))))
+    lines = list(verdict(TASKS["sst"], build_task(methods=(BASE, SINGLE, score))))
     again = "" if verb == "is better than" else f"{verb} "
     of_base = f"{again}the best one of the base configuration ({lead:+.3f})."
     assert lines[-1].endswith(f"the best single one (+0.030) and {of_base}")
     alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
-    lines = list(verdict("sst", build_task(1, method="single", methods=(BASE, alone))))
+    lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
     assert (
         lines[-1]
         == f"Compared with these trained models, it {verb} the best one of the base configuration ({lead:+.3f})."
@@ -333,7 +333,7 @@ def test_brief_verdict_is_the_sentences_task_by_task() -> None:
     first, second = build_task(1, method="single"), build_task()
     lines = brief_verdict(build_selection(first, second, searches=searched(a=("grid", "none", 7)).searches))
     text = " ".join(lines)
-    assert text == " ".join([*verdict("sst", first), *verdict("qqp", second)])
+    assert text == " ".join([*verdict(TASKS["sst"], first), *verdict(TASKS["qqp"], second)])
     starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
     assert len(starts) == 2
     assert starts[0] == 0

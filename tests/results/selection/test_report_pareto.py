@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console, Group
 
+from mtlib.tasks import TASKS
 from results.records.selection import (
     TradeOff,
 )
@@ -33,7 +34,7 @@ ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
 
 def pareto_lines(*found: TradeOff) -> list[str]:
     console = Console(file=io.StringIO(), width=100, highlight=False)
-    console.print(Group(*pareto_parts("sst", build_task(trade_offs=found))))
+    console.print(Group(*pareto_parts(TASKS["sst"], build_task(trade_offs=found))))
     file = console.file
     assert isinstance(file, io.StringIO)
     return [line.rstrip() for line in file.getvalue().splitlines()]

@@ -13,7 +13,7 @@ from results.records.selection import RecordedSearch, TaskSelection
 from results.records.trials import write_sweep, write_trials
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
-from results.selection.select_all import SelectionRequest, select_from, tasks_of
+from results.selection.select_all import SelectionRequest, scored_tasks, select_from
 from results.selection.select_ensemble import select_ensemble
 from tests.results.conftest import build_record
 from tests.results.selection.scored_sweep import build_sweep, keep_weights
@@ -38,7 +38,7 @@ def test_only_scored_tasks_are_selected(tmp_path: Path) -> None:
     second = build_record(1, best={"qqp": 0.5, "sts": 0.4, "overall": 0.5})
     failed = build_record(2, best={"sst": 0.9}, status="failed")
     write_trials(tmp_path, [first, second, failed], tuple(TASKS))
-    assert tasks_of([tmp_path]) == ["qqp", "sts"]
+    assert scored_tasks([tmp_path], TASKS) == ["qqp", "sts"]
 
 
 def test_progress_is_reported_once_per_task(sweep: Path) -> None:
@@ -50,7 +50,7 @@ def test_progress_is_reported_once_per_task(sweep: Path) -> None:
 
 def test_best_shared_model_is_found_over_all_tasks_and_listed_first(sweep: Path) -> None:
     selection = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1))
-    one = choose_shared_model({task: read_pool([sweep], task) for task in TASKS}, FAST)
+    one = choose_shared_model({task: read_pool([sweep], TASKS[task]) for task in TASKS}, FAST)
     for task, found in selection.tasks.items():
         first = found.methods[0]
         assert (first.name, first.num_models) == (ONE_MODEL, 1)

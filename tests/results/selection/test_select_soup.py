@@ -217,7 +217,9 @@ def source_of(folder: Path) -> ModelSource:
 def choose(folder: Path, task: str, data: Path | None = None, lines: list[str] | None = None) -> TaskSelection:
     said = (lambda _line: None) if lines is None else lines.append
     settings = replace(FAST, num_folds=3)
-    return choose_soups(read_pool([folder], task), settings, source=source_of(folder), data=data, on_progress=said)
+    return choose_soups(
+        read_pool([folder], TASKS[task]), settings, source=source_of(folder), data=data, on_progress=said
+    )
 
 
 def selection_with(folder: Path, task: str, found: TaskSelection) -> Selection:
@@ -227,7 +229,7 @@ def selection_with(folder: Path, task: str, found: TaskSelection) -> Selection:
 @pytest.mark.parametrize("task", TASKS)
 def test_soup_of_a_sweep_has_its_selected_score(task: str, soup_folder: Path) -> None:
     lines: list[str] = []
-    found, pool = choose(soup_folder, task, lines=lines), read_pool([soup_folder], task)
+    found, pool = choose(soup_folder, task, lines=lines), read_pool([soup_folder], TASKS[task])
     assert {member.trial for member in found.members} <= set(ALIKE) or found.members[0].trial == OTHER
     predictor = load_predictor(selection_with(soup_folder, task, found), task, source_of(soup_folder))
     assert len(predictor.models) == 1
@@ -243,7 +245,7 @@ def test_soup_of_a_sweep_has_its_selected_score(task: str, soup_folder: Path) ->
 
 
 def test_a_soup_of_one_real_model_has_its_recorded_predictions(soup_folder: Path) -> None:
-    kept = can_be_averaged(read_pool([soup_folder], "sst"))
+    kept = can_be_averaged(read_pool([soup_folder], TASKS["sst"]))
     predict = model_predictions(kept, read_dev_texts(soup_folder, "sst", kept.ids), source_of(soup_folder))
     for number in range(len(kept.candidates)):
         assert np.abs(predict((number,)) - kept.outputs[number]).max() <= 1e-5

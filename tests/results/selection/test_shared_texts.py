@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mtlib.data.tables import Table
+from mtlib.tasks import TASKS
 from results.ensembles.candidates import read_pool
 from results.records.examples import write_groups
 from results.records.selection import read_selection
@@ -36,7 +37,7 @@ def test_nothing_is_printed_where_nothing_is_shared() -> None:
 @pytest.mark.parametrize(("num_groups", "text"), [(1000, "1,000 groups of"), (1, "1 group of")])
 def test_pool_is_described_with_its_groups(num_groups: int, text: str) -> None:
     chosen = build_task(num_examples=1101, num_groups=num_groups, largest_group=5)
-    assert f"1,101 dev examples in {text} connected texts, " in describe_pool("sst", chosen)
+    assert f"1,101 dev examples in {text} connected texts, " in describe_pool(TASKS["sst"], chosen)
 
 
 def test_grouped_folds_and_errors_are_named() -> None:
@@ -70,9 +71,9 @@ def record_groups(sweep: Path, task: str, num_texts: int) -> None:
 
 def test_groups_come_from_the_sweep_that_has_recorded_them(tmp_path: Path) -> None:
     first, second = (build_sweep(tmp_path / name, 0.2, 0.5) for name in ("first", "second"))
-    assert read_pool([first, second], "sst").text_groups is None
+    assert read_pool([first, second], TASKS["sst"]).text_groups is None
     record_groups(second, "sst", 30)
-    pool = read_pool([first, second], "sst")
+    pool = read_pool([first, second], TASKS["sst"])
     assert pool.text_groups is not None
     assert [len(set(pool.groups[row::30])) for row in range(30)] == [1] * 30
     assert len(set(pool.groups)) == 30

@@ -94,7 +94,7 @@ def test_the_ranking_shows_values_and_ranks_by_what_they_contribute(sweep: Path)
     assert frame["number"].tolist()[0] == 2
     best, parts = frame.iloc[0], []
     for name, task in TASKS.items():
-        pool = read_pool([sweep], name)
+        pool = read_pool([sweep], TASKS[name])
         place = next(n for n, one in enumerate(pool.candidates) if (one.number, one.epoch) == (2, best["best_epoch"]))
         outputs = pool.outputs[place]
         value = value_by_reference(task.metric, pool.labels, outputs, predictions_of(task, outputs))

@@ -10,6 +10,7 @@ import torch
 from mtlib.checkpoints.state import drop_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
+from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
@@ -88,6 +89,6 @@ def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRe
     for number in training_order(keys):
         how, link = train_one(plan, ids[number], configs[number])
         curves = read_trial_curves(open_folder(plan.options.folder), ids[number])
-        record = record_with_curves(ledger.records[ids[number]], curves, plan.options.workers)
+        record = record_with_curves(ledger.records[ids[number]], curves, plan.options.workers, TASKS)
         ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.reused.steps)
     return list(ledger.records.values())

@@ -1,7 +1,7 @@
 """A trial's reporter: what it sends to the mailbox, which this file stands in for, and its use of the answers."""
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from mtlib.checkpoints.state import StateFolder, newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, Point, StepProgress
 from mtlib.training.evaluation import Predictions
@@ -75,7 +76,7 @@ def short_config(tiny_config: TrialConfig) -> TrialConfig:
 
 
 def make_reporter(mailbox: Any, folder: Path, metric: str = "overall") -> TrialReporter:
-    return TrialReporter(mailbox, folder, "0000-r0", metric)
+    return TrialReporter(mailbox, folder, "0000-r0", metric, TASKS)
 
 
 def test_first_worker_reports_its_step_and_continues(answers: Any, tmp_path: Path) -> None:
@@ -195,8 +196,14 @@ def test_only_main_dev_scores_are_sent() -> None:
         make_point("sts", "pearson", 0.2),
         make_point("sts", "pearson", 0.3, "train"),
     )
-    assert scores_in([asdict(one) for one in points]) == {"sts": 0.2}
-    assert scores_in([]) == {}
+    assert scores_in([asdict(one) for one in points], TASKS) == {"sts": 0.2}
+    assert scores_in([], TASKS) == {}
+
+
+def test_a_lower_error_is_a_higher_score() -> None:
+    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
+    point = Point(step=1, epoch=1, task="sts", split="dev", metric="rmse", value=0.3, seconds=1.0)
+    assert scores_in([asdict(point)], tasks) == {"sts": -0.3}
 
 
 def test_starting_point_without_reuse_is_reported(answers: Any, tmp_path: Path) -> None:
