@@ -25,14 +25,32 @@ class GlueFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFiles:
-    """A task's files or data sets, as `tasks.toml` names them: paths as in `mtlib.config.data.SourceConfig`."""
+    """A task's files or data sets, as `tasks.toml` names them.
 
-    train: str
-    dev: str
-    test: str = ""
+    Each is a path or a pattern of paths such as `parts/train-*.jsonl`, relative to the data folder or absolute; a list
+    of them; or a Hugging Face data set, `hf://NAME#CONFIGURATION:SPLIT`.
+    """
+
+    train: str | tuple[str, ...]
+    dev: str | float | tuple[str, ...]
+    """A number: the share of train rows that are dev rows instead."""
+    test: str | tuple[str, ...] = ""
     """Empty: none."""
     id_column: str = ""
     """Empty: rows are numbered."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of files without a header line; empty: files have one."""
+
+    @property
+    def dev_share(self) -> float:
+        """The share of train rows that are dev rows; 0 where dev has files of its own."""
+        return self.dev if isinstance(self.dev, float) else 0.0
+
+    def paths(self, split: str) -> tuple[str, ...]:
+        """The paths, patterns or data set that the rows of `train`, `dev` or `test` are taken from."""
+        dev = self.train if isinstance(self.dev, float) else self.dev
+        given = {"train": self.train, "dev": dev, "test": self.test}[split]
+        return tuple(filter(None, (given,))) if isinstance(given, str) else given
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,8 @@ Role = Literal["extra", "augment", "replace"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 """Suffixes of files that can be read."""
+DELIMITED_SUFFIXES = (".csv", ".tsv")
+"""Those of files that may lack a header line."""
 HUB_PREFIX = "hf://"
 """Prefix of the path of a Hugging Face data set."""
 

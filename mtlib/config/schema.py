@@ -116,6 +116,7 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
 
 def read_value(hint: Any, item: Any, where: str) -> Any:
     """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
+    choices = [kind for kind in types_of(hint) if kind is not type(None)]
     hint = type_if_given(hint, item)
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, item, where)
@@ -123,7 +124,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
     if origin is tuple:
         item = split_text(item) if isinstance(item, str) else item
         if not isinstance(item, list | tuple):
-            raise ValueError(f"{where} must be a list, got {item!r}")
+            raise ValueError(f"{where} must be {type_name(choices)}, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
@@ -132,9 +133,14 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 
 
 def type_if_given(hint: Any, item: Any) -> Any:
-    """The tuple or dataclass type of an optional one, as `tuple[int, ...] | None`, unless `item` stands for None."""
+    """The tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain types.
+
+    Plain types are text, numbers, and None with the words for it.
+    """
     found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
-    return found[0] if found and str(item).lower() not in NONE_WORDS else hint
+    plain = tuple(kind for kind in types_of(hint) if kind in (str, int, float))
+    is_plain = isinstance(item, (*plain, int) if float in plain else plain) and not isinstance(item, bool)
+    return hint if is_plain or not found or str(item).lower() in NONE_WORDS else found[0]
 
 
 def types_of(hint: Any) -> tuple[Any, ...]:
@@ -217,5 +223,13 @@ def words_of(hint: Any) -> tuple[Any, ...]:
 
 
 def type_name(choices: Iterable[Any]) -> str:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
-    return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in choices)
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        type(None): "none",
+        tuple: "a list",
+    }
+    found = (get_origin(choice) or choice for choice in choices)
+    return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in found)

@@ -13,12 +13,12 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES
+from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES
 from mtlib.config.schema import check_types, from_dict
 from mtlib.metrics.metric import Kind
 from mtlib.metrics.table import check_metric
@@ -27,6 +27,11 @@ from mtlib.tasks import TASKS, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
 MAX_TASKS = 20
+SPLITS = ("train", "dev", "test")
+MAX_DEV_SHARE = 0.5
+"""Of train rows."""
+PATTERN_MARKS = "*?"
+"""Characters that make a path a pattern."""
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""
@@ -51,12 +56,18 @@ class TaskEntry:
     """The column of the label."""
     id: str = ""
     """The column of the ids; left out: rows are numbered."""
-    train: str
-    """The file of train rows, relative to the folder or absolute, or `hf://NAME`."""
-    dev: str
-    """Likewise."""
-    test: str = ""
-    """Likewise; may be left out."""
+    train: str | tuple[str, ...]
+    """The file of train rows, relative to the folder or absolute; a pattern, such as `parts/train-*.jsonl`, or a list,
+    of files with one suffix; or a data set of Hugging Face, `hf://NAME`, `hf://NAME#CONFIGURATION` or
+    `hf://NAME#CONFIGURATION:SPLIT`."""
+    dev: str | float | tuple[str, ...]
+    """Likewise; or the share of train, above 0 and at most 0.5, that is not trained on but scored. It is drawn in whole
+    groups of rows that share a text, by the texts alone: no seed changes it."""
+    test: str | tuple[str, ...] = ""
+    """Likewise, without labels; may be left out."""
+    columns: tuple[str, ...] = ()
+    """Names of all columns, of CSV and TSV files without a header line. A file whose first line has the names of the
+    columns of texts and label (of test: of texts) has a header line all the same."""
     title: str = ""
     """Shown in tables; left out: the name."""
     scored_train_rows: int = 0
@@ -69,28 +80,23 @@ class TaskEntry:
     def __post_init__(self) -> None:
         check_types(self)
         require(len(self.texts) in (1, 2), "texts must name one column, or two of a pair", list(self.texts))
-        require_once([*self.texts, self.label, *([self.id] if self.id else [])], "columns must be different ones")
-        require_once(self.labels, "labels must name each label once")
-        if self.kind == "regression":
-            is_range = len(self.range) == 2 and self.range[0] < self.range[-1]
-            require(is_range, "range must be the lowest and the highest label of a regression", list(self.range))
-        else:
-            require(not self.range, f"range must be left out of kind {self.kind}", list(self.range))
-        rule = f"labels must be left out of kind {self.kind}"
-        require(self.kind != "regression" or not self.labels, rule, list(self.labels))
-        least = {"classes": self.num_labels or len(self.labels), "binary": len(self.labels) or 2, "regression": 2}
-        rule = "labels must name 2 labels" if self.kind == "binary" else "labels, or num_labels, must be at least 2"
-        is_right = least[self.kind] == 2 if self.kind == "binary" else least[self.kind] >= 2
-        require(is_right, rule, least[self.kind])
-        is_one = not self.num_labels or (self.kind == "classes" and not self.labels)
-        require(is_one, "num_labels must be left out of all but classes without names", self.num_labels)
+        wanted = [*self.texts, self.label, *([self.id] if self.id else [])]
+        require(all(wanted), "texts and label must name columns", wanted)
+        require_once(wanted, "texts, label and id must name different columns")
+        check_labels(self)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         require(self.weight > 0, "weight must be above 0", self.weight)
         if self.metric:
             check_metric(self.metric, self.kind)
-        for path in (self.train, self.dev, *([self.test] if self.test else [])):
-            rule = f"train, dev and test must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
-            require(path.startswith(HUB_PREFIX) or path.endswith(TABLE_SUFFIXES), rule, repr(path))
+        for split in SPLITS:
+            check_paths(split, getattr(self, split))
+        if self.columns:
+            check_columns(self.columns, wanted, [path for split in SPLITS for path in self.files.paths(split)])
+
+    @property
+    def files(self) -> TaskFiles:
+        """Where the rows are."""
+        return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
 
     def task(self, name: str) -> Task:
         """The definition that the keys stand for."""
@@ -103,7 +109,7 @@ class TaskEntry:
             labels=self.labels,
             text_columns=self.texts,
             label_column=self.label,
-            files=TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id),
+            files=self.files,
             scored_train_rows=self.scored_train_rows,
             metric=self.metric,
             weight=self.weight,
@@ -123,7 +129,7 @@ def find_tasks(folder: Path) -> Mapping[str, Task]:
 def read_task_file(path: Path) -> dict[str, Task]:
     """The tasks of a `tasks.toml`, in the order of their names; ValueError as `find_tasks`."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} must be readable TOML, got: {first_line(error)}") from error
     try:
@@ -144,3 +150,68 @@ def tasks_of_tree(tree: Mapping[str, Any]) -> dict[str, Task]:
         require(TASK_NAME.fullmatch(name) is not None, rule, repr(name))
         require(name not in RESERVED_NAMES, f"the name of a task must not be {' or '.join(RESERVED_NAMES)}", name)
     return {name: from_dict(TaskEntry, entries[name], f"tasks.{name}").task(name) for name in sorted(entries)}
+
+
+def check_labels(entry: TaskEntry) -> None:
+    """Checks that labels, their number and range fit the kind of task."""
+    kind, names, low_high = entry.kind, entry.labels, entry.range
+    if kind == "regression":
+        is_range = len(low_high) == 2 and low_high[0] < low_high[1]
+        require(is_range, "range must be the lowest and the highest label of a regression", list(low_high))
+        require(not names, "labels must be left out of kind regression", list(names))
+    else:
+        require(not low_high, f"range must be left out of kind {kind}", list(low_high))
+    require(all(name and name == name.strip() for name in names), "labels must be words, not blank", list(names))
+    require_once(names, "labels must name each label once")
+    is_one = not entry.num_labels or (kind == "classes" and not names)
+    require(is_one, "num_labels must be left out of all but classes without names", entry.num_labels)
+    if kind == "binary":
+        require(len(names) in (0, 2), "labels must name 2 labels of kind binary", len(names))
+    elif kind == "classes":
+        rule = "labels, or num_labels, must be at least 2"
+        require(max(len(names), entry.num_labels) >= 2, rule, entry.num_labels or len(names))
+
+
+def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:
+    """Checks the paths of a split, or the share that dev may be, as far as is possible without the files."""
+    if isinstance(given, float):
+        rule = f"{key} must be a share above 0 and at most {MAX_DEV_SHARE:g}, or name files"
+        require(0 < given <= MAX_DEV_SHARE, rule, f"{given:g}")
+        return
+    if key == "test" and not given:
+        return
+    paths = (given,) if isinstance(given, str) else given
+    require(bool(paths), f"{key} must name a file", list(paths))
+    require_once(paths, f"{key} must name each file once")
+    is_alone = len(paths) == 1 or not any(path.startswith(HUB_PREFIX) for path in paths)
+    require(is_alone, f"{key} must name files, or one data set {HUB_PREFIX}NAME alone", list(paths))
+    share = ", or be a share such as 0.1" if key == "dev" else ""
+    rule = f"{key} must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}{share}"
+    for path in paths:
+        require(path.startswith(HUB_PREFIX) or is_pattern(path) or path.endswith(TABLE_SUFFIXES), rule, repr(path))
+    check_suffixes(key, [path for path in paths if path.endswith(TABLE_SUFFIXES)])
+
+
+def check_suffixes(key: str, paths: Iterable[str]) -> None:
+    """Checks that the files of one split have one suffix, which can be read."""
+    firsts: dict[str, str] = {}
+    for path in paths:
+        suffix = PurePath(path).suffix
+        require(suffix in TABLE_SUFFIXES, f"{key} must name files that end in {', '.join(TABLE_SUFFIXES)}", path)
+        firsts.setdefault(suffix, path)
+    require(len(firsts) <= 1, f"{key} must name files of one suffix", ", ".join(firsts.values()))
+
+
+def check_columns(columns: Sequence[str], wanted: Sequence[str], paths: Sequence[str]) -> None:
+    """Checks the names of the columns of files without a header line."""
+    require_once(columns, "columns must name each column once")
+    for name in wanted:
+        require(name in columns, f"columns must hold {name}", list(columns))
+    for path in paths:
+        rule = f"columns must be left out unless files end in {' or '.join(DELIMITED_SUFFIXES)}"
+        require(path.endswith(DELIMITED_SUFFIXES) and not path.startswith(HUB_PREFIX), rule, path)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for the files that match it."""
+    return not path.startswith(HUB_PREFIX) and any(mark in path for mark in PATTERN_MARKS)

@@ -51,7 +51,13 @@ class MissingColumnError(ValueError):
 
 
 def read_file(
-    path: Path, form: Format, columns: Sequence[str], *, numbered: bool = False, delimiters: str = DELIMITERS["csv"]
+    path: Path,
+    form: Format,
+    columns: Sequence[str],
+    *,
+    numbered: bool = False,
+    delimiters: str = DELIMITERS["csv"],
+    header: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Rows of a file of training data, in which blank lines of CSV and TSV are rows of blank cells.
 
@@ -62,7 +68,14 @@ def read_file(
         with path.open("rb") as stream:
             name = short_name(path)
             rows = read_stream(
-                stream, name, form, columns, numbered=numbered, delimiters=delimiters, keep_blank_lines=True
+                stream,
+                name,
+                form,
+                columns,
+                numbered=numbered,
+                delimiters=delimiters,
+                header=header,
+                keep_blank_lines=True,
             )
             first = next(rows, None)
             rule = f"{name}:1: a file must hold a JSON object per line"
@@ -80,6 +93,7 @@ def read_stream(
     *,
     numbered: bool = True,
     delimiters: str = DELIMITERS["csv"],
+    header: Sequence[str] = (),
     keep_blank_lines: bool = False,
 ) -> Iterator[Row]:
     """Rows of a stream, each read when it is asked for.
@@ -89,10 +103,13 @@ def read_stream(
         name: of the input, in messages.
         form: `csv` has a header line and standard quoting; `tsv` a header line, tabs, one row per line and no quoting;
             `jsonl` an object per line, in which null is blank; `lines` a text per line, or two with a tab between.
-        columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts.
+        columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts. Rows are
+            numbered if the name of the column of the id is blank.
         numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
             has no key for the id. Plain lines always are.
         delimiters: column separators of CSV; the first of them that the header line holds is used.
+        header: names of all columns of CSV or TSV that has no header line; not used if the first line has the names of
+            the wanted columns, that of the id aside.
         keep_blank_lines: whether a blank line of CSV or TSV is a row of blank cells instead of none. Blank lines at the
             end of TSV, and all those of JSON lines, are never rows; those of plain lines always are.
 
@@ -107,9 +124,9 @@ def read_stream(
             than `MAX_LINE_LENGTH`.
     """
     if form == "csv":
-        return read_csv(stream, name, columns, numbered, delimiters, keep_blank_lines)
+        return read_csv(stream, name, columns, numbered, delimiters, header, keep_blank_lines)
     if form == "tsv":
-        return read_tsv(stream, name, columns, numbered, keep_blank_lines)
+        return read_tsv(stream, name, columns, numbered, header, keep_blank_lines)
     if form == "jsonl":
         return read_json_lines(stream, name, columns, numbered)
     return read_plain_lines(stream, name, columns)
@@ -121,13 +138,22 @@ def short_name(path: Path) -> str:
 
 
 def read_csv(
-    stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool, delimiters: str, keep_blank_lines: bool
+    stream: IO[bytes],
+    name: str,
+    columns: Sequence[str],
+    numbered: bool,
+    delimiters: str,
+    given: Sequence[str],
+    keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, delimiters)
     first = next_header(lines, name)
     delimiter = find_delimiter(first, delimiters)
     records = split_records(itertools.chain([first], lines), name, delimiter)
-    header = strip_cells(next(records)[1])
+    record = next(records)
+    header = strip_cells(record[1])
+    if lacks_header(header, columns, given):
+        header, records = list(given), itertools.chain([record], records)
     check_header(name, header, columns, delimiters)
     positions = find_columns(f"{name}:1", header, columns, numbered)
     kept = (record for record in records if record[1] or keep_blank_lines)
@@ -179,14 +205,22 @@ def quote_error(where: str, line: str, header: list[str], delimiter: str, limit:
 
 
 def read_tsv(
-    stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool, keep_blank_lines: bool
+    stream: IO[bytes],
+    name: str,
+    columns: Sequence[str],
+    numbered: bool,
+    given: Sequence[str],
+    keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, DELIMITERS["tsv"])
-    header = strip_cells(next_header(lines, name).rstrip("\r\n").split("\t"))
+    first, start = next_header(lines, name), 2
+    header = strip_cells(first.rstrip("\r\n").split("\t"))
+    if lacks_header(header, columns, given):
+        header, lines, start = list(given), itertools.chain([first], lines), 1
     check_header(name, header, columns, DELIMITERS["tsv"])
     positions = find_columns(f"{name}:1", header, columns, numbered)
     blank, number = 0, 0  # blank lines since the last row: those at the end are no rows
-    for line, text in enumerate(lines, 2):
+    for line, text in enumerate(lines, start):
         if not text.strip("\r\n"):
             blank += keep_blank_lines
             continue
@@ -205,7 +239,7 @@ def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], number
     keys, is_numbered = columns, False
     for number, (where, text) in enumerate(lines):
         item = parse_object(where, text)
-        if number == 0 and numbered and columns[0] not in item:
+        if number == 0 and numbered and not (columns[0] and columns[0] in item):
             keys, is_numbered = columns[1:], True
         for key in keys:
             if key not in item:
@@ -288,6 +322,11 @@ def next_header(lines: Iterator[str], name: str) -> str:
     return first
 
 
+def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[str]) -> bool:
+    """Whether the cells of a first line are a row, and the names of the columns are those given."""
+    return bool(given) and not set(columns[1:]) <= set(first)
+
+
 def find_delimiter(text: str, delimiters: str) -> str:
     """The first of `delimiters` in the header line outside quoted names; `NO_DELIMITER` if it is a single column."""
     header = re.match(r"[^\r\n]*", text)
@@ -314,8 +353,8 @@ def check_header(name: str, header: list[str], columns: Sequence[str], delimiter
 
 
 def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:
-    """Positions of `columns` in the header; None for the first where there is no such column and `numbered` is true."""
-    is_numbered = numbered and columns[0] not in header
+    """Positions of `columns` in the header; None for the first if `numbered` and it is not there or blank."""
+    is_numbered = numbered and not (columns[0] and columns[0] in header)
     wanted = columns[1:] if is_numbered else columns
     known = [cell[:MAX_QUOTED_VALUE] for cell in header if cell]
     for column in wanted:

@@ -38,6 +38,12 @@ def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bo
         yield where, cells if positions[0] is not None else [str(number), *cells]
 
 
+def split_hub_path(path: str, split: str) -> tuple[str, str]:
+    """`hf://NAME#CONFIGURATION:SPLIT` as the path of the data set and the name of the split, `split` if it has none."""
+    name, colon, own = path.removeprefix(HUB_PREFIX).rpartition(":")
+    return (HUB_PREFIX + name, own) if colon else (path, split)
+
+
 def load_split(path: str, split: str) -> "Dataset":
     """One split of the data set that a path names; a data set without splits counts as train."""
     try:

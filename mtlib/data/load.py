@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mtlib.config.data import HUB_PREFIX
 from mtlib.config.trial import TrialConfig
+from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
 from mtlib.data.tables import Layout, Table
 from mtlib.runtime.errors import require
@@ -57,12 +58,13 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
     for name in config.train_sets:
         if name not in config.tasks:
             wanted[name, "train"] = (configured_source(config, name, "train"),)
-    if config.data.hold_out == 0:
-        return wanted
     own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
-    hold_out = HoldOut(share=config.data.hold_out, sources=own)
+    drawn = tuple(source for source in own if source.dev_share)
+    hold_out = HoldOut(share=config.data.hold_out, sources=own) if config.data.hold_out > 0 else None
     return {
-        key: tuple(dataclasses.replace(one, hold_out=hold_out) for one in sources) if key[1] == "train" else sources
+        key: tuple(dataclasses.replace(one, hold_out=hold_out, drawn_dev=drawn) for one in sources)
+        if key[1] == "train"
+        else sources
         for key, sources in wanted.items()
     }
 
@@ -88,24 +90,31 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
     glue = task.glue
     if glue is not None and not has_own and (folder / glue.folder / "train.tsv").is_file():
         layout = Layout(id_column=glue.id_column, text_columns=glue.text_columns, label_column=glue.label_column)
-        return RowSource(task=task, split=split, path=f"{glue.folder}/{split}.tsv", own_split=split, layout=layout)
+        return RowSource(task=task, split=split, paths=(f"{glue.folder}/{split}.tsv",), own_split=split, layout=layout)
     layout = Layout(id_column="id", text_columns=task.text_columns, label_column=task.label_column)
-    path = task.file_name(split)
-    return RowSource(task=task, split=split, path=path, own_split=split, layout=layout, delimiters="\t")
+    paths = (task.file_name(split),)
+    return RowSource(task=task, split=split, paths=paths, own_split=split, layout=layout, delimiters="\t")
 
 
 def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
-    """A task's own file or data set of a split."""
-    path = {"train": files.train, "dev": files.dev, "test": files.test}[split]
+    """A task's own files or data set of a split."""
+    is_drawn = split == "dev" and files.dev_share > 0
+    paths, own_split = files.paths(split), "train" if is_drawn else split
+    if paths[0].startswith(HUB_PREFIX):
+        path, own_split = split_hub_path(paths[0], own_split)
+        paths = (path,)
     layout = Layout(
-        id_column=files.id_column or "id",
+        id_column=files.id_column,
         is_numbered=not files.id_column,
+        has_unique_ids=bool(files.id_column),
+        header=files.columns,
         text_columns=task.text_columns,
         label_column=task.label_column,
         labels=tuple(f"{name}:{number}" for number, name in enumerate(task.labels)),
         has_all_labels=True,
     )
-    return RowSource(task=task, split=split, path=path, own_split=split, layout=layout)
+    share = files.dev_share if split in ("train", "dev") else 0.0
+    return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:
@@ -123,4 +132,4 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone
-    return RowSource(task=task, split=split, path=path, own_split=own_split, layout=layout, prefix=prefix)
+    return RowSource(task=task, split=split, paths=(path,), own_split=own_split, layout=layout, prefix=prefix)

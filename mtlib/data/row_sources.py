@@ -1,20 +1,23 @@
-"""Sources of a table's rows (files and data sets): read once, joined, and split into train and held-out rows."""
+"""Sources of a table's rows (files and data sets): read once, joined, and split into train, dev and held-out rows."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import glob
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import SUFFIX_FORMATS, read_file, short_name
-from mtlib.data.file_suggestions import describe_missing
+from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES
+from mtlib.config.task_file import TASK_FILE, check_suffixes, is_pattern
+from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
+from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
 from mtlib.data.tables import Layout, Table, check_folder, make_table
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
 HELD = "held"
@@ -33,13 +36,14 @@ class HoldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class RowSource:
-    """Describes rows of one file or data set; equal descriptions of equal files give equal rows."""
+    """Describes rows of files or of a data set; equal descriptions of equal files give equal rows."""
 
     task: Task
     split: str
     """`train`, `dev` or `held`."""
-    path: str
-    """A file, relative to the data folder or absolute, or `hf://NAME`."""
+    paths: tuple[str, ...]
+    """A file, relative to the data folder or absolute, or `hf://NAME`; of a task of `tasks.toml` several files, or
+    patterns of them."""
     own_split: str
     """The split's name in a data set."""
     layout: Layout
@@ -50,6 +54,11 @@ class RowSource:
     hold_out: HoldOut | None = None
     """Which rows are held out: all rows of the split `held`. `train` lacks them and every row that shares a text with
     them."""
+    dev_share: float = 0.0
+    """Share of the rows that are dev rows: all rows of the split `dev`, which `train` and `held` lack."""
+    drawn_dev: tuple["RowSource", ...] = ()
+    """Of `train`: the sources of all tasks from which dev rows are drawn. It lacks every row that shares a text with
+    them."""
 
 
 RowSources = tuple[RowSource, ...]
@@ -58,7 +67,7 @@ RowSources = tuple[RowSource, ...]
 
 def describe_sources(sources: RowSources) -> str:
     """The files of a table, and the tasks of which rows are held out."""
-    paths, hold_out = ", ".join(source.path for source in sources), sources[0].hold_out
+    paths, hold_out = ", ".join(path for source in sources for path in source.paths), sources[0].hold_out
     return (
         paths if hold_out is None else f"{paths}; held out: {' '.join(source.task.name for source in hold_out.sources)}"
     )
@@ -66,7 +75,9 @@ def describe_sources(sources: RowSources) -> str:
 
 def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     """Raises ValueError that names the data folder if it is missing, else every missing file of `wanted`."""
-    paths = {source.path for sources in wanted for source in sources if not source.path.startswith(HUB_PREFIX)}
+    sources = list(dict.fromkeys(source for sources in wanted for source in sources))
+    named = {path for source in sources for path in source.paths if not path.startswith(HUB_PREFIX)}
+    paths = {path for path in named if not is_pattern(path)}
     absolute = {path for path in paths if Path(path).is_absolute()}
     far = sorted(path for path in absolute if not Path(path).is_file())
     missing = ", ".join(far)
@@ -76,7 +87,37 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         raise ValueError(f"{error}; and there is no {missing}" if missing else str(error)) from error
     if far:
         hint = describe_missing(Path(far[0]).parent, far, paths.difference(far))
-        raise ValueError(f"files of data.sources must be there, got no {missing}; {hint}")
+        raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
+    for source in sources:
+        files_of(source, folder)
+
+
+def files_of(source: RowSource, folder: Path) -> list[Path]:
+    """The files of a source: those that match a pattern in the order of their names.
+
+    Raises:
+        ValueError: none matches, or they differ in their suffix.
+    """
+    if not any(map(is_pattern, source.paths)):
+        return [folder / path for path in source.paths]
+    split = "train" if source.dev_share else source.split
+    key, found = f"{folder / TASK_FILE}: tasks.{source.task.name}.{split}", list[str]()
+    for path in source.paths:
+        found += matching_files(path, folder, key) if is_pattern(path) else [path]
+    check_suffixes(key, found)
+    require_once(found, f"{key} must name each file once")
+    return [folder / path for path in found]
+
+
+def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
+    """The files that match a pattern, by name; ValueError that lists what there is instead if there are none."""
+    matching = glob.glob(pattern, root_dir=folder, recursive=True)  # noqa: PTH207 - a pattern may be absolute
+    found = sorted(path for path in matching if (folder / path).is_file())
+    if not found:
+        place = next((place for place in (folder / pattern).parents if not is_pattern(str(place))), folder)
+        hint = describe_folder(place, "the folder" if place == folder else str(place), TABLE_SUFFIXES)
+        raise ValueError(f"{key} must match a file, got {pattern}; {hint}")
+    return found
 
 
 def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, Table]:
@@ -84,41 +125,74 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
 
     Raises:
         ValueError: in one line. A file cannot be used (see `read_file`, `read_hub_data` and `make_table`); no row of
-            one can be held out, or none is left to train on.
+            one can be held out or drawn for dev, or none is left to train on.
     """
     tables = list(dict.fromkeys(wanted))
     every = [source for sources in tables for source in sources]
     hold_outs = dict.fromkeys(source.hold_out for source in every if source.hold_out is not None)
     shares = dict.fromkeys((source, hold_out.share) for hold_out in hold_outs for source in hold_out.sources)
-    files = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
-    read = {source: read_all_rows(source, folder) for source in files}
-    held = {(source, share): texts_to_hold_out(read[source], share) for source, share in shares}
+    bare = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
+    drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.dev_share)
+    read = {source: read_all_rows(source, folder) for source in dict.fromkeys(map(undrawn, [*bare, *drawing]))}
+    drawn = {source: texts_to_draw(read[undrawn(source)], source.dev_share, "dev") for source in drawing}
+    own = {source: take_own_rows(source, read[undrawn(source)], drawn) for source in bare}
+    held = {(source, share): texts_to_draw(own[source], share, "data.hold_out") for source, share in shares}
     return {
-        sources: join_tables([select_rows(source, read[without_hold_out(source)], held) for source in sources])
+        sources: join_tables([select_rows(source, own[without_hold_out(source)], held, drawn) for source in sources])
         for sources in tables
     }
 
 
 def without_hold_out(source: RowSource) -> RowSource:
-    """All rows of a source's file or data set."""
-    return dataclasses.replace(source, split="train" if source.split == HELD else source.split, hold_out=None)
+    """A source's own rows, before others take some away."""
+    return dataclasses.replace(
+        source, split="train" if source.split == HELD else source.split, hold_out=None, drawn_dev=()
+    )
+
+
+def train_of(source: RowSource) -> RowSource:
+    """The train rows beside the dev rows that are drawn from the same files."""
+    return dataclasses.replace(without_hold_out(source), split="train")
+
+
+def undrawn(source: RowSource) -> RowSource:
+    """All rows of a source's files or data set."""
+    return dataclasses.replace(train_of(source), dev_share=0.0) if source.dev_share else without_hold_out(source)
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
     layout = source.layout
-    if source.path.startswith(HUB_PREFIX):
-        name = resolve_hub_path(source.path, folder)
-        path = Path(name.removeprefix(HUB_PREFIX))
-        rows = read_hub_data(name, source.own_split, layout.columns, numbered=layout.is_numbered)
-    else:
-        path = folder / source.path
-        if path.suffix == PARQUET_SUFFIX:
-            rows = read_parquet_file(path, layout.columns, numbered=layout.is_numbered)
-        else:
-            form = SUFFIX_FORMATS[path.suffix]
-            rows = read_file(path, form, layout.columns, numbered=layout.is_numbered, delimiters=source.delimiters)
-    table = make_table(source.task, source.split, layout, path, rows)
+    path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
+    table = make_table(source.task, source.split, layout, path, read_cells(source, layout.columns, folder))
     return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
+
+
+def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
+    """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
+    if is_hub(source):
+        name = resolve_hub_path(source.paths[0], folder)
+        return read_hub_data(name, source.own_split, columns, numbered=source.layout.is_numbered)
+    rows = itertools.chain.from_iterable(read_one_file(source, path, columns) for path in files_of(source, folder))
+    return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
+
+
+def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    layout = source.layout
+    if path.suffix == PARQUET_SUFFIX:
+        return read_parquet_file(path, columns, numbered=layout.is_numbered)
+    return read_file(
+        path,
+        SUFFIX_FORMATS[path.suffix],
+        columns,
+        numbered=layout.is_numbered,
+        delimiters=source.delimiters,
+        header=layout.header,
+    )
+
+
+def is_hub(source: RowSource) -> bool:
+    """Whether rows are those of a Hugging Face data set."""
+    return source.paths[0].startswith(HUB_PREFIX)
 
 
 def resolve_hub_path(path: str, folder: Path) -> str:
@@ -128,32 +202,54 @@ def resolve_hub_path(path: str, folder: Path) -> str:
     return f"{HUB_PREFIX}{local.absolute()}{mark}{configuration}" if local.is_dir() else path
 
 
-def texts_to_hold_out(table: Table, share: float) -> frozenset[str]:
-    """The texts of the rows to hold out; ValueError if there are none."""
+def texts_to_draw(table: Table, share: float, key: str) -> frozenset[str]:
+    """The texts of the rows to draw from a table; ValueError if there are none."""
     texts = hold_out_texts(table.texts, share)
-    rule = f"{short_name(table.path)}: data.hold_out must hold out at least one whole group of rows that share texts"
+    rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share texts"
     require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
     return texts
 
 
-def select_rows(source: RowSource, table: Table, held: Mapping[tuple[RowSource, float], frozenset[str]]) -> Table:
-    """The rows of a source from all rows of its file; train rows that share a text with held-out rows are counted.
-
-    `held` has the normalised texts of the held-out rows by source and share.
-    """
-    if source.hold_out is None:
+def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:
+    """The train or the dev rows from all rows of a source; `drawn` has the texts of the dev rows by train source."""
+    if not source.dev_share:
         return table
-    own = {one: held[one, source.hold_out.share] for one in source.hold_out.sources}
-    shares = share_text(table.texts, frozenset().union(*own.values()))
+    is_dev = share_text(table.texts, drawn[train_of(source)])
+    if source.split == "dev":
+        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_dev)), split="dev", skipped=(), left_out=())
+    return pick_rows(table, np.flatnonzero(~is_dev))
+
+
+def select_rows(
+    source: RowSource,
+    table: Table,
+    held: Mapping[tuple[RowSource, float], frozenset[str]],
+    drawn: Mapping[RowSource, frozenset[str]],
+) -> Table:
+    """The rows of a source from its own rows; train rows that share a text with others that are set apart are counted.
+
+    `held` has the normalised texts of the held-out rows by source and share, `drawn` those of dev rows by source.
+    """
+    if source.hold_out is None and not source.drawn_dev:
+        return table
+    hold_out = source.hold_out
+    own = {one: held[one, hold_out.share] for one in hold_out.sources} if hold_out is not None else {}
+    is_held = share_text(table.texts, frozenset().union(*own.values()))
     if source.split == HELD:
-        return dataclasses.replace(pick_rows(table, np.flatnonzero(shares)), split=HELD, skipped=(), left_out=())
-    is_held = share_text(table.texts, own.get(without_hold_out(source), frozenset()))
-    name, num_others = short_name(table.path), int((shares & ~is_held).sum())
-    rule = f"{name}: there must be train rows that share no text with rows held out"
-    require(not shares.all(), rule, f"none among {len(shares)}")
-    found = f"{name}: {'1 row shares' if num_others == 1 else f'{num_others} rows share'} a text with rows held out"
-    kept = pick_rows(table, np.flatnonzero(~shares))
-    return dataclasses.replace(kept, left_out=(*table.left_out, found)) if num_others else kept
+        return dataclasses.replace(pick_rows(table, np.flatnonzero(is_held)), split=HELD, skipped=(), left_out=())
+    is_own = share_text(table.texts, own.get(without_hold_out(source), frozenset()))
+    is_dev = share_text(table.texts, frozenset().union(*(drawn[one] for one in source.drawn_dev))) & ~is_held
+    name, others = short_name(table.path), {"rows held out": is_held & ~is_own, "dev rows drawn from train": is_dev}
+    reasons = " or ".join(what for what, rows in others.items() if rows.any())
+    rule = f"{name}: there must be train rows that share no text with {reasons}"
+    require(not (is_held | is_dev).all(), rule, f"none among {len(is_held)}")
+    found = [
+        f"{name}: {'1 row shares' if rows.sum() == 1 else f'{rows.sum()} rows share'} a text with {what}"
+        for what, rows in others.items()
+        if rows.any()
+    ]
+    kept = pick_rows(table, np.flatnonzero(~(is_held | is_dev)))
+    return dataclasses.replace(kept, left_out=(*table.left_out, *found))
 
 
 def pick_rows(table: Table, rows: np.ndarray) -> Table:

@@ -48,6 +48,7 @@ class Layout:
     """The columns of a file that hold a task's rows, and the meaning of its labels."""
 
     id_column: str
+    """Empty: rows are numbered."""
     is_numbered: bool = False
     """Whether rows are numbered if there is no column of ids."""
     text_columns: tuple[str, ...]
@@ -56,6 +57,10 @@ class Layout:
     """`from:to` for each value in use; empty: the values are the task's own labels."""
     has_all_labels: bool = False
     """Whether `labels` names every value: another one is an error, not a row to leave out."""
+    has_unique_ids: bool = False
+    """Whether an id that is there twice is an error."""
+    header: tuple[str, ...] = ()
+    """Names of all columns where files have no header line."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,10 +75,11 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
 
     Raises:
         ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
-            or a fraction for a class (with its position and column).
+            or a fraction for a class (with its position and column); an id that must be unique is there twice.
     """
     mapping = read_mapping(layout.labels)
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
+    places: dict[str, str] = {}
     for where, cells in rows:
         blank = [column for column, cell in zip(layout.columns, cells, strict=True) if not cell]
         if blank:
@@ -86,6 +92,10 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         if label is None:
             unnamed[cells[-1][:MAX_QUOTED_VALUE]] += 1
             continue
+        if layout.has_unique_ids:
+            rule = f"{where}: column {layout.id_column} must hold each id once"
+            require(cells[0] not in places, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {places.get(cells[0])} again")
+            places[cells[0]] = where
         kept.append(cells)
         labels.append(read_label(where, label, task, layout.label_column))
     left_out = describe_unnamed(short_name(path), layout.label_column, unnamed)

@@ -19,8 +19,8 @@ def test_the_second_trial_has_one_source_more_and_nothing_else() -> None:
 
 def test_only_the_second_trial_reads_the_paraphrases_and_only_into_train(tmp_path: Path) -> None:
     real, both = find_row_sources(REAL, tmp_path), find_row_sources(BOTH, tmp_path)
-    assert [part.path for part in real["sst", "train"]] == ["ids-sst-train.csv"]
-    assert [part.path for part in both["sst", "train"]] == ["ids-sst-train.csv", "sst-paraphrases.jsonl"]
+    assert [part.paths[0] for part in real["sst", "train"]] == ["ids-sst-train.csv"]
+    assert [part.paths[0] for part in both["sst", "train"]] == ["ids-sst-train.csv", "sst-paraphrases.jsonl"]
     assert both["sst", "dev"] == real["sst", "dev"]
 
 

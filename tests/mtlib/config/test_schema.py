@@ -289,6 +289,20 @@ def test_an_optional_list_is_checked_in_python_too() -> None:
     assert one_line_error(lambda: Layers(numbers="a")).startswith("numbers must be ")  # type: ignore[arg-type]
 
 
+Either = str | float | tuple[str, ...]
+
+
+@pytest.mark.parametrize("item", ["a,b", "", 0.5, 1, ("a", "b"), ["a"]])
+def test_a_union_with_a_list_reads_text_and_numbers_as_they_are(item: Any) -> None:
+    assert read_value(Either, item, "at") == (tuple(item) if isinstance(item, list) else item)
+
+
+@pytest.mark.parametrize("item", [True, None, {"a": 1}])
+def test_a_union_with_a_list_refuses_other_values(item: Any) -> None:
+    rule = "at must be text or a number or a list"
+    assert one_line_error(read_value, Either, item, "at") == f"{rule}, got {item!r}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Branch:
     leaf: Leaf | None = None

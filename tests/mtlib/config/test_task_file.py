@@ -103,19 +103,88 @@ def test_metric_and_weight_may_be_chosen(tmp_path: Path) -> None:
     assert read_task_file(write(tmp_path, GRADE))["grade"].metric == "pearson"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"a.csv"', ("a.csv",)),
+        ('["a.csv", "parts/b-*.csv"]', ("a.csv", "parts/b-*.csv")),
+        ('"parts/*"', ("parts/*",)),
+        ('"hf://x#y:validation"', ("hf://x#y:validation",)),
+        ("0.5", ("tone-train.jsonl",)),
+    ],
+)
+def test_a_split_is_a_file_a_list_a_pattern_a_data_set_or_a_share(
+    tmp_path: Path, text: str, expected: tuple[str, ...]
+) -> None:
+    tasks = read_task_file(write(tmp_path, TONE.replace('"tone-dev.jsonl"', text)))
+    files = tasks["tone"].files
+    assert files is not None
+    assert (files.paths("train"), files.paths("dev"), files.paths("test")) == (("tone-train.jsonl",), expected, ())
+    assert files.dev_share == (0.5 if text == "0.5" else 0)
+    config = config_of(tasks, "tone")
+    assert TrialConfig.from_json(config.to_json()) == config
+
+
+def test_a_byte_order_mark_changes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, TONE)
+    plain = find_tasks(tmp_path)
+    path.write_text(TONE, encoding="utf-8-sig")
+    assert find_tasks(tmp_path) == plain
+
+
 MISTAKES: list[tuple[str, str, str]] = [
     ("kind =", "kinde =", "unknown key 'tasks.tone.kinde'; did you mean 'tasks.tone.kind'?"),
     ('"classes"', '"class"', "tasks.tone.kind must be one of classes, binary, regression, got class"),
-    ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels, got 3"),
+    ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels of kind binary, got 3"),
     ('"classes"', '"regression"', "tasks.tone: range must be the lowest and the highest label"),
     ('["text"]', '["a", "b", "c"]', "tasks.tone: texts must name one column, or two of a pair"),
     ('["text"]', "[]", "tasks.tone: texts must name one column, or two of a pair"),
-    ('["text"]', '["tone"]', "tasks.tone: columns must be different ones"),
+    ('["text"]', '["tone"]', "tasks.tone: texts, label and id must name different columns"),
     ('["text"]', "7", "tasks.tone.texts must be a list, got 7"),
     ('label = "tone"', "label = 3", "tasks.tone.label must be text, got 3"),
     ('label = "tone"', "", "tasks.tone.label is missing"),
     ('dev = "tone-dev.jsonl"', "", "tasks.tone.dev is missing"),
-    ("tone-dev.jsonl", "tone-dev.txt", "tasks.tone: train, dev and test must end in .csv, .tsv, .jsonl, .parquet or"),
+    (
+        'dev = "tone-dev.jsonl"',
+        "dev = 0",
+        "tasks.tone: dev must be a share above 0 and at most 0.5, or name files, got 0",
+    ),
+    (
+        'dev = "tone-dev.jsonl"',
+        "dev = 1",
+        "tasks.tone: dev must be a share above 0 and at most 0.5, or name files, got 1",
+    ),
+    ('dev = "tone-dev.jsonl"', "dev = 0.501", "dev must be a share above 0 and at most 0.5, or name files, got 0.501"),
+    ('dev = "tone-dev.jsonl"', 'dev = "0.1"', "begin with hf://, or be a share such as 0.1, got '0.1'"),
+    ('dev = "tone-dev.jsonl"', 'dev = [0.1, "a.csv"]', "tasks.tone.dev.0 must be text, got 0.1"),
+    ('dev = "tone-dev.jsonl"', "dev = true", "tasks.tone.dev must be text or a number or a list, got True"),
+    ('dev = "tone-dev.jsonl"', "dev = []", "tasks.tone: dev must name a file, got []"),
+    ('dev = "tone-dev.jsonl"', 'dev = ["a.csv", "a.csv"]', "tasks.tone: dev must name each file once"),
+    (
+        'dev = "tone-dev.jsonl"',
+        'dev = ["a.csv", "b.tsv"]',
+        "tasks.tone: dev must name files of one suffix, got a.csv, b.tsv",
+    ),
+    (
+        'dev = "tone-dev.jsonl"',
+        'dev = ["a.csv", "hf://b"]',
+        "tasks.tone: dev must name files, or one data set hf://NAME",
+    ),
+    ('train = "tone-train.jsonl"', "train = 0.9", "tasks.tone.train must be text or a list, got 0.9"),
+    ('train = "tone-train.jsonl"', 'train = ""', "tasks.tone: train must end in .csv, .tsv, .jsonl, .parquet or begin"),
+    (
+        'title = "Tone"',
+        'columns = ["text", "tone"]',
+        "columns must be left out unless files end in .csv or .tsv, got tone-",
+    ),
+    ('title = "Tone"', 'columns = ["text", "tune"]', "tasks.tone: columns must hold tone, got ['text', 'tune']"),
+    ('title = "Tone"', 'columns = ["text", "text"]', "tasks.tone: columns must name each column once"),
+    (
+        '"neutral"',
+        '" neutral"',
+        "tasks.tone: labels must be words, not blank, got ['negative', ' neutral', 'positive']",
+    ),
+    ("tone-dev.jsonl", "tone-dev.txt", "tasks.tone: dev must end in .csv, .tsv, .jsonl, .parquet or"),
     ('"neutral"', '"negative"', "tasks.tone: labels must name each label once"),
     ('["negative", "neutral", "positive"]', '["negative"]', "tasks.tone: labels, or num_labels, must be at least 2"),
     ('title = "Tone"', "range = [0, 1]", "tasks.tone: range must be left out of kind classes"),

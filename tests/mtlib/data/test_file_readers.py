@@ -282,6 +282,34 @@ def test_blank_lines_are_rows_except_at_the_end_of_tsv(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("reader", "mark"), [(read_csv, ","), (read_csv, "\t"), (read_tsv, "\t")])
+def test_given_names_stand_for_a_missing_header_line(tmp_path: Path, reader: Reader, mark: str) -> None:
+    path, header = tmp_path / "set.tsv", ("source", "gold", "premise")
+    where = f"{tmp_path.name}/set.tsv"
+    path.write_text("\n".join([mark.join(("s", "1", "fine")), mark.join(("s", "0", "good"))]))
+    rows = [(f"{where}:1", ["0", "fine", "1"]), (f"{where}:2", ["1", "good", "0"])]
+    assert list(reader(path, COLUMNS, numbered=True, header=header)) == rows
+    path.write_text(mark.join(("gold", "premise")) + "\n" + mark.join(("1", "fine")))
+    rows = [(f"{where}:2", ["0", "fine", "1"])]
+    assert list(reader(path, COLUMNS, numbered=True, header=header)) == rows, "it has a header line all the same"
+    path.write_text(mark.join(("s", "1", "fine", "more")))
+    message = one_line_error(lambda: list(reader(path, COLUMNS, numbered=True, header=header)))
+    assert message == f"{where}:1: a line must have 3 cells, got 4, column premise must be the last"
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"),
+    [
+        (read_csv, ",premise,gold\n7,fine,1\n"),  # as pandas writes its index
+        (read_tsv, "\tpremise\tgold\n7\tfine\t1\n"),
+        (read_json_lines, '{"": 7, "premise": "fine", "gold": 1}\n'),
+    ],
+)
+def test_rows_are_numbered_where_the_name_for_ids_is_blank(tmp_path: Path, reader: Reader, content: str) -> None:
+    (tmp_path / "set").write_text(content)
+    assert cells_of(reader(tmp_path / "set", ("", *COLUMNS[1:]), numbered=True)) == [["0", "fine", "1"]]
+
+
 def test_only_files_of_the_same_name_are_shown_with_their_folder() -> None:
     assert short_name(Path("/data/QQP/train.tsv")) == "QQP/train.tsv"
     assert short_name(Path("/data/ids-sst-train.csv")) == "ids-sst-train.csv"

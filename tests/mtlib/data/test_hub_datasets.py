@@ -8,7 +8,7 @@ import datasets
 import pytest
 
 from mtlib.data.file_readers import Row
-from mtlib.data.hub_datasets import read_hub_data
+from mtlib.data.hub_datasets import read_hub_data, split_hub_path
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
@@ -120,3 +120,16 @@ def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: 
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert "needs the library datasets: pip install 'multitask-sweeps[datasets]'" in one_line_error(read, "hf://snli")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("hf://a", ("hf://a", "dev")),
+        ("hf://a/b#c", ("hf://a/b#c", "dev")),
+        ("hf://a/b#c:validation_matched", ("hf://a/b#c", "validation_matched")),
+        ("hf:///data/a:validation", ("hf:///data/a", "validation")),
+    ],
+)
+def test_a_path_may_name_its_split(path: str, expected: tuple[str, str]) -> None:
+    assert split_hub_path(path, "dev") == expected

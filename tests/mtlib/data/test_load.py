@@ -96,7 +96,9 @@ def test_every_missing_file_is_named_with_its_folder(folder: Path, tmp_path: Pat
     assert message.endswith(f"; and there is no {tmp_path}/far.jsonl")
     (folder / "quora-dev.csv").write_bytes((folder / "quora-train.csv").read_bytes())
     message = one_line_error(read_data, config_of("qqp", extra=("far",), sources={"far": extra}), folder)
-    assert message.startswith(f"files of data.sources must be there, got no {tmp_path}/far.jsonl; the folder holds no ")
+    assert message.startswith(
+        f"files outside the data folder must be there, got no {tmp_path}/far.jsonl; the folder holds no "
+    )
     (tmp_path / "Far.jsonl").write_text("")
     message = one_line_error(read_data, config_of("qqp", extra=("far",), sources={"far": extra}), folder)
     assert message.endswith("/far.jsonl; did you mean 'Far.jsonl'? the folder holds Far.jsonl")

@@ -22,7 +22,7 @@ def write(folder: Path, name: str, texts: Sequence[str]) -> RowSource:
     """Writes a file of single texts; the source of all its rows."""
     rows = [f"{name}{number},{text},{number % 5}" for number, text in enumerate(texts)]
     (folder / f"{name}.csv").write_text("\n".join(["id,sentence,sentiment", *rows]) + "\n")
-    return RowSource(task=TASKS["sst"], split="train", path=f"{name}.csv", own_split="train", layout=LAYOUT)
+    return RowSource(task=TASKS["sst"], split="train", paths=(f"{name}.csv",), own_split="train", layout=LAYOUT)
 
 
 def texts_of(table: Table) -> set[str]:
@@ -115,7 +115,7 @@ def test_held_out_rows_of_two_tasks_are_dropped_from_both(tmp_path: Path) -> Non
         num_others = sum(text in other - own for text in texts)
         assert tables[part].texts[0] == [text for text in texts if text not in own | other]
         notes = {0: (), 1: ("1 row shares",)}.get(num_others, (f"{num_others} rows share",))
-        assert tables[part].left_out == tuple(f"{file.path}: {what} a text with rows held out" for what in notes)
+        assert tables[part].left_out == tuple(f"{file.paths[0]}: {what} a text with rows held out" for what in notes)
     assert any(tables[part].left_out for part in train)
 
 
@@ -133,7 +133,7 @@ def test_every_file_is_read_once(
     train, held = (keeping(own, hold_out),), (keeping(own, hold_out, HELD),)
     tables = read_tables([train, held, (keeping(extra, hold_out),), (own, extra), train], tmp_path)
     assert len(tables) == 4
-    assert sorted(part.path for part in read) == ["extra.csv", "own.csv"]
+    assert sorted(part.paths[0] for part in read) == ["extra.csv", "own.csv"]
 
 
 def test_a_share_that_fits_no_group_is_refused_with_its_file(tmp_path: Path) -> None:
@@ -175,5 +175,5 @@ def test_held_out_rows_can_be_tokenized(
 
 
 def test_row_sources_are_identified_by_files_and_held_out_rows(own: RowSource, hold_out: HoldOut) -> None:
-    assert describe_sources((own, dataclasses.replace(own, path="b.csv"))) == "own.csv, b.csv"
+    assert describe_sources((own, dataclasses.replace(own, paths=("b.csv",)))) == "own.csv, b.csv"
     assert describe_sources((keeping(own, hold_out),)) == "own.csv; held out: sst"

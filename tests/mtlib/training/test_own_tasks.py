@@ -4,15 +4,18 @@ import json
 import random
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
 
 from mtlib.config.data import DataConfig
-from mtlib.config.task_file import find_tasks
+from mtlib.config.task_file import TASK_FILE, find_tasks
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.data.load import read_data
+from mtlib.data.hold_out import normalise
+from mtlib.data.load import read_data, read_held_out
+from mtlib.data.tables import content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from tests.mtlib.config.test_task_file import GRADE, TONE, write
@@ -73,6 +76,133 @@ def test_a_label_without_a_name_is_refused_with_its_row(folder: Path, tiny_confi
     path.write_text(path.read_text().replace('"positive"', '"postive"'))
     message = one_line_error(read_data, config_for(folder, tiny_config), folder)
     assert message.startswith("unknown label in column tone of tone-dev.jsonl:2 'postive'; did you mean 'positive'?")
+
+
+def rewrite(folder: Path, *changes: tuple[str, str]) -> None:
+    """Changes the folder's `tasks.toml`."""
+    path = folder / TASK_FILE
+    for right, wrong in changes:
+        assert right in path.read_text()
+        path.write_text(path.read_text().replace(right, wrong))
+
+
+PATTERN = ('"tone-train.jsonl"', '"parts/tone-*.jsonl"')
+
+
+def write_parts(folder: Path, num_parts: int) -> None:
+    """The train rows of `tone` in several files, of which the first has the first rows."""
+    (folder / "parts").mkdir()
+    lines = (folder / "tone-train.jsonl").read_text().splitlines()
+    for part in range(num_parts):
+        size = len(lines) // num_parts
+        (folder / "parts" / f"tone-{part}.jsonl").write_text("\n".join(lines[part * size : (part + 1) * size]))
+
+
+@pytest.mark.parametrize("named", ['"parts/tone-*.jsonl"', '"**/tone-?.jsonl"', '["parts/tone-0.jsonl", "parts/*1*"]'])
+def test_several_files_are_read_as_one(folder: Path, tiny_config: TrialConfig, named: str) -> None:
+    plain = read_data(config_for(folder, tiny_config), folder)
+    write_parts(folder, 2)
+    rewrite(folder, ('"tone-train.jsonl"', named))
+    (folder / "parts" / "tone-10.jsonl.d").mkdir()  # a folder is no file
+    tables = read_data(config_for(folder, tiny_config), folder)
+    assert tables["tone", "train"].ids == [str(row) for row in range(NUM_ROWS["train"])]
+    assert content_fingerprint(tables) == content_fingerprint(plain)
+
+
+def test_files_that_match_no_pattern_or_differ_in_format_are_refused(folder: Path, tiny_config: TrialConfig) -> None:
+    rewrite(folder, PATTERN)
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    where = f"{folder / TASK_FILE}: tasks.tone.train must"
+    assert message == f"{where} match a file, got parts/tone-*.jsonl; there is no folder {folder / 'parts'}"
+    write_parts(folder, 1)
+    rewrite(folder, ("tone-*.jsonl", "tune-*.jsonl"))
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    assert message == f"{where} match a file, got parts/tune-*.jsonl; {folder / 'parts'} holds tone-0.jsonl"
+    rewrite(folder, ("tune-*.jsonl", "*"))
+    (folder / "parts" / "tone-0.csv").write_text("text,tone")
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    assert message == f"{where} name files of one suffix, got parts/tone-0.csv, parts/tone-0.jsonl"
+    (folder / "parts" / "tone-0.csv").rename(folder / "parts" / "README")
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    assert message == f"{where} name files that end in .csv, .tsv, .jsonl, .parquet, got parts/README"
+    (folder / "parts" / "README").unlink()
+    rewrite(folder, ('"parts/*"', '["parts/*", "parts/tone-0.jsonl"]'))
+    assert f"{where} name each file once" in one_line_error(read_data, config_for(folder, tiny_config), folder)
+
+
+def test_dev_rows_are_whole_groups_drawn_from_train(folder: Path, tiny_config: TrialConfig) -> None:
+    """Of 48 rows every third repeats the text of the row before it."""
+    texts = [f"Film {row - (row % 3 == 2)}" if row % 2 else f"film  {row - (row % 3 == 2)}" for row in range(48)]
+    lines = [json.dumps({"text": text, "tone": "neutral"}) for text in texts]
+    (folder / "tone-train.jsonl").write_text("\n".join(lines))
+    rewrite(folder, ('"tone-dev.jsonl"', "0.25"))
+    config = config_for(folder, tiny_config)
+    for changed in (config, config.override({"seed": 3, "replicate": 1})):
+        tables = read_data(changed, folder)
+        train, dev = (tables["tone", split] for split in ("train", "dev"))
+        assert (len(train.ids), len(dev.ids), dev.split) == (36, 12, "dev")
+        assert sorted(train.ids + dev.ids, key=int) == [str(row) for row in range(48)]
+        assert not set(map(normalise, train.texts[0])) & set(map(normalise, dev.texts[0]))
+        assert dev.texts[0] == [texts[int(row)].strip() for row in dev.ids]
+        assert dev.ids == tables["tone", "dev"].ids
+    assert tables["grade", "dev"].ids[0] == "dev0", "the other task has its file"
+
+
+def test_dev_rows_drawn_from_train_and_held_out_rows_are_different_ones(folder: Path, tiny_config: TrialConfig) -> None:
+    rewrite(folder, ('"tone-dev.jsonl"', "0.25"), ('"grade-dev.parquet"', "0.5"))
+    frame = pd.DataFrame({"left": [f"l{row}" for row in range(20)], "right": [f"r{row}" for row in range(20)]})
+    frame.assign(score=50.0, key=[f"k{row}" for row in range(20)]).to_parquet(folder / "grade-train.parquet")
+    plain = read_data(config_for(folder, tiny_config), folder)
+    config = config_for(folder, tiny_config).override({"data.hold_out": 0.2})
+    tables, held = read_data(config, folder), read_held_out(config, folder)
+    for task, num_rows in (("tone", (29, 12, 7)), ("grade", (8, 10, 2))):
+        parts = [tables[task, "train"], tables[task, "dev"], held[task]]
+        assert tuple(len(part.ids) for part in parts) == num_rows
+        assert len({row for part in parts for row in part.ids}) == sum(num_rows)
+        assert parts[1].ids == plain[task, "dev"].ids, "dev rows do not depend on those held out"
+        assert set(parts[2].ids) <= set(plain[task, "train"].ids)
+
+
+def test_no_other_set_is_trained_on_drawn_dev_rows(folder: Path, tiny_config: TrialConfig) -> None:
+    rewrite(folder, ('"tone-dev.jsonl"', "0.25"))
+    drawn = read_data(config_for(folder, tiny_config), folder)["tone", "dev"]
+    frame = pd.read_parquet(folder / "grade-train.parquet")
+    frame.loc[5, "left"] = drawn.texts[0][0].upper()
+    frame.loc[[7, 8], "right"] = drawn.texts[0][1]
+    frame.to_parquet(folder / "grade-train.parquet")
+    config = config_for(folder, tiny_config)
+    table = read_data(config, folder)["grade", "train"]
+    assert set(frame["key"]) - set(table.ids) == {"train5", "train7", "train8"}
+    assert table.left_out == ("grade-train.parquet: 3 rows share a text with dev rows drawn from train",)
+    alone = config.override({"stages.0.tasks": ("grade",)})
+    assert len(read_data(alone, folder)["grade", "train"].ids) == NUM_ROWS["train"]
+
+
+def test_a_share_without_a_whole_group_is_refused(folder: Path, tiny_config: TrialConfig) -> None:
+    write_tone(folder, "train", ["neutral"] * 3)
+    rewrite(folder, ('"tone-dev.jsonl"', "0.3"))
+    rule = "tone-train.jsonl: dev must hold out at least one whole group of rows that share texts"
+    assert one_line_error(read_data, config_for(folder, tiny_config), folder) == f"{rule}, got 0.3 of 3 rows"
+
+
+def test_dev_rows_can_be_drawn_from_a_split_of_a_data_set(
+    folder: Path, tiny_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+    rows = datasets.Dataset.from_pandas(pd.read_json(folder / "tone-train.jsonl", lines=True))
+    datasets.DatasetDict({"all": rows}).save_to_disk(folder / "saved")
+    rewrite(folder, ('"tone-train.jsonl"', '"hf://saved:all"'), ('"tone-dev.jsonl"', "0.25"))
+    tables = read_data(config_for(folder, tiny_config), folder)
+    assert [len(tables["tone", split].ids) for split in ("train", "dev")] == [36, 12]
+
+
+def test_an_id_that_is_there_twice_is_refused(folder: Path, tiny_config: TrialConfig) -> None:
+    frame = pd.read_parquet(folder / "grade-dev.parquet")
+    frame.loc[4, "key"] = "dev2"
+    frame.to_parquet(folder / "grade-dev.parquet")
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    place = "grade-dev.parquet: row"
+    assert message == f"{place} 4: column key must hold each id once, got dev2 of {place} 2 again"
 
 
 def test_a_missing_file_is_named(folder: Path, tiny_config: TrialConfig) -> None:
