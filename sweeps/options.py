@@ -17,7 +17,7 @@ Scheduler = Literal["asha", "none"]
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
-NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "dry_run")
+NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps")
 """Options that `sweep.json` does not keep."""
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
@@ -82,6 +82,10 @@ class SweepOptions:
     """Optimizer steps between two saved states of a running trial, at least 1."""
     node_wait_minutes: float = 10.0
     """How long the sweep waits for a node once none is left that a trial fits, at least 0."""
+    max_hours: float | None = None
+    """Wall hours after which this run of the sweep stops, above 0; None for no limit."""
+    max_steps: int | None = None
+    """Optimizer steps, trained by this run of the sweep, after which it stops, at least 1; None for no limit."""
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
     resume: bool = False
@@ -96,8 +100,8 @@ class SweepOptions:
         require(self.replicate_best is None or self.replicate_best >= 2, BEST_RULE, self.replicate_best)
         rule = f"--replicates must be above {self.chosen_by} with --replicate-best, as every configuration gets so many"
         require(self.replicate_best is None or self.replicates > self.chosen_by, rule, self.replicates)
-        counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models", "checkpoint-steps")
-        for flag in counts:
+        counts = ("workers", "cpus-per-worker", "concurrent", "trials", "replicates", "keep-models")
+        for flag in (*counts, "checkpoint-steps", "max-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         check_value(Search, self.search, "--search")
@@ -105,6 +109,8 @@ class SweepOptions:
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
         require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
         require(self.node_wait_minutes >= 0, "--node-wait-minutes must be at least 0", self.node_wait_minutes)
+        is_positive = self.max_hours is None or self.max_hours > 0
+        require(is_positive, "--max-hours must be above 0", self.max_hours)
         require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)
         require(self.extend >= 0, "--extend must be at least 0", self.extend)
         rule = "--extend must be left out for a sweep over a grid, which has as many configurations as it has points"

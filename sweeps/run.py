@@ -1,6 +1,7 @@
 """The command that trains every configuration of a search space and ranks them; `--help` shows how.
 
-Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some trials failed, 130 interrupted.
+Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some trials failed, 4 a limit was reached, 130
+interrupted.
 """
 
 import contextlib

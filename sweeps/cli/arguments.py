@@ -20,7 +20,7 @@ from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 DEFAULT_STORAGE = "~/multitask-sweeps"
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
-SWEEP_FAILED, SOME_FAILED = 1, 3
+SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
 
 CHANGEABLE_OPTIONS = (
@@ -29,6 +29,8 @@ CHANGEABLE_OPTIONS = (
     "keep_models",
     "checkpoint_steps",
     "node_wait_minutes",
+    "max_hours",
+    "max_steps",
     "extend",
     "replicates",
     "replicate_best",
@@ -61,6 +63,9 @@ examples:
     python sweeps/run.py --space smart_lambda --hold-out 0.1
   after Ctrl-C, a crash or a power cut: finished trials stay, the rest continues from its last saved state
     python sweeps/run.py --resume NAME
+  two hours today, the rest another day
+    python sweeps/run.py --space smart_lambda --max-hours 2
+    python sweeps/run.py --resume NAME --max-hours 2
   more replicates of a sweep that has finished
     python sweeps/run.py --resume NAME --replicates 3
   each configuration once, then the 8 best twice more
@@ -73,7 +78,8 @@ files: {DEFAULT_STORAGE}/NAME holds the sweep; print its ranking again with
     python results/table.py {DEFAULT_STORAGE}/NAME
 
 exit codes: {SUCCESS} all trials ended well, {SWEEP_FAILED} the sweep failed, {WRONG_USE} wrong use, \
-{SOME_FAILED} some trials failed, {INTERRUPTED} interrupted
+{SOME_FAILED} some trials failed,
+  {LIMIT_REACHED} a limit was reached, {INTERRUPTED} interrupted
 """
 
 
@@ -159,6 +165,10 @@ def add_place(group: argparse._ArgumentGroup) -> None:
         help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
         "(default: %(default)g)",
     )
+    words = "stop after H hours: running trials end after their next epoch, --resume runs what is left"
+    add("--max-hours", type=number, metavar="H", help=words)
+    words = "stop likewise after N optimizer steps, those of all trials that this command trains"
+    add("--max-steps", type=whole_number, metavar="N", help=words)
 
 
 def add_resumption(group: argparse._ArgumentGroup) -> None:

@@ -15,7 +15,7 @@ from results.records.trials import TrialRecord, read_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
-from sweeps.cli.arguments import SOME_FAILED, SWEEP_FAILED
+from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
@@ -81,6 +81,8 @@ def exit_code(outcome: SweepOutcome) -> int:
         return SWEEP_FAILED
     if outcome.is_interrupted:
         return INTERRUPTED
+    if outcome.limit is not None:
+        return LIMIT_REACHED
     return SOME_FAILED if outcome.failures else SUCCESS
 
 
@@ -94,6 +96,9 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
         return [
             f"{why} (trials: {counts}); what had finished is kept and ranked. Continue with: {resume_command(options)}"
         ]
+    if outcome.limit is not None:
+        left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
+        return [f"{left} Continue with: {resume_command(options)} {outcome.limit}"]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
@@ -108,7 +113,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
     resume = resume_command(options)
-    has_more = outcome.is_interrupted or outcome.error is not None
+    has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [

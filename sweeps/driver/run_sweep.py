@@ -20,6 +20,7 @@ from sweeps.cluster.connection import BackgroundRun, connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
+from sweeps.driver.limits import Limits
 from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
@@ -53,6 +54,8 @@ class SweepOutcome:
     is_interrupted: bool = False
     interruption: str | None = None
     """Why it was interrupted, unless by a signal."""
+    limit: str | None = None
+    """The limit that ended it with trials left, as it was typed."""
     error: str | None = None
     """Why the sweep itself failed."""
     closing_errors: tuple[str, ...] = ()
@@ -69,6 +72,7 @@ class RunningSweep:
     mailbox: ActorHandle[Any]
     pool: LanePool
     searcher: SweepSearcher
+    limits: Limits
     tune_run: BackgroundRun
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
@@ -88,16 +92,19 @@ def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] =
         ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
         KeyboardInterrupt: interrupted twice.
     """
+    limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
     ledger = open_ledger(plan, known)
     save_ledger(ledger, plan.options.folder)
     with send_heartbeats(plan.options.folder), Interrupts() as interrupts:
         try:
-            error = run_on_ray(plan, ledger, on_event, interrupts)
+            error = run_on_ray(plan, ledger, on_event, interrupts, limits)
         finally:
             closing_errors = close_records(plan, ledger)
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    return replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why, error=error)
+    limit = limits.reached if ledger.num_unfinished and not is_interrupted and error is None else None
+    ended = replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why)
+    return replace(ended, limit=limit, error=error)
 
 
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
@@ -130,14 +137,16 @@ def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
     return SweepOutcome(counts=ledger.counts, failures=failures, closing_errors=tuple(closing_errors))
 
 
-def run_on_ray(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts) -> str | None:
+def run_on_ray(
+    plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts, limits: Limits
+) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
     with connected_to_ray(plan.options.address) as dashboard:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         remove_orphaned_groups()
         if dashboard:
             on_event(make_note(f"Ray's dashboard: {dashboard}"), ledger)
-        sweep = start_sweep(plan, ledger, on_event)
+        sweep = start_sweep(plan, ledger, on_event, limits)
         counted = ((len(sweep.pool.lanes), "lane"), (plan.options.workers, "worker"))
         lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
         handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
@@ -154,7 +163,7 @@ def make_note(text: str) -> Event:
     return Event(kind="note", facts={"text": text})
 
 
-def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSweep:
+def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent, limits: Limits) -> RunningSweep:
     """Starts mailbox, lanes and Tune; they start concurrently."""
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     study = open_study(plan.options.folder, plan.options.name)
@@ -169,6 +178,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, on_event: OnEvent) -> RunningSw
         mailbox=mailbox,
         pool=pool,
         searcher=searcher,
+        limits=limits,
         tune_run=start_tune(
             mailbox, searcher, make_scheduler(plan, decided_reports(plan, known)), plan.options.folder / SCRATCH
         ),
@@ -187,6 +197,8 @@ def open_mailbox(plan: SweepPlan) -> ActorHandle[Any]:
 def handle_until_end(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     """Handles events until Tune has ended, or until `STOP_SECONDS` after an interruption or an error.
 
+    Once a limit is reached Tune ends by itself, after the running trials' next epochs.
+
     Returns:
         Why the sweep failed, if it did.
 
@@ -194,20 +206,31 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
         ValueError: a lane cannot load what the sweep asks for.
     """
     error: str | None = None
-    deadline = float("inf")
+    deadline, is_winding_down = float("inf"), False
     while not sweep.tune_run.is_over and time.monotonic() < deadline:
         handle_events(sweep, POLL_SECONDS)
         if deadline < float("inf"):
             continue  # everything is ending already
         error = remove_ended_lanes(sweep.pool)
-        if error is None:
+        if error is None and not is_winding_down:
             adjust_lanes(sweep, interrupts)
+            is_winding_down = wind_down_at_limit(sweep)
         if interrupts.is_stop_requested or error:
             deadline = time.monotonic() + STOP_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.mailbox.interrupt.remote())
     handle_events(sweep, 0.0)
     return error or sweep.tune_run.error
+
+
+def wind_down_at_limit(sweep: RunningSweep) -> bool:
+    """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
+    if sweep.limits.reached is None:
+        return False
+    handle_event(sweep, make_note(f"{sweep.limits.reached} is reached: running trials end after their next epoch"))
+    sweep.searcher.stop()
+    ray.get(sweep.mailbox.wind_down.remote())
+    return True
 
 
 def adjust_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
@@ -239,6 +262,7 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "lane_load_error" and not sweep.ledger.lanes:
         raise ValueError(event.facts["why"])
     update_pool(sweep.pool, event)
+    sweep.limits.count(event)
     if event.kind == "starting_point":
         sweep.searcher.order.mark_started(str(event.trial_id), event.facts["epochs"])
     if event.kind == "stage_finished":

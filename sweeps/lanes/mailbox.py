@@ -81,6 +81,8 @@ class Mailbox:
         """Lanes that the sweep has work for; None until that is known."""
         self._events: list[Event] = []
         self._is_interrupted = False
+        self._is_winding_down = False
+        """Whether trials end after their next epoch, and no further ones start."""
         self._changed = asyncio.Event()
 
     # Called by lanes.
@@ -123,8 +125,8 @@ class Mailbox:
         self._emit(Event(kind=kind, lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
 
     async def is_wanted(self, trial_id: str) -> bool:
-        """Whether a trial that waits on its lane should keep waiting."""
-        return not (self._is_interrupted or self._trials[trial_id].is_unwanted)
+        """Whether a trial that waits on its lane, or has just reported an epoch, should continue."""
+        return not (self._takes_no_trials or self._trials[trial_id].is_unwanted)
 
     async def report_progress(self, trial_id: str, facts: Mapping[str, Any]) -> bool:
         """Records a trial's progress; returns whether it must stop at its next step."""
@@ -167,7 +169,7 @@ class Mailbox:
         """Queues a trial."""
         assert trial_id not in self._trials, trial_id
         self._trials[trial_id] = TrialState(config=config)
-        if self._is_interrupted:
+        if self._takes_no_trials:
             self._end_trial(trial_id, "interrupted", None)
         else:
             self._queue.append(trial_id)
@@ -244,6 +246,20 @@ class Mailbox:
     async def interrupt(self) -> None:
         """Stops everything: queued trials end, running ones are stopped at their next step, lanes close."""
         self._is_interrupted = True
+        self._end_queued()
+
+    async def wind_down(self) -> None:
+        """Lets the sweep end: queued trials end, running ones after their next epoch, idle lanes close."""
+        self._is_winding_down = True
+        self._end_queued()
+
+    @property
+    def _takes_no_trials(self) -> bool:
+        """Whether no trial may start or wait any more."""
+        return self._is_interrupted or self._is_winding_down
+
+    def _end_queued(self) -> None:
+        """Ends the trials that no lane has."""
         while self._queue:
             self._end_trial(self._queue.popleft(), "interrupted", None)
         self._notify()
@@ -257,7 +273,7 @@ class Mailbox:
     def _is_surplus(self, lane: str) -> bool:
         """Whether an idle lane should close."""
         has_work = self._max_lanes is None or lane not in self._open or len(self._open) <= self._max_lanes
-        return self._is_interrupted or not (has_work or self._queue)
+        return self._takes_no_trials or not (has_work or self._queue)
 
     def _close_if_surplus(self, lane: str) -> bool:
         """Closes a lane if it is surplus; returns whether it is."""
@@ -265,7 +281,7 @@ class Mailbox:
             return False
         self._open.pop(lane, None)
         self._closed.add(lane)
-        if not self._is_interrupted:
+        if not self._takes_no_trials:
             self._emit(Event(kind="lane_closed", lane=lane))
         return True
 
@@ -282,7 +298,7 @@ class Mailbox:
         if kill is not None and not may_be_lost_node(trial, frozenset(kill)):
             trial.kills.append((time.monotonic(), frozenset(kill)))
         trial.worker_error = why if kill is None else trial.worker_error or why
-        if self._is_interrupted or trial.cancelled is not None:
+        if self._takes_no_trials or trial.cancelled is not None:
             self._end_trial(trial_id, "interrupted", None)
         elif len(trial.kills) >= MAX_KILLS:
             self._end_trial(trial_id, "failed", f"killed its lane twice: {trial.worker_error}")

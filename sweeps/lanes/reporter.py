@@ -51,6 +51,8 @@ class TrialReporter:
         self._metric = metric
         self._tasks = tasks
         self._waiting_for: str | None = None
+        self._continues = True
+        """Whether the trial goes on after the epoch that it has just reported."""
         self._must_stop: ray.ObjectRef[bool] | None = None
         """Answer to the last progress message."""
         self._next_progress = 0.0
@@ -64,6 +66,7 @@ class TrialReporter:
     def report_starting_point(self, start: StartingPoint) -> None:
         """Reports where the trial starts; called on rank 0."""
         self.reused = start.reused
+        self._next_progress = 0.0  # its first step shows where it goes on from
         facts = {**self.facts, "epochs": start.epochs, "note": start.note}
         ray.get(self._mailbox.report_event.remote("starting_point", self._trial_id, facts))
 
@@ -79,7 +82,7 @@ class TrialReporter:
         self._waiting_for = what
 
     def is_wanted(self) -> bool:
-        """Whether the trial should keep waiting; called on rank 0."""
+        """Whether the trial should keep waiting, or go on after an epoch; called on rank 0."""
         wanted: bool = ray.get(self._mailbox.is_wanted.remote(self._trial_id))
         return wanted
 
@@ -113,9 +116,14 @@ class TrialReporter:
         return 0
 
     def on_step(self, progress: StepProgress) -> bool:
-        """Reports progress from time to time, without waiting; False once the mailbox has asked the trial to stop."""
+        """Reports progress from time to time, without waiting; False once the mailbox has asked the trial to stop.
+
+        Where the sweep ends at the epoch that was just reported, that is at the first step after it.
+        """
         if worker_rank() > 0:
             return True
+        if not self._continues:
+            return False
         if self._must_stop is not None and ray.wait([self._must_stop], timeout=0)[0]:
             answer, self._must_stop = self._must_stop, None
             if ray.get(answer):
@@ -136,6 +144,8 @@ class TrialReporter:
         if worker_rank() == 0:
             write_epoch(self._folder, self._trial_id, report)
             must_stop = ray.get(self._mailbox.report_epoch.remote(self._trial_id, self._message(report)))
+            if must_stop is False:
+                self._continues = self.is_wanted()
         self.is_stopped = bool(broadcast_decision(must_stop)) and not report.is_last
         return not self.is_stopped
 

@@ -163,3 +163,13 @@ def test_at_least_one_trial_keeps_its_weights() -> None:
     assert options_with(keep_models=1).keep_models == 1
     with pytest.raises(ValueError, match=r"^--keep-models must be at least 1, got 0$"):
         options_with(keep_models=0)
+
+
+def test_limits_are_positive() -> None:
+    options = options_with(max_hours=0.01, max_steps=1)
+    assert (options.max_hours, options.max_steps) == (0.01, 1)
+    for value in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match=r"^--max-hours must be above 0, got"):
+            options_with(max_hours=value)
+    with pytest.raises(ValueError, match=r"^--max-steps must be at least 1, got 0$"):
+        options_with(max_steps=0)

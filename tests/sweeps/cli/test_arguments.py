@@ -62,7 +62,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
             "smart.num_steps=1,2",
         ),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
-        *("--node-wait-minutes", "3"),
+        *("--node-wait-minutes", "3", "--max-hours", "1.5", "--max-steps", "900"),
     )
     own = UNUSUAL_OPTIONS | {"chosen_by": 1}  # only a resumed sweep has chosen by more
     assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **own)
@@ -218,6 +218,7 @@ def test_resumed_sweep_keeps_its_options(stored_sweep: SweepOptions) -> None:
         (["--keep-gb", "20"], {"keep_gb": 20.0}),
         (["--checkpoint-steps", "9"], {"checkpoint_steps": 9}),
         (["--node-wait-minutes", "0.5"], {"node_wait_minutes": 0.5}),
+        (["--max-hours", "2", "--max-steps", "50"], {"max_hours": 2.0, "max_steps": 50}),
         (["--extend", "6"], {"extend": 6}),
         (["--retry-failed"], {"retry_failed": True}),
         (["--address", "auto"], {"address": "auto"}),
@@ -328,5 +329,5 @@ def test_help_names_every_flag() -> None:
     parser = build_parser()
     text = parser.format_help()
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 30
+    assert len(flags) == 32
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)

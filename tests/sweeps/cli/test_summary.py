@@ -60,6 +60,8 @@ def outcome_with(**changes: Any) -> SweepOutcome:
         ({"is_interrupted": True}, 130),
         ({"is_interrupted": True, "failures": {"0003-r0": "diverged"}}, 130),
         ({"error": "no lane is left", "failures": {"0003-r0": "diverged"}}, 1),
+        ({"limit": "--max-hours 2"}, 4),
+        ({"limit": "--max-hours 2", "failures": {"0003-r0": "diverged"}}, 4),
     ],
 )
 def test_exit_code_describes_the_end(changes: dict[str, Any], code: int) -> None:
@@ -114,6 +116,23 @@ def test_interrupted_sweep_names_the_selection_command(
     (line,) = [line for line in text.splitlines() if "results/selector.py" in line]
     assert line == f"  python results/selector.py {two_trials.folder}    " + (
         "# chooses an ensemble for each task from what has finished"
+    )
+
+
+def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_on(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(PROJECT_FOLDER)
+    ended = outcome_with(counts={"complete": 2, "interrupted": 1, "queued": 4}, limit="--max-steps 900")
+    assert finish_sweep(two_trials, ended) == 4
+    printed = capsys.readouterr()
+    assert "Chosen for SST: " in printed.out
+    goes_on = f"python sweeps/run.py --resume {two_trials.folder}"
+    assert f"  {goes_on}    # what is left" in printed.out.splitlines()
+    trials = "trials: 2 complete, 1 interrupted, 4 queued"
+    assert printed.err == (
+        f"--max-steps 900 was reached ({trials}); what had finished is kept and ranked. "
+        f"Continue with: {goes_on} --max-steps 900\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Sweeps that are killed at random moments, or run concurrently, leave the record of an uninterrupted sweep."""
+"""Sweeps that are killed, stop at limits or run concurrently leave the record of an uninterrupted sweep."""
 
 import os
 import random
@@ -198,12 +198,46 @@ def test_killed_and_resumed_sweep_equals_an_uninterrupted_one(
     assert_equal(read_record(storage / "sweep"), uninterrupted)
 
 
-def test_killed_and_resumed_search_completes_every_configuration_once_in_its_study(storage: Path) -> None:
+@pytest.mark.timeout(900)
+def test_sweep_that_stops_at_limits_equals_an_uninterrupted_one(storage: Path, uninterrupted: Record) -> None:
+    limit = ["--max-steps", "260"]
+    codes = [finish(storage, *COMMAND, "--name", "sweep", *limit)]
+    begun = [record for record in read_trials(storage / "sweep") if record.epochs]
+    assert {record.status for record in begun} <= {"complete", "interrupted"}
+    assert not any(record.error for record in begun)
+    while codes[-1] == 4 and len(codes) < 20:
+        codes.append(finish(storage, "--resume", "sweep", *limit))
+    log = (storage / "log.txt").read_text()
+    assert codes[-1] == 0, log
+    assert len(codes) > 2, "it stopped at least twice"
+    assert "--max-steps 260 was reached (trials: " in log
+    assert_equal(read_record(storage / "sweep"), uninterrupted)
+
+
+def kill_after_a_trial(storage: Path) -> None:
+    """Starts a search, and kills it once a trial has ended."""
     driver = start(storage, *SEARCH, "--name", "sweep")
     await_true(lambda: has_ended(storage))
     assert driver.poll() is None, "it was over before it could be killed"
     kill_driver(driver)
     driver.wait(60)
+
+
+def stop_at_a_limit(storage: Path) -> None:
+    """Runs a search up to a limit."""
+    assert finish(storage, *SEARCH, "--name", "sweep", "--max-steps", "70") == 4, (storage / "log.txt").read_text()
+    records = read_trials(storage / "sweep")
+    stopped = {record.number for record in records if record.status == "interrupted"}
+    assert stopped, "some trial was stopped in its middle"
+    states = {trial.user_attrs[NUMBER_ATTRIBUTE]: trial.state.name for trial in trials_of_study(storage / "sweep")}
+    assert {states[number] for number in stopped} == {"RUNNING"}, "none was told to be pruned"
+
+
+@pytest.mark.parametrize("stop", [kill_after_a_trial, stop_at_a_limit])
+def test_stopped_and_resumed_search_completes_every_configuration_once_in_its_study(
+    stop: Callable[[Path], None], storage: Path
+) -> None:
+    stop(storage)
     assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
     records, trials = read_trials(storage / "sweep"), trials_of_study(storage / "sweep")
     assert len({record.trial_id for record in records}) == len(records)

@@ -296,7 +296,7 @@ def test_starting_point_and_finished_stages_are_events_with_their_lane() -> None
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("why", ["interrupted", "withdrawn", "ended"])
+@pytest.mark.parametrize("why", ["interrupted", "winding down", "withdrawn", "ended"])
 def test_waiting_trial_learns_that_it_is_withdrawn(why: str) -> None:
     async def scenario() -> None:
         mailbox = Mailbox()
@@ -305,6 +305,8 @@ def test_waiting_trial_learns_that_it_is_withdrawn(why: str) -> None:
         assert await mailbox.is_wanted("t")
         if why == "interrupted":
             await mailbox.interrupt()
+        elif why == "winding down":
+            await mailbox.wind_down()
         elif why == "withdrawn":
             await mailbox.cancel_trial("t", "nobody waits")
         else:
@@ -326,5 +328,44 @@ def test_end_carries_the_reused_work() -> None:
             **{"shared_steps": 9, "taken_from": "other/0000-r0"},
         }
         assert await mailbox.next_report("t") == TrialEnd(status="reused")
+
+    asyncio.run(scenario())
+
+
+def test_winding_down_starts_no_trial_and_lets_a_running_one_report_its_epoch() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        for name in ("running", "queued"):
+            await mailbox.submit(name, "{}")
+        assert (await mailbox.next_trial("a", "host", 1)).trial_id == "running"  # type: ignore[union-attr]
+        await mailbox.wind_down()
+        await mailbox.submit("late", "{}")
+        for name in ("queued", "late"):
+            assert await mailbox.next_report(name) == TrialEnd(status="interrupted")
+        assert not await mailbox.report_progress("running", {"step": 3}), "it is not stopped in mid-epoch"
+        lane = begin(mailbox.report_epoch("running", report(1, 0.5)))
+        await mailbox.next_report("running")
+        await settle()
+        assert not lane.done(), "the scheduler still decides"
+        await mailbox.set_decision("running", 1, False)
+        assert await lane is False
+        await mailbox.report_end("running", "interrupted", None, {})
+        assert await mailbox.next_report("running") == TrialEnd(status="interrupted")
+        assert await mailbox.next_trial("a", "host", 1) == "close"
+        ends = {event.trial_id: event.facts["was_started"] for event in await events_of(mailbox, "ended")}
+        assert ends == {"running": True, "queued": False, "late": False}
+
+    asyncio.run(scenario())
+
+
+def test_trial_of_a_dead_lane_is_not_started_again_while_winding_down() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        await mailbox.register_lane("a", {"node": "host"})
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.wind_down()
+        await mailbox.report_dead_workers("a", "out of memory", ["node"])
+        assert await mailbox.next_report("t") == TrialEnd(status="interrupted")
 
     asyncio.run(scenario())

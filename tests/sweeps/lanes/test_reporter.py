@@ -57,7 +57,7 @@ def empty_mailbox() -> Any:
     """A mailbox that has no answers yet."""
     names = ("progress", "epoch", "worker_error", "end", "event")
     methods = {f"report_{name}": Method([None] if name in ("worker_error", "end") else []) for name in names}
-    return SimpleNamespace(**methods, is_wanted=Method([]))
+    return SimpleNamespace(**methods, is_wanted=Method([True] * 9))
 
 
 @pytest.fixture
@@ -243,6 +243,32 @@ def test_waiting_trial_learns_whether_it_is_wanted(answers: Any, tmp_path: Path)
     answers.is_wanted.answers = [True, False]
     reporter = make_reporter(answers, tmp_path)
     assert [reporter.is_wanted(), reporter.is_wanted()] == [True, False]
+
+
+def test_trial_of_an_ending_sweep_ends_at_its_next_step_with_its_epoch_decided(
+    answers: Any,
+    tmp_path: Path,
+    short_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+) -> None:
+    states = StateFolder(path=tmp_path / "states")
+    answers.report_progress.answers, answers.report_epoch.answers = [False] * 99, [False] * 3
+    answers.is_wanted.answers = [True, False]
+
+    def train_more() -> None:
+        reporter = make_reporter(answers, tmp_path)
+        on_step, on_epoch = reporter.on_step, reporter.on_epoch
+        train(short_config, tiny_corpus, tiny_encoder, on_step=on_step, on_epoch=on_epoch, states=states)
+
+    with pytest.raises(Interrupted):
+        train_more()
+    numbers = newest_numbers(states)
+    assert numbers is not None
+    assert (epochs_of(short_config, numbers), numbers["step"]) == (2, 1)
+    answers.is_wanted.answers = [True]
+    train_more()
+    assert [message["epoch"] for _, message in answers.report_epoch.calls] == [1, 2, 3]
 
 
 @dataclass(frozen=True)

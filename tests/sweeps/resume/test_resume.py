@@ -55,7 +55,7 @@ def inputs(tiny_config: TrialConfig) -> SweepInputs:
 
 def test_all_options_but_place_and_single_command_options_are_saved(options: SweepOptions) -> None:
     names = {field.name for field in dataclasses.fields(SweepOptions)}
-    of_one_command = {"address", "resume", "extend", "retry_failed", "dry_run"}
+    of_one_command = {"address", "resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps"}
     kept = names - {"name", "storage", *of_one_command}
     assert set(saved_options(options)) == {*(kept - {"set"}), "changes"}
 
@@ -70,7 +70,9 @@ def test_no_example_option_is_at_its_default(options: SweepOptions) -> None:
 def test_options_are_read_back_from_the_sweeps_file(options: SweepOptions) -> None:
     write_sweep(options.folder, {"options": saved_options(options)})
     back = read_saved_options(options.folder, {})
-    assert back == dataclasses.replace(options, resume=True, address=None, dry_run=False)
+    assert back == dataclasses.replace(
+        options, resume=True, address=None, dry_run=False, max_hours=None, max_steps=None
+    )
 
 
 @pytest.mark.parametrize("search", ["grid", "random"])
