@@ -43,7 +43,7 @@ from results.records.epochs import read_curves
 from results.records.trials import read_trials
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.ledger import Ledger
-from sweeps.driver.run_sweep import run_sweep
+from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.encoder_checks import check_encoder_fits
@@ -109,7 +109,7 @@ def measure(plan: SweepPlan) -> Measured:
             times.append(event.time)
         trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
 
-    outcome = run_sweep(plan, on_event)
+    outcome = run_plan(plan, on_event)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
     curves = load_curves(plan.options.folder)
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)

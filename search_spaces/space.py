@@ -32,7 +32,7 @@ from search_spaces.domain import (
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 
-NOT_QUESTIONS = ("domain", "space", "space_file", "vary", "presets")
+NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "vary", "presets")
 """Files of this folder that define no search space."""
 
 

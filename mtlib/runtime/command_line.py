@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mtlib.runtime.errors import require_name
 
@@ -79,6 +79,12 @@ def run_command(command: Callable[[], object]) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     return SUCCESS
+
+
+def show_lines(lines: Iterable[str]) -> None:
+    """Prints lines at once, also through a pipe."""
+    for line in lines:
+        print(line, flush=True)
 
 
 def print_error(error: BaseException) -> None:

@@ -191,6 +191,20 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
     add("--checkpoint-steps", type=whole_number, metavar="N", help=words)
 
 
+def find_options(arguments: argparse.Namespace, default_address: str | None) -> SweepOptions:
+    """`read_options` now; without --gpus-per-worker, a new sweep gets the GPUs that there are.
+
+    Raises:
+        ValueError: as `read_options`, or there is no cluster at the address.
+    """
+    options = read_options(arguments, datetime.now(), default_address)
+    if options.resume or "--gpus-per-worker" in arguments.given:
+        return options
+    from sweeps.setup.machine_checks import use_gpus  # here: --help answers at once
+
+    return use_gpus(options)
+
+
 def read_options(arguments: argparse.Namespace, now: datetime, default_address: str | None) -> SweepOptions:
     """The options of a parsed command line; ValueError if a value is missing or wrong.
 

@@ -27,7 +27,7 @@ STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "runn
 
 @contextlib.contextmanager
 def show_progress(console: Console) -> Iterator[OnEvent]:
-    """Yields the function that `run_sweep` calls with each event.
+    """Yields the function that `run_plan` calls with each event.
 
     A terminal has a live table; any other console gets a line for each start, report and end of a trial.
     """

@@ -17,12 +17,13 @@ from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome
+from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
 
-def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> int:
-    """Prints how a sweep ended, copies its records to its mirror, and returns the exit code.
+def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+    """Prints how a sweep ended, and copies its records to its mirror.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
     command for it is printed instead.
@@ -37,10 +38,18 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> int:
     for title, make_lines in parts:
         for line in lines_or_failure(title, make_lines):
             print(line)
-    error = copy_records(options)
-    for line in [*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options)]:
+    ending = end_sweep(options, outcome)
+    for line in ending.messages:
         print(line, file=sys.stderr)
-    return SWEEP_FAILED if error else exit_code(outcome)
+    return ending
+
+
+def end_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+    """Copies a sweep's records to its mirror; the exit code, and what went wrong."""
+    error = copy_records(options)
+    code = SWEEP_FAILED if error else exit_code(outcome)
+    messages = (*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options))
+    return Ending(outcome=outcome, exit_code=code, messages=messages)
 
 
 def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> list[str]:

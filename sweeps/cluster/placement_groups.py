@@ -12,11 +12,20 @@ WAITING_STATES = ("PENDING", "RESCHEDULING")
 ALL_STATES = (*WAITING_STATES, "PREPARED", "CREATED")
 
 
-def remove_own_groups(states: Collection[str] = ALL_STATES) -> None:
-    """Removes this driver's placement groups in `states`: those of lanes that never opened or did not close."""
+def own_groups() -> frozenset[str]:
+    """Ids of this driver's placement groups."""
     own = ray.get_runtime_context().get_job_id()
-    for group, table in placement_group_table().items():
-        if job_of_group(group) == own and table["state"] in states:
+    return frozenset(group for group in placement_group_table() if job_of_group(group) == own)
+
+
+def remove_own_groups(states: Collection[str], kept: Collection[str]) -> None:
+    """Removes this driver's placement groups in `states`: those of lanes that never opened or did not close.
+
+    `kept` are ids of groups that are not the sweep's: the program that runs it may have others.
+    """
+    tables = placement_group_table()
+    for group in own_groups() - set(kept):
+        if group in tables and tables[group]["state"] in states:
             remove_placement_group(group_of_id(group))
 
 

@@ -80,7 +80,7 @@ class RunningSweep:
     """The scores by which each trial still keeps best weights."""
 
 
-def run_sweep(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+def run_plan(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
     """Runs all trials of a plan that have not ended.
 
     Args:

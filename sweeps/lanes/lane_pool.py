@@ -17,7 +17,7 @@ from sweeps.cluster.capacity import (
     num_more_lanes,
 )
 from sweeps.cluster.connection import BackgroundRun
-from sweeps.cluster.placement_groups import WAITING_STATES, remove_own_groups
+from sweeps.cluster.placement_groups import ALL_STATES, WAITING_STATES, own_groups, remove_own_groups
 from sweeps.lanes.lane import open_lane
 from sweeps.lanes.mailbox import node_name
 from sweeps.lanes.messages import Event
@@ -38,6 +38,8 @@ class LanePool:
 
     plan: SweepPlan
     mailbox: ActorHandle[Any]
+    foreign_groups: frozenset[str] = frozenset()
+    """Placement groups of this driver that were there before."""
     lanes: list[BackgroundRun] = field(default_factory=list)
     """Those whose run of Ray Train has not ended."""
     open: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class LanePool:
 
 def open_pool(plan: SweepPlan, mailbox: ActorHandle[Any]) -> LanePool:
     """Opens as many lanes as fit the cluster's free resources; raises ValueError as `num_lanes` does."""
-    pool = LanePool(plan=plan, mailbox=mailbox)
+    pool = LanePool(plan=plan, mailbox=mailbox, foreign_groups=own_groups())
     pool.num_initial = num_lanes(plan)
     open_lanes(pool, pool.num_initial)
     return pool
@@ -166,7 +168,7 @@ def close_pool(pool: LanePool, deadline: float) -> None:
     At `deadline`, on the monotonic clock, the resources of lanes that are left are released.
     """
     while (left := [lane for lane in pool.lanes if not lane.is_over]) and time.monotonic() < deadline:
-        remove_own_groups(WAITING_STATES)
+        remove_own_groups(WAITING_STATES, pool.foreign_groups)
         left[0].wait(REMOVAL_SECONDS)
     if left:
-        remove_own_groups()
+        remove_own_groups(ALL_STATES, pool.foreign_groups)

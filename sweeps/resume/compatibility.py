@@ -9,6 +9,7 @@ from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
 from search_spaces.space import all_configs, describe_space
 from sweeps.setup.inputs import SweepInputs
+from sweeps.setup.report import text_of
 
 MAX_DIFFERENCES = 5
 MAX_VALUE_LENGTH = 60
@@ -105,11 +106,6 @@ def describe_change(before: Any, now: Any) -> str:
     gone, new = [item for item in before if item not in now], [item for item in now if item not in before]
     changes = [f"{shortened_text(items)} {what}" for items, what in ((gone, "gone"), (new, "new")) if items]
     return "has " + " and ".join(changes) if changes else "is in another order, or has other repetitions"
-
-
-def text_of(value: Any) -> str:
-    """Plain data as text: strings as they are, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def shortened_text(value: Any) -> str:

@@ -64,7 +64,7 @@ def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
 
 def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Replaces the function that runs a sweep."""
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_sweep", run)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
 
 
 def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
@@ -655,7 +655,7 @@ def test_sweep_with_a_closed_output_names_the_resume_command(
         raise error
 
     replace_run(monkeypatch, leave)
-    monkeypatch.setattr("sweeps.run.show", lambda _lines: None)
+    monkeypatch.setattr("sweeps.cli.listeners.show_lines", lambda _lines: None)
     with closed_output():
         assert main(command) == 130
     assert capsys.readouterr().err == "interrupted: standard output was closed; continue with --resume\n"
@@ -668,7 +668,7 @@ def test_finished_sweep_with_a_closed_output_keeps_its_exit_code(
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)
-    monkeypatch.setattr("sweeps.run.discard_output", lambda: None)
+    monkeypatch.setattr("sweeps.cli.listeners.discard_output", lambda: None)
     replace_run(monkeypatch, outcome)
     assert main(["--resume", str(interrupted.folder)]) == 0
 

@@ -67,7 +67,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
         found.append(plan)
         return SweepOutcome(counts={"complete": 2}, failures={}, is_interrupted=True, error=None)
 
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_sweep", note)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", note)
     return found
 
 

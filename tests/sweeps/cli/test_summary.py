@@ -108,7 +108,7 @@ def test_interrupted_sweep_names_the_selection_command(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
-    assert finish_sweep(two_trials, outcome_with(is_interrupted=True)) == 130
+    assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130
     text = capsys.readouterr().out
     assert "SST dev" in text, "the ranking is there"
     assert "Chosen for" not in text
@@ -124,7 +124,7 @@ def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     ended = outcome_with(counts={"complete": 2, "interrupted": 1, "queued": 4}, limit="--max-steps 900")
-    assert finish_sweep(two_trials, ended) == 4
+    assert finish_sweep(two_trials, ended).exit_code == 4
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     goes_on = f"python sweeps/run.py --resume {two_trials.folder}"
@@ -143,7 +143,7 @@ def test_deleted_working_folder_is_ignored(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert finish_sweep(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "Chosen for SST: " in text
     assert f"python -m results.table {two_trials.folder}" in text
@@ -162,7 +162,7 @@ def test_failure_in_one_part_leaves_the_others(
 
     asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
-    code = finish_sweep(asked, outcome_with())
+    code = finish_sweep(asked, outcome_with()).exit_code
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
@@ -177,14 +177,17 @@ def test_ctrl_c_during_selection_leaves_the_other_parts(
         raise KeyboardInterrupt(command)
 
     monkeypatch.setattr("sweeps.cli.summary.select_from", press)
-    assert finish_sweep(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "Choosing ensembles was interrupted." in text
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
 def test_failed_compaction_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
-    assert finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",))) == 0
+    assert (
+        finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",))).exit_code
+        == 0
+    )
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     assert printed.err == "Curves could not be put together: no room\n"
@@ -244,7 +247,7 @@ def test_outside_the_projects_folder_the_command_names_the_module(
 def test_ensembles_are_selected_and_the_verdict_printed(
     two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert finish_sweep(two_trials, outcome_with()) == 0
+    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     selection = read_selection(two_trials.folder)
     text = capsys.readouterr().out
     assert set(selection.tasks) == {"sst", "qqp", "sts"}
@@ -254,7 +257,7 @@ def test_ensembles_are_selected_and_the_verdict_printed(
 
 
 def test_failed_selection_is_one_line(options: Build, capsys: pytest.CaptureFixture[str]) -> None:
-    assert finish_sweep(options(), outcome_with()) == 0
+    assert finish_sweep(options(), outcome_with()).exit_code == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
     assert line.endswith(".")
 
@@ -263,7 +266,7 @@ def test_ranking_is_printed_and_records_are_copied(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = options(mirror=f"file://{tmp_path}/copy")
-    assert finish_sweep(asked, outcome_with()) == 0
+    assert finish_sweep(asked, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert f"Files: {asked.folder}" in text
     assert f"Copies: file://{tmp_path}/copy/first" in text
@@ -274,5 +277,5 @@ def test_failed_copies_are_reported_and_fail_the_sweep(
     options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    assert finish_sweep(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()) == 1
+    assert finish_sweep(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()).exit_code == 1
     assert "could not be copied" in capsys.readouterr().err

@@ -6,7 +6,13 @@ import pytest
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 
 from sweeps.cluster import placement_groups as leftovers
-from sweeps.cluster.placement_groups import WAITING_STATES, remove_orphaned_groups, remove_own_groups
+from sweeps.cluster.placement_groups import (
+    ALL_STATES,
+    WAITING_STATES,
+    own_groups,
+    remove_orphaned_groups,
+    remove_own_groups,
+)
 
 OURS, GONE = "01000000", "02000000"
 
@@ -42,9 +48,11 @@ def test_orphans_are_unnamed_waiting_groups_of_dead_drivers(removed: list[str]) 
 def test_created_group_is_spared() -> None:
     group = placement_group([{"CPU": 1}])
     assert group.wait(10)
-    remove_own_groups(WAITING_STATES)
+    remove_own_groups(WAITING_STATES, ())
     assert placement_group_table(group)["state"] == "CREATED"
-    remove_own_groups()
+    remove_own_groups(ALL_STATES, own_groups())
+    assert placement_group_table(group)["state"] == "CREATED", "it is the caller's"
+    remove_own_groups(ALL_STATES, ())
     wait_for_removal(group)
 
 
@@ -55,7 +63,7 @@ def test_waiting_group_is_removed_by_its_own_driver() -> None:
     assert placement_group_table(group)["state"] == "PENDING"
     remove_orphaned_groups()
     assert placement_group_table(group)["state"] == "PENDING"
-    remove_own_groups(WAITING_STATES)
+    remove_own_groups(WAITING_STATES, ())
     wait_for_removal(group)
 
 

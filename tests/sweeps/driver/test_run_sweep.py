@@ -27,7 +27,7 @@ from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_trials
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger
-from sweeps.driver.run_sweep import SweepOutcome, run_sweep
+from sweeps.driver.run_sweep import SweepOutcome, run_plan
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
@@ -93,7 +93,7 @@ def run_on_one_lane(
     )
     options.folder.mkdir()
     plan, killer = SweepPlan(options=options, space=space, data_folder=data), Killer(kills)
-    outcome = run_sweep(plan, killer)
+    outcome = run_plan(plan, killer)
     records = {record.trial_id: record for record in read_trials(options.folder)}
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records)
 
@@ -225,7 +225,7 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
             stopped_at.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-    outcome = run_sweep(plan, press)
+    outcome = run_plan(plan, press)
     assert time.monotonic() - stopped_at[0] < 10
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}
@@ -237,7 +237,7 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
 @pytest.mark.usefixtures("private_ray")
 def test_sweep_too_large_for_the_cluster_is_one_error(make_plan: MakePlan) -> None:
     with pytest.raises(ValueError, match=r"a trial must fit the cluster, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_sweep(make_plan(workers=8), lambda _event, _ledger: None)
+        run_plan(make_plan(workers=8), lambda _event, _ledger: None)
 
 
 @pytest.mark.slow
@@ -247,5 +247,5 @@ def test_data_that_a_lane_cannot_load_are_one_error(
 ) -> None:
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
-        run_sweep(plan, lambda _event, _ledger: None)
+        run_plan(plan, lambda _event, _ledger: None)
     assert ray.available_resources()["CPU"] == 2

@@ -17,7 +17,6 @@ from results.records.files import open_folder
 from results.records.recovery import record_with_curves
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
-from sweeps.dry_run.stage_tree import training_order
 from sweeps.lanes.loaded_trial import load_trial
 from sweeps.lanes.messages import FinalStatus
 from sweeps.lanes.worker_trial import TrialRun, run_trial
@@ -25,6 +24,7 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import ReusedWork, trial_folder
 from sweeps.reuse.starting_point import StartingPoint
 from sweeps.search.stage_order import find_stage_keys
+from sweeps.setup.stage_tree import training_order
 
 
 class PlainReporter:

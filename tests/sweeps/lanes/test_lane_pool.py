@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 import sweeps.lanes.lane_pool
-from sweeps.cluster.placement_groups import WAITING_STATES
+from sweeps.cluster.placement_groups import ALL_STATES, WAITING_STATES
 from sweeps.lanes.lane_pool import LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
+
+FOREIGN = frozenset({"the caller's own"})
+"""Placement groups that are there before the pool opens."""
 
 
 class Lane:
@@ -54,6 +57,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     monkeypatch.setattr(sweeps.lanes.lane_pool, "num_more_lanes", lambda *_: room["more"])
     monkeypatch.setattr(sweeps.lanes.lane_pool, "fits_cluster", lambda *_: bool(room["fits"]))
     monkeypatch.setattr(sweeps.lanes.lane_pool, "alive_nodes", dict)
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "own_groups", lambda: FOREIGN)
     monkeypatch.setattr(sweeps.lanes.lane_pool, "describe_cluster", lambda: "0 CPUs, 0 GPUs and 0 GB of memory")
     monkeypatch.setattr(sweeps.lanes.lane_pool, "open_lane", lambda setup, _folder: Lane(setup.lane))
     return room
@@ -196,7 +200,7 @@ def test_closing_waits_for_open_lanes_and_cancels_waiting_ones(
 ) -> None:
     pool, removals = open_test_pool(), list[tuple[str, ...]]()
 
-    def remove(states: tuple[str, ...] = ()) -> None:
+    def remove(states: tuple[str, ...], _kept: object) -> None:
         removals.append(states)
         if len(removals) == 3:
             for lane in pool.lanes:
@@ -210,7 +214,9 @@ def test_closing_waits_for_open_lanes_and_cancels_waiting_ones(
 def test_lanes_that_do_not_end_in_time_lose_their_placement_group(
     open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, removals = open_test_pool(), list[tuple[str, ...]]()
-    monkeypatch.setattr(sweeps.lanes.lane_pool, "remove_own_groups", lambda *states: removals.append(states))
+    pool, removals = open_test_pool(), list[tuple[object, object]]()
+    monkeypatch.setattr(
+        sweeps.lanes.lane_pool, "remove_own_groups", lambda states, kept: removals.append((states, kept))
+    )
     close_pool(pool, deadline=0.0)
-    assert removals == [()], "groups of any state"
+    assert removals == [(ALL_STATES, FOREIGN)], "groups of any state, but for those that were there before"

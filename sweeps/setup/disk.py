@@ -10,10 +10,10 @@ from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.keys import Cut, next_stage_starts_from_best
 from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
-from sweeps.dry_run.model_size import EncoderSize, measure_model
-from sweeps.dry_run.stage_tree import Segment, distinct
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
+from sweeps.setup.model_size import EncoderSize, measure_model
+from sweeps.setup.stage_tree import Segment, distinct
 
 BYTES_PER_PREDICTION = 20
 """Of an example's id and label in a compressed table, without the four bytes of each logit."""

@@ -1,11 +1,13 @@
 """A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
+import json
 import math
 import os
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -14,13 +16,12 @@ from mtlib.data.tables import Table
 from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
-from sweeps.dry_run.disk import describe_disk, estimate_disk
-from sweeps.dry_run.model_size import EncoderSize
-from sweeps.dry_run.stage_tree import Segment, distinct, simulate_training
 from sweeps.options import SweepOptions
-from sweeps.resume.compatibility import text_of
 from sweeps.search.stage_order import find_cuts
+from sweeps.setup.disk import describe_disk, estimate_disk
 from sweeps.setup.inputs import SweepInputs, planned_configs
+from sweeps.setup.model_size import EncoderSize
+from sweeps.setup.stage_tree import Segment, distinct, simulate_training
 
 Plan = tuple[PlannedStage, ...]
 
@@ -242,3 +243,8 @@ def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     if options.gpus_per_worker > 0:
         fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
     return min(wanted, max(1, int(fitting)))
+
+
+def text_of(value: Any) -> str:
+    """Plain data as text: strings as they are, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)

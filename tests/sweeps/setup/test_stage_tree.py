@@ -9,9 +9,9 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from search_spaces.space import SearchSpace, grid_configs
-from sweeps.dry_run.stage_tree import Segment, distinct, path_to, simulate_training
 from sweeps.options import SweepPlan
 from sweeps.search.stage_order import find_cuts
+from sweeps.setup.stage_tree import Segment, distinct, path_to, simulate_training
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import train_sweep
 

@@ -10,7 +10,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_weights
 from mtlib.training.optimizer import trained_parameters
-from sweeps.dry_run.model_size import EncoderSize, measure_encoder, measure_model
+from sweeps.setup.model_size import EncoderSize, measure_encoder, measure_model
 from tests.mtlib.training.combinations import METHODS, Changes
 
 

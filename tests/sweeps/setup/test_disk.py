@@ -17,7 +17,10 @@ from mtlib.model.encoder import load_encoder
 from results.records.epochs import compact
 from results.records.trials import write_sweep, write_trials
 from search_spaces.space import SearchSpace, grid_configs, load_space
-from sweeps.dry_run.disk import (
+from sweeps.options import SweepOptions, SweepPlan
+from sweeps.reuse.weight_pruning import prune_weights
+from sweeps.search.stage_order import find_cuts
+from sweeps.setup.disk import (
     BYTES_PER_EPOCH,
     BYTES_PER_TABLE,
     BYTES_PER_TRIAL,
@@ -30,13 +33,10 @@ from sweeps.dry_run.disk import (
     prediction_bytes,
     state_bytes,
 )
-from sweeps.dry_run.model_size import EncoderSize, measure_encoder
-from sweeps.dry_run.report import shared_paths
-from sweeps.dry_run.stage_tree import Segment, simulate_training
-from sweeps.options import SweepOptions, SweepPlan
-from sweeps.reuse.weight_pruning import prune_weights
-from sweeps.search.stage_order import find_cuts
 from sweeps.setup.inputs import SweepInputs, read_points
+from sweeps.setup.model_size import EncoderSize, measure_encoder
+from sweeps.setup.report import shared_paths
+from sweeps.setup.stage_tree import Segment, simulate_training
 from tests.sweeps.lanes.plain_sweep import train_sweep
 
 ROWS = {"sst": 100, "qqp": 1000, "sts": 50}

@@ -15,8 +15,10 @@ from mtlib.data.load import read_held_out
 from mtlib.stages.plan import plan_stages
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
-from sweeps.dry_run.model_size import EncoderSize
-from sweeps.dry_run.report import (
+from sweeps.options import SweepOptions
+from sweeps.setup.inputs import SweepInputs
+from sweeps.setup.model_size import EncoderSize
+from sweeps.setup.report import (
     align_columns,
     describe_disk_need,
     describe_held_out,
@@ -31,8 +33,6 @@ from sweeps.dry_run.report import (
     planned_stages,
     stage_table,
 )
-from sweeps.options import SweepOptions
-from sweeps.setup.inputs import SweepInputs
 
 Build = Callable[..., SweepOptions]
 

@@ -1,0 +1,306 @@
+"""Runs a sweep from Python, in a script or a notebook: `run_sweep` does what the command `sweeps/run.py` does."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, parse_words
+from mtlib.runtime.errors import require, require_name
+from results.effects.sweep import Sweep, load_sweep
+from results.inference.models import ModelSource, find_sweeps
+from results.inference.predictor import load_predictor, predict_stream
+from results.inference.readers import TextRow
+from results.inference.writers import column_names, row_values
+from results.records.files import open_atomic, open_folder
+from results.records.selection import Selection, read_selection, write_selection
+from results.selection.select_all import SelectionRequest, select_from
+from search_spaces.space import SearchSpace, load_space, space_names
+from search_spaces.space_source import space_source
+from sweeps.cli.arguments import (
+    DEFAULT_STORAGE,
+    LIMIT_REACHED,
+    SOME_FAILED,
+    SWEEP_FAILED,
+    build_parser,
+    find_options,
+    split_storage,
+)
+from sweeps.cli.listeners import printing_listener, silent_listener
+from sweeps.driver.whole_sweep import Listener, run_or_resume
+from sweeps.setup.inputs import writing_to
+
+if TYPE_CHECKING:  # Ray is loaded once everything has been checked
+    from sweeps.driver.ledger import Ledger
+    from sweeps.driver.run_sweep import OnEvent
+    from sweeps.lanes.messages import Event
+
+SweepStatus = Literal["complete", "failed", "some_failed", "limit_reached", "interrupted"]
+STATUS_OF_CODE: Mapping[int, SweepStatus] = {
+    SUCCESS: "complete",
+    SWEEP_FAILED: "failed",
+    SOME_FAILED: "some_failed",
+    LIMIT_REACHED: "limit_reached",
+    INTERRUPTED: "interrupted",
+}
+"""How a sweep ended, by the exit code of the command."""
+
+ONLY_COMMAND = ("help", "dry_run", "list_spaces")
+"""Options of the command that print and run nothing."""
+REPORTED_EVENTS = ("started", "resumed", "report", "ended")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialReport:
+    """A trial's start, scored epoch or end, with the state of its sweep."""
+
+    trial: str
+    params: Mapping[str, Any]
+    """The searched values."""
+    replicate: int
+    """From 0."""
+    status: str
+    """`running`, or at its end `complete`, `reused`, `pruned`, `failed` or `interrupted`."""
+    epoch: int
+    """Epochs scored so far, over all stages."""
+    step: int
+    """Optimizer steps at the last scored epoch."""
+    scores: Mapping[str, float]
+    """Newest dev score by task, and `overall` once all tasks have been active; higher is better."""
+    error: str | None
+    """Why it failed."""
+    counts: Mapping[str, int]
+    """The sweep's trials by status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedSweep:
+    """A sweep that has ended, or stopped; what it left can be read, selected from and predicted with."""
+
+    folder: Path
+    exit_code: int
+    """That of the command."""
+    counts: Mapping[str, int]
+    """Trials by status."""
+    failures: Mapping[str, str]
+    """Why each failed trial failed, by its id."""
+    messages: tuple[str, ...]
+    """What went wrong, a line each; empty if nothing did."""
+
+    @property
+    def status(self) -> SweepStatus:
+        """How it ended: `complete`, `some_failed` trials, `failed` as a whole, `limit_reached` or `interrupted`.
+
+        After all but the first, `run_sweep(resume=outcome.folder)` runs what is left.
+        """
+        return STATUS_OF_CODE[self.exit_code]
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        """Its records as `results.table.load_sweep` returns them, with `ranking()` and `effects()`."""
+        return load_sweep(self.folder)
+
+    def select(self, **changes: Any) -> Selection:
+        """Selects an ensemble for each task, and writes `selection.json` into the sweep's folder.
+
+        Args:
+            changes: fields of `SelectionRequest` that are not at their defaults, such as `tasks` or `method`.
+
+        Raises:
+            ValueError: as `select_from`, or there is no such field.
+        """
+        for name in changes:
+            require_name(
+                name, [f.name for f in fields(SelectionRequest) if f.name != "sweeps"], "option of a selection"
+            )
+        request = SelectionRequest(sweeps=[str(self.folder)], **changes)
+        selection = select_from(request, command="FinishedSweep.select in Python")
+        write_selection(self.folder, selection)
+        return selection
+
+    def predict(self, texts: Sequence[str | tuple[str, ...]], *, task: str, device: str = "auto") -> pd.DataFrame:
+        """Predicts texts with the ensemble that `select` chose for a task.
+
+        Args:
+            texts: a text by row, or a tuple of texts for a task of pairs.
+            task: one of the selection's.
+            device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+
+        Returns:
+            A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes. A row with
+            a blank text has none.
+
+        Raises:
+            ValueError: nothing was selected for the task, a row has another number of texts than the task, or the
+                ensemble cannot be loaded.
+        """
+        selection = read_selection(self.folder)
+        require_name(task, selection.tasks, "task of the selection")
+        places = find_sweeps(selection, str(self.folder))
+        predictor = load_predictor(selection, task, ModelSource(places=places, device=device))
+        rows = list(text_rows(texts, len(predictor.task.text_columns)))
+        cells = [
+            cell
+            for chunk, outputs in predict_stream(predictor, rows)
+            for cell in row_values(predictor.task, chunk, outputs)
+        ]
+        return pd.DataFrame(cells, columns=column_names(predictor.task)).drop(columns="id")
+
+
+def run_sweep(
+    space: str | Path | SearchSpace | None = None,
+    *,
+    on_progress: Callable[[TrialReport], object] | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> FinishedSweep:
+    """Runs a sweep to its end, or resumes one; the command does the same with the same options.
+
+    In a process with a Ray that is running already, the sweep uses that Ray and leaves it running; it needs the free
+    resources of one trial at least. The first Ctrl-C stops the sweep as it stops the command.
+
+    Args:
+        space: name of a built-in space, path of a file, or a `SearchSpace` built in Python, of which a file is kept
+            with the sweep, so that it is resumed without the object. None for `vary` alone, and with `resume`.
+        on_progress: gets a report at each start, scored epoch and end of a trial, in this thread. An error in it ends
+            the sweep as Ctrl-C does, so that it can be resumed, and is raised again.
+        verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
+            nothing is printed, and `FinishedSweep.select` selects.
+        options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...;
+            `set` and `vary` are mappings by dotted key, whose values may be text, numbers or lists. `resume` is the
+            name or folder of a sweep. None is as if left out.
+
+    Raises:
+        ValueError: one line that says what is wrong: an unknown option, a wrong value, data or an encoder that cannot
+            be used, another sweep in the folder.
+    """
+    words = [*space_words(space, options.get("storage")), *option_words(options)]
+    found = find_options(parse_words(build_parser(), words), ray_address())
+    listener = printing_listener() if verbose else silent_listener()
+    if on_progress is not None:
+        listener = reporting_listener(listener, on_progress)
+    ending = run_or_resume(found, listener, words)
+    return FinishedSweep(
+        folder=found.folder,
+        exit_code=ending.exit_code,
+        counts=ending.outcome.counts,
+        failures=ending.outcome.failures,
+        messages=ending.messages,
+    )
+
+
+def space_words(space: str | Path | SearchSpace | None, storage: str | Path | None) -> list[str]:
+    """The words of the command that name a space; one built in Python is written to a file in the storage."""
+    if isinstance(space, SearchSpace):
+        is_built_in = space.name in space_names() and space == load_space(space.name)
+        space = space.name if is_built_in else write_space(space, storage)
+    return [] if space is None else [f"--space={space}"]
+
+
+def write_space(space: SearchSpace, storage: str | Path | None) -> Path:
+    """Writes a space to a file in the storage's cache, and returns its path; equal spaces have one file."""
+    source = space_source(space)
+    folder = split_storage(str(storage or DEFAULT_STORAGE))[0] / ".cache" / "spaces"
+    path = folder / f"{space.name}-{hash_of(source)[:12]}.py"
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with open_atomic(open_folder(folder), path.name) as stream:
+            stream.write(source.encode())
+    return path
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Options as words of the command; ValueError for an unknown one, or a value of another type."""
+    flags = {action.dest: action for action in build_parser()._actions if action.dest not in ("space", *ONLY_COMMAND)}
+    words = []
+    for name, value in options.items():
+        require_name(name, flags, "option")
+        if value is not None:
+            words += flag_words(flags[name], name, value)
+    return words
+
+
+def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
+    """A flag with its value, as words; none for a switch that stays as it is."""
+    word = flag.option_strings[-1]
+    if flag.nargs == 0:
+        require(isinstance(value, bool), f"{name} must be True or False", repr(value))
+        return [word] if value == flag.const else []
+    if isinstance(flag.default, list):
+        require(isinstance(value, Mapping), f"{name} must be a mapping of values by key", repr(value))
+        return [f"{word}={key}={typed_text(item, is_list=name == 'vary')}" for key, item in value.items()]
+    require(isinstance(value, str | int | float | Path), f"{name} must be text, a path or a number", repr(value))
+    require(not isinstance(value, bool), f"{name} must not be a truth value", value)
+    return [f"{word}={value}"]
+
+
+def typed_text(value: Any, *, is_list: bool = False) -> str:
+    """A value as typed: lists in brackets, or separated by commas if it is a list of values to try."""
+    if isinstance(value, list | tuple):
+        text = ",".join(map(typed_text, value))
+        return text if is_list else f"[{text}]"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def ray_address() -> str | None:
+    """The address of the Ray that this process uses already, else of the one in the environment; None if neither."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return str(ray.get_runtime_context().gcs_address)
+    return os.environ.get("RAY_ADDRESS")
+
+
+def reporting_listener(listener: Listener, on_progress: Callable[[TrialReport], object]) -> Listener:
+    """A listener that calls `on_progress` as well."""
+
+    @contextlib.contextmanager
+    def watch() -> "Iterator[OnEvent]":
+        with listener.watch() as on_event:
+
+            def handle(event: "Event", ledger: "Ledger") -> None:
+                on_event(event, ledger)
+                report = trial_report(event, ledger)
+                if report is not None:
+                    on_progress(report)
+
+            yield handle
+
+    return replace(listener, watch=watch)
+
+
+def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
+    """What `on_progress` gets for an event; None for events that it does not get."""
+    is_repeated = event.facts.get("is_replayed") or event.facts.get("was_started") is False
+    if event.kind not in REPORTED_EVENTS or is_repeated:
+        return None
+    record = ledger.records[str(event.trial_id)]
+    return TrialReport(
+        trial=record.trial_id,
+        params=record.params,
+        replicate=record.replicate,
+        status=record.status,
+        epoch=record.epochs,
+        step=record.steps,
+        scores=record.last,
+        error=record.error,
+        counts=ledger.counts,
+    )
+
+
+def text_rows(texts: Sequence[str | tuple[str, ...]], num_texts: int) -> Iterator[TextRow]:
+    """Rows to predict; ValueError if one has another number of texts."""
+    require(not isinstance(texts, str), "texts must be a list of texts", repr(texts))
+    for number, given in enumerate(texts):
+        row = (given,) if isinstance(given, str) else tuple(given)
+        is_right = len(row) == num_texts and all(isinstance(text, str) for text in row)
+        kind = "a text" if num_texts == 1 else f"a tuple of {num_texts} texts"
+        require(is_right, f"every row of texts must be {kind}", f"{given!r} in row {number}")
+        yield TextRow(where=f"row {number}", id=str(number), texts=tuple(text.strip() for text in row))

@@ -1,0 +1,60 @@
+"""What a sweep shows while it runs and at its end: everything, on the terminal, or nothing."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from mtlib.runtime.command_line import discard_output, show_lines
+from sweeps.driver.whole_sweep import Ending, Listener
+from sweeps.options import SweepOptions
+
+if TYPE_CHECKING:  # Ray is loaded below, once everything has been checked
+    from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+
+
+def printing_listener() -> Listener:
+    """Prints what the command prints: the sweep, its progress, the ranking, the ensembles, the next commands."""
+    return Listener(show=show_lines, watch=watch_on_console, finish=print_end)
+
+
+def silent_listener() -> Listener:
+    """Prints nothing and selects no ensembles."""
+    return Listener(show=lambda _lines: None, watch=watch_nothing, finish=end_silently)
+
+
+@contextlib.contextmanager
+def watch_on_console() -> "Iterator[OnEvent]":
+    """Shows progress; BrokenPipeError if standard output is closed."""
+    from sweeps.cli.progress import show_progress
+
+    try:
+        with show_progress(Console()) as on_event:
+            yield on_event
+    except SystemExit as error:  # rich raises it when standard output is closed
+        raise BrokenPipeError from error
+
+
+@contextlib.contextmanager
+def watch_nothing() -> "Iterator[OnEvent]":
+    """Ignores events."""
+    yield lambda _event, _ledger: None
+
+
+def print_end(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
+    """Prints the summary; the sweep is over and recorded even if standard output is closed."""
+    from sweeps.cli.summary import exit_code, finish_sweep
+
+    try:
+        return finish_sweep(options, outcome)
+    except BrokenPipeError:
+        discard_output()
+        return Ending(outcome=outcome, exit_code=exit_code(outcome), messages=())
+
+
+def end_silently(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
+    """Copies the records to the mirror, if there is one."""
+    from sweeps.cli.summary import end_sweep
+
+    return end_sweep(options, outcome)

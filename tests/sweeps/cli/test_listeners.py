@@ -1,0 +1,62 @@
+"""The listeners of a sweep: one prints everything, the other nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.cli.listeners import printing_listener, silent_listener
+from sweeps.driver.ledger import open_ledger
+from sweeps.driver.whole_sweep import Ending
+from sweeps.lanes.messages import Event
+from sweeps.options import SweepOptions
+from tests.sweeps.cli.test_summary import outcome_with
+from tests.sweeps.conftest import MakePlan
+
+NOTE = Event(kind="note", facts={"text": "Opening 1 lane"})
+
+
+@pytest.fixture
+def options(make_plan: MakePlan) -> SweepOptions:
+    return make_plan().options
+
+
+def test_silent_listener_prints_nothing_and_describes_the_end(
+    options: SweepOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = silent_listener()
+    listener.show(["a line"])
+    with listener.watch() as on_event:
+        on_event(NOTE, None)  # type: ignore[arg-type]
+    failed = outcome_with(counts={"failed": 1}, failures={"0000-r0": "diverged"})
+    assert listener.finish(options, failed) == Ending(outcome=failed, exit_code=3, messages=("1 of 1 trials failed.",))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_silent_listener_copies_the_records(make_plan: MakePlan, tmp_path: Path) -> None:
+    options = make_plan(mirror=f"file://{tmp_path}/copies").options
+    (options.folder / "sweep.json").write_text("{}")
+    assert silent_listener().finish(options, outcome_with()).exit_code == 0
+    assert (tmp_path / "copies" / "sweep" / "sweep.json").exists()
+
+
+def test_printing_listener_prints_lines_and_events(make_plan: MakePlan, capsys: pytest.CaptureFixture[str]) -> None:
+    listener, ledger = printing_listener(), open_ledger(make_plan())
+    listener.show(["a line"])
+    with listener.watch() as on_event:
+        on_event(NOTE, ledger)
+    assert capsys.readouterr().out == "a line\nOpening 1 lane\n"
+
+
+def test_closed_output_is_a_broken_pipe() -> None:
+    with pytest.raises(BrokenPipeError), printing_listener().watch():
+        raise SystemExit(1)
+
+
+def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_arguments: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)
+    monkeypatch.setattr("sweeps.cli.listeners.discard_output", lambda: None)
+    assert printing_listener().finish(options, outcome_with(is_interrupted=True)).exit_code == 130

@@ -1,0 +1,239 @@
+"""Sweeps from Python: the same options as the command, reports, and what is done with a finished sweep."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+import sweeps.driver.run_sweep
+from results.ensembles.selection_method import Settings
+from results.records.trials import TrialRecord, read_sweep
+from search_spaces.presets import general
+from search_spaces.space import SearchSpace, load_space
+from sweeps.api import FinishedSweep, TrialReport, option_words, ray_address, run_sweep, text_rows, trial_report
+from sweeps.driver.ledger import open_ledger, save_ledger
+from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+from sweeps.lanes.messages import Event
+from sweeps.options import SweepPlan
+from tests.sweeps.conftest import MakePlan
+
+SMALL = {"encoder.max_length": 32, "stages.0.epochs": 1, "stages.1.epochs": 1, "tasks.sst.scored_train_rows": 11}
+
+
+@pytest.fixture
+def places(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> dict[str, Any]:
+    """Options of a sweep on tiny data."""
+    return {"data": tiny_folder, "encoder": tiny_encoder_folder, "storage": tmp_path, "name": "first"}
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
+    """The plans of the sweeps that would run; nothing is trained."""
+    found: list[SweepPlan] = []
+
+    def note(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+        found.append(plan)
+        save_ledger(open_ledger(plan, known), plan.options.folder)
+        return SweepOutcome(counts={"complete": 7}, failures={})
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", note)
+    return found
+
+
+def test_options_are_those_of_the_command_and_nothing_is_printed(
+    plans: list[SweepPlan], places: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run_sweep("smart_lambda", **places, set=SMALL, max_hours=2, replicates=3, reuse=False, scheduler=None)
+    (plan,) = plans
+    assert (plan.options.folder, plan.options.replicates, plan.options.reuse) == (tmp_path / "first", 3, False)
+    assert (plan.options.max_hours, plan.space.base.encoder.max_length) == (2.0, 32)
+    assert (found.folder, found.exit_code, found.status) == (tmp_path / "first", 0, "complete")
+    assert (found.counts, found.failures, found.messages) == ({"complete": 7}, {}, ())
+    assert capsys.readouterr() == ("", "")
+    command = read_sweep(found.folder)["command"]
+    assert command.startswith("python sweeps/run.py --space=smart_lambda --data=")
+
+
+def test_verbose_prints_what_the_command_prints(
+    plans: list[SweepPlan], places: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sweep("smart_lambda", **places, set=SMALL, verbose=True)
+    assert len(plans) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("Sweep first: ")
+    assert "Files: " in text
+
+
+def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], places: dict[str, Any]) -> None:
+    vary = {"smart.weight": [0, 0.45], "smart.tasks": [["sst"], ["sst", "qqp"]], "smart.mode": "paper,random"}
+    run_sweep(vary=vary, set={"encoder.max_length": 32, "encoder.dropout": None}, **places)
+    assert plans[0].options.vary == {
+        "smart.weight": "0,0.45",
+        "smart.tasks": "[sst],[sst,qqp]",
+        "smart.mode": "paper,random",
+    }
+    assert plans[0].space.base.encoder.dropout is None
+
+
+def small_space() -> SearchSpace:
+    base = general(("sst",)).override({"encoder.max_length": 32})
+    return SearchSpace(name="mine", question="Which weight?", base=base, grid={"smart.weight": (0.0, 0.5)})
+
+
+def test_space_built_in_python_is_resumed_without_the_object(plans: list[SweepPlan], places: dict[str, Any]) -> None:
+    space = small_space()
+    found = run_sweep(space, **places)
+    assert plans[0].space.grid == space.grid
+    assert (found.folder / "space.py").is_file()
+    for path in found.folder.parent.glob(".cache/spaces/*.py"):
+        path.unlink()
+    again = run_sweep(resume=found.folder)
+    assert plans[1].space == plans[0].space
+    assert again.folder == found.folder
+
+
+def test_built_in_space_may_be_given_as_an_object(plans: list[SweepPlan], places: dict[str, Any]) -> None:
+    run_sweep(load_space("smart_lambda"), **places, set=SMALL)
+    assert plans[0].options.space == "smart_lambda"
+    changed = replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
+    with pytest.raises(ValueError, match=r"must have a name that no built-in space has, got name='smart_lambda'"):
+        run_sweep(changed, **{**places, "name": "second"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"space": "smart_lamda"}, r"unknown search space 'smart_lamda'; did you mean 'smart_lambda'\?"),
+        ({}, r"--space must name a search space, got none"),
+        ({"space": "smart_lambda", "wokers": 2}, r"unknown option 'wokers'; did you mean 'workers'\?"),
+        ({"space": "smart_lambda", "dry_run": True}, r"unknown option 'dry_run'"),
+        ({"space": "smart_lambda", "workers": 0}, r"--workers must be at least 1, got 0"),
+        ({"space": "smart_lambda", "workers": 1.5}, r"--workers must be a whole number, got '1.5'"),
+        ({"space": "smart_lambda", "workers": True}, r"workers must not be a truth value, got True"),
+        ({"space": "smart_lambda", "workers": [1]}, r"workers must be text, a path or a number, got \[1\]"),
+        ({"space": "smart_lambda", "reuse": 1}, r"reuse must be True or False, got 1"),
+        ({"space": "smart_lambda", "set": "a=1"}, r"set must be a mapping of values by key, got 'a=1'"),
+        ({"space": "smart_lambda", "extend": 2}, r"--extend must come with --resume SWEEP"),
+        ({"resume": "nowhere"}, r"nowhere is no sweep folder"),
+    ],
+)
+def test_mistake_is_a_value_error(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^.*{message}"):
+        run_sweep(**{"storage": tmp_path, **options})
+
+
+def test_every_option_that_runs_a_sweep_is_known() -> None:
+    assert option_words({"keep_gb": 0.5, "retry_failed": True, "reuse": True}) == ["--keep-gb=0.5", "--retry-failed"]
+    assert option_words({"retry_failed": False, "reuse": False, "data": Path("a b")}) == ["--no-reuse", "--data=a b"]
+
+
+def test_address_is_that_of_a_ray_that_runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    assert ray_address() == "10.0.0.1:6379"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert ray_address() == "10.0.0.1:6379"
+
+
+def test_reports_are_of_starts_new_epochs_and_ends(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    trial_id = "0001-r0"
+    ledger.records[trial_id] = replace(ledger.records[trial_id], status="running", epochs=2, steps=9, last={"sst": 0.5})
+
+    def event(kind: Any, **facts: Any) -> Event:
+        return Event(kind=kind, trial_id=trial_id, facts=facts)
+
+    assert trial_report(event("report"), ledger) == TrialReport(
+        trial=trial_id,
+        params={"smart.weight": 0.3},
+        replicate=0,
+        status="running",
+        epoch=2,
+        step=9,
+        scores={"sst": 0.5},
+        error=None,
+        counts={"running": 1, "queued": 2},
+    )
+    for reported in (event("started"), event("resumed"), event("ended", was_started=True)):
+        assert trial_report(reported, ledger) is not None
+    silent = (
+        event("report", is_replayed=True),
+        event("ended", was_started=False),
+        event("progress"),
+        Event(kind="note"),
+    )
+    assert [trial_report(one, ledger) for one in silent] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(0, "complete"), (1, "failed"), (3, "some_failed"), (4, "limit_reached"), (130, "interrupted")]
+)
+def test_status_follows_from_the_exit_code(code: int, status: str, tmp_path: Path) -> None:
+    assert FinishedSweep(folder=tmp_path, exit_code=code, counts={}, failures={}, messages=()).status == status
+
+
+def test_rows_to_predict_have_the_texts_of_their_task() -> None:
+    assert [row.texts for row in text_rows(["a ", ""], 1)] == [("a",), ("",)]
+    assert [(row.id, row.texts) for row in text_rows([("a", "b")], 2)] == [("0", ("a", "b"))]
+    assert list(text_rows([], 1)) == []
+    for texts, num_texts, message in (
+        (["a"], 2, r"every row of texts must be a tuple of 2 texts, got 'a' in row 0"),
+        (["a", ("b", "c")], 1, r"every row of texts must be a text, got \('b', 'c'\) in row 1"),
+        ([("a", 1)], 2, r"must be a tuple of 2 texts, got \('a', 1\) in row 0"),
+        ("a text", 1, r"texts must be a list of texts, got 'a text'"),
+    ):
+        with pytest.raises(ValueError, match=f"^.*{message}$"):
+            list(text_rows(texts, num_texts))  # type: ignore[arg-type]
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
+    places: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ray goes on afterwards, and nothing is printed."""
+    reports: list[TrialReport] = []
+    space = small_space()
+    small = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 3}
+    found = run_sweep(space, **places, set=small, on_progress=reports.append)
+    assert (found.status, found.counts) == ("complete", {"complete": 2})
+    assert ray.is_initialized()
+    assert ray.available_resources()["CPU"] == 2
+    assert capsys.readouterr() == ("", "")
+    first = [(report.status, report.epoch) for report in reports if report.trial == "0000-r0"]
+    assert first == [("running", 0), ("running", 1), ("running", 2), ("complete", 2)]
+    assert found.sweep.ranking()["smart.weight"].tolist() != []
+    assert set(found.sweep.effects()["key"]) == {"smart.weight"}
+    with pytest.raises(ValueError, match=r"selection.json"):
+        found.predict(["good"], task="sst")
+    selection = found.select(settings=Settings(num_folds=2), repeats=1)
+    assert set(selection.tasks) == {"sst"}
+    assert json.loads((found.folder / "selection.json").read_text())["tasks"]
+    with pytest.raises(ValueError, match=r"^unknown option of a selection 'metod'; did you mean 'method'\?"):
+        found.select(metod="greedy")
+    predictions = found.predict(["good film", "", "bad film"], task="sst")
+    assert list(predictions) == ["prediction", *(f"probability_{label}" for label in range(5))]
+    assert predictions["prediction"].isna().tolist() == [False, True, False]
+    with pytest.raises(ValueError, match=r"unknown task of the selection 'qqp'"):
+        found.predict(["a"], task="qqp")
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_error_of_the_callback_ends_the_sweep_so_that_it_can_be_resumed(places: dict[str, Any]) -> None:
+    def stop(report: TrialReport) -> None:
+        if report.epoch == 1:
+            raise RuntimeError("enough")
+
+    small = {"stages.0.epochs": 3, "stages.0.steps_per_epoch": 30}
+    with pytest.raises(RuntimeError, match="enough"):
+        run_sweep(small_space(), **places, set=small, concurrent=1, on_progress=stop)
+    folder = places["storage"] / "first"
+    assert ray.available_resources()["CPU"] == 2
+    assert run_sweep(resume=folder).counts == {"complete": 2}
