@@ -26,6 +26,8 @@ from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.tasks import TASKS, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
+GLUE_FILE = Path(__file__).with_name("glue.toml")
+"""Defines GLUE's nine tasks; saved as `tasks.toml` beside their folders it is read."""
 MAX_TASKS = 20
 SPLITS = ("train", "dev", "test")
 MAX_DEV_SHARE = 0.5

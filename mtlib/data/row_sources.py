@@ -5,7 +5,7 @@ import glob
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
-from mtlib.data.tables import Layout, Table, check_folder, make_table
+from mtlib.data.tables import Layout, Table, check_folder, describe_blank, make_table
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
@@ -92,6 +92,21 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         files_of(source, folder)
 
 
+def is_there(source: RowSource, folder: Path) -> bool:
+    """Whether some file of a source is there; a data set of Hugging Face always is."""
+    return is_hub(source) or any(find_matching(path, folder) for path in source.paths)
+
+
+def has_folder(source: RowSource, folder: Path) -> bool:
+    """Whether the folder of some file of a source is there; a data set of Hugging Face always is."""
+    return is_hub(source) or any(folder_of(path, folder).is_dir() for path in source.paths)
+
+
+def folder_of(path: str, folder: Path) -> Path:
+    """The innermost folder of a file, or of the files that match a pattern, that no pattern stands for."""
+    return next(folder / place for place in PurePath(path).parents if not is_pattern(str(place)))
+
+
 def files_of(source: RowSource, folder: Path) -> list[Path]:
     """The files of a source: those that match a pattern in the order of their names.
 
@@ -111,13 +126,18 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
 
 def matching_files(pattern: str, folder: Path, key: str) -> list[str]:
     """The files that match a pattern, by name; ValueError that lists what there is instead if there are none."""
-    matching = glob.glob(pattern, root_dir=folder, recursive=True)  # noqa: PTH207 - a pattern may be absolute
-    found = sorted(path for path in matching if (folder / path).is_file())
+    found = find_matching(pattern, folder)
     if not found:
-        place = next((place for place in (folder / pattern).parents if not is_pattern(str(place))), folder)
+        place = folder_of(pattern, folder)
         hint = describe_folder(place, "the folder" if place == folder else str(place), TABLE_SUFFIXES)
         raise ValueError(f"{key} must match a file, got {pattern}; {hint}")
     return found
+
+
+def find_matching(path: str, folder: Path) -> list[str]:
+    """The files that a path or pattern stands for, by name; none if it is not there."""
+    matching = glob.glob(path, root_dir=folder, recursive=True) if is_pattern(path) else [path]  # noqa: PTH207 - absolute ones too
+    return sorted(name for name in matching if (folder / name).is_file())
 
 
 def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, Table]:
@@ -134,7 +154,7 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     bare = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
     drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.dev_share)
     read = {source: read_all_rows(source, folder) for source in dict.fromkeys(map(undrawn, [*bare, *drawing]))}
-    drawn = {source: texts_to_draw(read[undrawn(source)], source.dev_share, "dev") for source in drawing}
+    drawn = {source: draw_dev(source, read[undrawn(source)]) for source in drawing}
     own = {source: take_own_rows(source, read[undrawn(source)], drawn) for source in bare}
     held = {(source, share): texts_to_draw(own[source], share, "data.hold_out") for source, share in shares}
     return {
@@ -165,6 +185,20 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
     path = Path(source.paths[0].removeprefix(HUB_PREFIX)) if is_hub(source) else folder / source.paths[0]
     table = make_table(source.task, source.split, layout, path, read_cells(source, layout.columns, folder))
     return dataclasses.replace(table, ids=[source.prefix + name for name in table.ids]) if source.prefix else table
+
+
+def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], list[str]]:
+    """The texts of a source without labels, one list per column, and one line per unusable row."""
+    columns = source.layout.columns[:-1]
+    texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
+    for where, cells in read_cells(source, columns, folder):
+        if all(cells):
+            for column, text in zip(texts, cells[1:], strict=True):
+                column.append(text)
+        else:
+            skipped.append(describe_blank(where, columns, cells))
+    require(bool(texts[0]), f"{describe_sources((source,))}: there must be usable rows", "none")
+    return texts, skipped
 
 
 def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Iterator[Row]:
@@ -208,6 +242,11 @@ def texts_to_draw(table: Table, share: float, key: str) -> frozenset[str]:
     rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share texts"
     require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
     return texts
+
+
+def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
+    """The texts of the dev rows to draw from all rows of a task."""
+    return texts_to_draw(table, source.dev_share, f"tasks.{source.task.name}.dev")
 
 
 def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:

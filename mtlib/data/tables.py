@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,9 +81,8 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
     places: dict[str, str] = {}
     for where, cells in rows:
-        blank = [column for column, cell in zip(layout.columns, cells, strict=True) if not cell]
-        if blank:
-            skipped.append(f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank")
+        if not all(cells):
+            skipped.append(describe_blank(where, layout.columns, cells))
             continue
         label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
         if label is None and layout.has_all_labels:
@@ -115,6 +114,12 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         skipped=tuple(skipped),
         left_out=left_out,
     )
+
+
+def describe_blank(where: str, columns: Sequence[str], cells: Sequence[str]) -> str:
+    """A line that names the blank cells of a row."""
+    blank = [column for column, cell in zip(columns, cells, strict=True) if not cell]
+    return f"{where}: {' and '.join(blank)} {'is' if len(blank) == 1 else 'are'} blank"
 
 
 def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import mtlib.data.__main__ as data
 import mtlib.demo.__main__ as demo
 import results.selector as selector
 import results.table as table
@@ -41,6 +42,8 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "results/table.py": table.build_parser,
     "results/selector.py": selector.build_parser,
     "results/predict.py": build_predict_parser,
+    "mtlib.data": data.build_parser,
+    "mtlib.demo": demo.build_parser,
     "my-bundle/predict.py": lambda: build_predict_parser(Path("my-bundle")),
 }
 FOLDERS = ("mtlib", "search_spaces", "results", "sweeps", "tests", "benchmarks", "docs", ".ci")
@@ -102,8 +105,6 @@ def test_documented_commands_parse(page: Path) -> None:
     for command, words in () if examples_of(page) else iter_commands(page):
         if command in PARSERS:
             check_space(parse_words(PARSERS[command](), words))
-        elif command == "mtlib.demo":
-            parse_words(demo.build_parser(), words)
         elif command.startswith("benchmarks/"):
             text = (ROOT / command).read_text()
             assert [word for word in words if word.startswith("--") and word not in text] == []

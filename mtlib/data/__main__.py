@@ -1,0 +1,215 @@
+"""Describes the tasks of a data folder: `python -m mtlib.data DIR`."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mtlib.config.data import DataConfig
+from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig, default_task_configs
+from mtlib.data.hold_out import repeats_row
+from mtlib.data.load import find_row_sources, task_source
+from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
+from mtlib.data.tables import Table, check_folder
+from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.errors import require
+from mtlib.tasks import TASKS, Task
+
+MAX_LISTED_ROWS = 3
+"""Unusable rows of a split that are listed."""
+SHARE_OF_ROWS = 0.95
+"""Share of rows for which the number of words is printed that they have at most."""
+MAX_PRINTED_LABELS = 20
+"""Labels of a task whose counts are printed; the others are summed up."""
+
+DATA_DESCRIPTION = (
+    "Print what a sweep with --data DIR would train on: the tasks, their rows, labels and lengths, dev rows that train "
+    "has too, and rows that cannot be used. Reads every file and changes nothing; exits with 2 and one line if "
+    "something is wrong."
+)
+CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
+GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
+EXAMPLES = f"""\
+DIR holds one of
+  tasks.toml                        tasks of your own, in any files (every key: docs/tasks.md)
+  {CS224N_FILES}, ...-dev.csv    the files of Stanford CS224N's default project
+  {GLUE_FILES}    folders of GLUE; for all nine tasks save what --glue prints as DIR/tasks.toml
+
+a tasks.toml, with one section for each task:
+  [tasks.tone]
+  kind = "classes"                              # or "binary", or "regression" with range = [0, 5]
+  labels = ["negative", "neutral", "positive"]  # as files have them; numbers from 0: num_labels = 3
+  texts = ["text"]                              # the column of the text, or two columns of a pair
+  label = "tone"                                # the column of the label
+  train = "train-*.jsonl"                       # .csv, .tsv, .jsonl, .parquet: a file, a pattern, a list; or hf://NAME
+  dev = 0.1                                     # likewise, or a share of train
+
+examples:
+  python -m mtlib.data DIR                      describe the tasks of a folder
+  python -m mtlib.data --glue > GLUE/tasks.toml    define GLUE's nine tasks in the folder of its download
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    return run_command(lambda: run_description(arguments))
+
+
+def run_description(arguments: Sequence[str] | None) -> None:
+    """Prints the description of a folder, or the definitions of GLUE's tasks."""
+    options = parse_words(build_parser(), arguments)
+    if options.glue:
+        require(options.folder is None, "--glue must be given without DIR: save what it prints", options.folder)
+        print(GLUE_FILE.read_text(encoding="utf-8"), end="")
+        return
+    require(options.folder is not None, "DIR must name a folder (see --help)", "none")
+    for line in describe_data(options.folder):
+        print(line)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = new_parser("python -m mtlib.data", "DIR | --glue", DATA_DESCRIPTION, EXAMPLES)
+    parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help="the data folder")
+    parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
+    return parser
+
+
+def describe_data(folder: Path) -> Iterator[str]:
+    """What a folder holds, and what to type next.
+
+    Raises:
+        ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
+    """
+    check_folder(folder, ())
+    tasks = find_tasks(folder)
+    config = config_of(tasks)
+    present = [name for name in config.active_tasks if has_files(config, folder, name)]
+    wanted = find_row_sources(config_of({name: tasks[name] for name in present or tasks}), folder)
+    try:
+        check_files(wanted.values(), folder)
+    except ValueError as error:
+        hint = "" if present else f"; other files need a {TASK_FILE} (see --help)"
+        raise ValueError(f"{error}{hint}") from error
+    read = read_tables(wanted.values(), folder)
+    named = TASK_FILE if (folder / TASK_FILE).is_file() else "the names of its files"
+    yield f"{folder}: {number_of(len(present), 'task')}, by {named}"
+    for name in present:
+        train, dev = (read[wanted[name, split]] for split in ("train", "dev"))
+        yield from ("", heading(tasks[name]))
+        share = wanted[name, "dev"][0].dev_share
+        drawn = f"drawn from train ({share:g} of its rows)" if share else ""
+        yield from describe_split(tasks[name], train, f"of {describe_sources(wanted[name, 'train'])}")
+        yield from describe_split(tasks[name], dev, drawn or f"of {describe_sources(wanted[name, 'dev'])}")
+        yield describe_repeats(train, dev)
+        yield from describe_test(config, folder, name)
+    missing = [name for name in config.active_tasks if name not in present]
+    for name in missing:
+        paths = describe_sources(tuple(task_source(config, folder, name, split) for split in ("train", "dev")))
+        yield from ("", f"{heading(tasks[name])}: not there ({paths})")
+    yield from ("", *next_steps(folder, present if missing else []))
+
+
+def config_of(tasks: Mapping[str, Task]) -> TrialConfig:
+    """A configuration that trains all of the tasks."""
+    return TrialConfig(
+        stages=(StageConfig(tasks=tuple(tasks)),), data=DataConfig(tasks=tasks), tasks=default_task_configs(tasks)
+    )
+
+
+def has_files(config: TrialConfig, folder: Path, name: str) -> bool:
+    """Whether a task's train or dev file is there, or the folder that `tasks.toml` names: then a file is missing."""
+    sources = [task_source(config, folder, name, split) for split in ("train", "dev")]
+    is_own = config.task(name).files is not None
+    return any(has_folder(source, folder) if is_own else is_there(source, folder) for source in sources)
+
+
+def heading(task: Task) -> str:
+    title = f" ({task.title})" if task.title != task.name else ""
+    of_labels = f" of {task.num_classes}" if task.kind == "classes" else ""
+    return f"{task.name}{title}: {task.kind}{of_labels}, metric {task.metric}, weight {task.weight:g}"
+
+
+def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
+    """The rows of a split: how many, their labels and lengths, and those that are not used."""
+    yield f"  {table.split:<6}{number_of(len(table.ids), 'row')} {origin}"
+    yield f"        {describe_labels(task, table.labels)}"
+    yield f"        {describe_lengths(table.texts)}"
+    yield from describe_unused(table.skipped, table.left_out)
+
+
+def describe_labels(task: Task, labels: np.ndarray) -> str:
+    """How often each label occurs, or the range, mean and standard deviation of numbers."""
+    if task.kind == "regression":
+        found = f"labels {labels.min():g} to {labels.max():g}"
+        bounds = "{:g} to {:g}".format(*task.label_range)
+        return f"{found} (range {bounds}), mean {labels.mean():.3g}, standard deviation {labels.std():.3g}"
+    counts = np.bincount(labels.astype(int), minlength=task.num_classes).tolist()
+    names = task.labels or [str(number) for number in range(task.num_classes)]
+    parts = [f"{name}: {count:,} ({percent(count / len(labels))})" for name, count in zip(names, counts, strict=True)]
+    more = len(parts) - MAX_PRINTED_LABELS
+    return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}"
+
+
+def describe_lengths(texts: Sequence[Sequence[str]]) -> str:
+    """The numbers of words, separated by white space, of the rows' texts, of pairs both together."""
+    words = np.array([sum(len(text.split()) for text in row) for row in zip(*texts, strict=True)])
+    median, most = (np.quantile(words, share, method="inverted_cdf") for share in (0.5, SHARE_OF_ROWS))
+    both = " of both texts" if len(texts) == 2 else ""
+    return f"words{both}: median {median}, {percent(SHARE_OF_ROWS)} of rows at most {most}, longest {words.max()}"
+
+
+def describe_unused(skipped: Sequence[str], left_out: Sequence[str] = ()) -> Iterator[str]:
+    """Rows that are not used: how many, and the first with file and line."""
+    if skipped:
+        more = f", and {len(skipped) - MAX_LISTED_ROWS:,} more" if len(skipped) > MAX_LISTED_ROWS else ""
+        yield f"        unusable: {number_of(len(skipped), 'row')}: {', '.join(skipped[:MAX_LISTED_ROWS])}{more}"
+    yield from (f"        left out: {line}" for line in left_out)
+
+
+def describe_repeats(train: Table, dev: Table) -> str:
+    """How many dev rows have their texts in a row of train, ignoring case and white space."""
+    count = int(repeats_row(dev.texts, train.texts).sum())
+    what = "both texts" if len(dev.texts) == 2 else "the text"
+    have = "has" if count == 1 else "have"
+    return f"        {number_of(count, 'row')} ({percent(count / len(dev.ids), 1)}) {have} {what} of a train row"
+
+
+def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]:
+    """The rows without labels of a task's test files, if it has any."""
+    files = config.task(name).files
+    source = None if files is not None and not files.test else task_source(config, folder, name, "test")
+    if source is not None and is_there(source, folder):
+        texts, skipped = read_unlabelled(source, folder)
+        yield f"  test  {number_of(len(texts[0]), 'row')} without labels of {describe_sources((source,))}"
+        yield f"        {describe_lengths(texts)}"
+        yield from describe_unused(skipped)
+    elif source is not None and files is not None:
+        yield f"  test  not there ({describe_sources((source,))}); only predictions need it"
+
+
+def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
+    """A command that shows what a sweep would do; `trained` names the tasks if they are not all there."""
+    tasks = f" --set stages.0.tasks={','.join(trained)}" if trained else ""
+    yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
+    yield (
+        f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{tasks} "
+        "--vary optimizer.learning_rate=3e-5,1e-4,3e-4 --dry-run"
+    )
+
+
+def percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def number_of(count: int, thing: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
