@@ -43,6 +43,8 @@ ROOMS = (
     *("sweeps.resume", "sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.export", "sweeps.run"),
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
+UNCOUNTED = ("__", ".", "conftest", "py.typed")
+"""Beginnings of the names of entries that every folder may have."""
 MOST_ENTRIES = 12
 """Files and folders in a folder without `__init__.py`; `search_spaces` and its tests have one file per question."""
 
@@ -181,7 +183,7 @@ def test_every_room_exists() -> None:
 def test_a_folder_has_few_entries(package: str) -> None:
     folders = {path.parent for path in (ROOT / package).rglob("*.py")} | {ROOT / package}
     for folder in (folder for folder in folders if folder.name != "search_spaces"):
-        entries = {path.name for path in folder.iterdir() if not path.name.startswith(("__", ".", "conftest"))}
+        entries = {path.name for path in folder.iterdir() if not path.name.startswith(UNCOUNTED)}
         assert len(entries) <= MOST_ENTRIES, f"{folder} has {len(entries)} entries: {sorted(entries)}"
 
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: puts what `--help` prints, and the methods of a table, into the pages when the site is built."""
+"""A hook of mkdocs: puts what `--help` prints, methods of a table and files into the pages when the site is built."""
 
 import importlib
 import os
@@ -11,13 +11,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 HELP = re.compile(r"^<!-- help: (.+) -->$", re.MULTILINE)
 METHODS = re.compile(r"^<!-- methods: (.+) -->$", re.MULTILINE)
+FILES = re.compile(r"^<!-- file: (.+) -->$", re.MULTILINE)
 WIDTH = "100"
 
 
 def on_page_markdown(markdown: str, **_context: Any) -> str:
-    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `<!-- methods: TABLE -->` by a list."""
+    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `methods: TABLE`, `file: PATH` alike."""
     with_help = HELP.sub(lambda found: help_block(found[1].split()), markdown)
-    return METHODS.sub(lambda found: method_list(found[1]), with_help)
+    with_lists = METHODS.sub(lambda found: method_list(found[1]), with_help)
+    return FILES.sub(lambda found: file_block(ROOT / found[1]), with_lists)
 
 
 def method_list(table: str) -> str:
@@ -25,6 +27,11 @@ def method_list(table: str) -> str:
     module, _, name = table.rpartition(".")
     entries = getattr(importlib.import_module(module), name)
     return "\n".join(f"- `{key}`: {entry.description}" for key, entry in entries.items())
+
+
+def file_block(path: Path) -> str:
+    """A Python file as a fenced block."""
+    return f"```python\n{path.read_text().rstrip()}\n```"
 
 
 def help_block(command: list[str]) -> str:

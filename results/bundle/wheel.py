@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,20 @@ def copy_sources(root: Path, project: Mapping[str, Any], folder: Path) -> None:
     about, include = project["project"], project["tool"]["setuptools"]["packages"]["find"]["include"]
     paths = [root / name for name in (PROJECT_FILE, about["readme"], *about["license-files"])]
     for pattern in include:
-        paths += [path for package in root.glob(pattern) if package.is_dir() for path in package.rglob("*.py")]
+        paths += [path for package in root.glob(pattern) if package.is_dir() for path in sources_of(package, project)]
     for path in paths:
         require(path.is_file(), "a bundle needs the project's whole checkout", f"no {path}")
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         target.chmod(FILE_MODE)
+
+
+def sources_of(package: Path, project: Mapping[str, Any]) -> Iterator[Path]:
+    """The files of a package that the wheel holds: Python files, and data files that `project` names."""
+    data = project["tool"]["setuptools"]["package-data"].values()
+    for pattern in ("*.py", *(name for names in data for name in names)):
+        yield from package.rglob(pattern)
 
 
 def run_backend(project: Mapping[str, Any], sources: Path, target: Path) -> None:

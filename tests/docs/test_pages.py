@@ -46,7 +46,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "mtlib.demo": demo.build_parser,
     "my-bundle/predict.py": lambda: build_predict_parser(Path("my-bundle")),
 }
-FOLDERS = ("mtlib", "search_spaces", "results", "sweeps", "tests", "benchmarks", "docs", ".ci")
+FOLDERS = ("mtlib", "search_spaces", "results", "sweeps", "tests", "benchmarks", "examples", "docs", ".ci")
 
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")

@@ -48,6 +48,9 @@ def test_wheel_holds_all_sources_and_the_licence(tmp_path: Path) -> None:
         for path in (PROJECT_FOLDER / package).rglob("*.py")
     }
     assert {name: data for name, data in held.items() if name.endswith(".py")} == sources
+    sources |= {f"{package}/py.typed": b"" for package in PACKAGES}
+    sources["mtlib/config/glue.toml"] = (PROJECT_FOLDER / "mtlib/config/glue.toml").read_bytes()
+    assert sources.items() <= held.items()
     rest = {name.partition(".dist-info/")[2] for name in held.keys() - sources.keys()}
     assert rest == {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
 
