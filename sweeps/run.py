@@ -84,8 +84,8 @@ def space_lines(name: str | None) -> list[str]:
 def show_dry_run(options: SweepOptions) -> None:
     """Prints what a sweep would do, or what is left to run of one."""
     from mtlib.model.encoder import preview_encoder
+    from sweeps.driver.resume import describe_resume
     from sweeps.driver.whole_sweep import TRYING, exclusive_folder
-    from sweeps.resume.resume import describe_resume
     from sweeps.setup.encoder_checks import check_encoder_fits
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus

@@ -40,7 +40,7 @@ ROOMS = (
     ),
     *("results.selection", "results.bundle", "results.table", "results.selector", "results.predict"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.search", "sweeps.setup"),
-    *("sweeps.resume", "sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.export", "sweeps.run"),
+    *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.export", "sweeps.run"),
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
 UNCOUNTED = ("__", ".", "conftest", "py.typed")

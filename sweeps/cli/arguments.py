@@ -245,7 +245,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
 
 def read_resumption(arguments: argparse.Namespace, storage: Path, address: str | None) -> SweepOptions:
     """The saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may not."""
-    from sweeps.resume.resume import find_sweep_folder, read_saved_options
+    from sweeps.driver.resume import find_sweep_folder, read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"

@@ -21,11 +21,11 @@ from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
 from sweeps.driver.limits import Limits
+from sweeps.driver.scheduler_history import decided_reports
 from sweeps.lanes.lane_pool import SCRATCH, LanePool, close_pool, open_pool, remove_ended_lanes, scale_pool, update_pool
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.resume.scheduler_history import decided_reports
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mtlib.model.encoder import load_encoder
 from mtlib.runtime.errors import require
 from results.records.trials import TrialRecord
+from sweeps.driver.resume import resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.resume.resume import resume_sweep
 from sweeps.reuse.file_locks import claim_file
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import check_encoder_fits

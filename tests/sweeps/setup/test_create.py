@@ -13,7 +13,7 @@ from mtlib.data.load import read_held_out
 from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
 from sweeps.driver.ledger import queued_record
-from sweeps.resume.resume import read_saved_options
+from sweeps.driver.resume import read_saved_options
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.inputs import SweepInputs

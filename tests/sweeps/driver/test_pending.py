@@ -8,8 +8,7 @@ import pytest
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
-from sweeps.options import SweepPlan
-from sweeps.resume.pending import (
+from sweeps.driver.pending import (
     describe_progress,
     describe_state,
     find_unfinished,
@@ -17,6 +16,7 @@ from sweeps.resume.pending import (
     list_pending,
     num_new_configurations,
 )
+from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import make_spec
 from tests.sweeps.conftest import MakePlan
 

@@ -13,9 +13,9 @@ from results.records.examples import write_groups
 from results.records.recovery import read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
+from sweeps.driver.compatibility import check_unchanged
+from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
-from sweeps.resume.compatibility import check_unchanged
-from sweeps.resume.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.provenance import command_line, describe_code
 

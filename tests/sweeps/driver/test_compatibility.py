@@ -11,8 +11,8 @@ import mtlib.tasks
 from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
+from sweeps.driver.compatibility import MAX_VALUE_LENGTH, check_unchanged, describe_change, differences, shortened_text
 from sweeps.options import SweepOptions
-from sweeps.resume.compatibility import MAX_VALUE_LENGTH, check_unchanged, describe_change, differences, shortened_text
 from sweeps.setup.create import sweep_info
 from sweeps.setup.inputs import SweepInputs
 

@@ -12,8 +12,8 @@ from results.records.epochs import curve_rows, curves_path
 from results.records.files import open_folder, write_parquet
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
+from sweeps.driver.scheduler_history import decided_reports
 from sweeps.options import SweepPlan
-from sweeps.resume.scheduler_history import decided_reports
 from sweeps.reuse.finished_trials import ReusedWork, trial_folder, write_reused_work
 from tests.sweeps.conftest import MakePlan, with_options
 

@@ -16,8 +16,7 @@ from results.records.trials import TrialRecord, read_sweep, write_sweep, write_t
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
-from sweeps.options import SweepOptions, SweepPlan, saved_options
-from sweeps.resume.resume import (
+from sweeps.driver.resume import (
     changed_code,
     describe_resume,
     find_sweep_folder,
@@ -26,6 +25,7 @@ from sweeps.resume.resume import (
     requeue_failed,
     resume_sweep,
 )
+from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.search.trial_spec import make_spec
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
