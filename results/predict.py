@@ -6,7 +6,7 @@ import itertools
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -32,7 +32,7 @@ from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
-from results.inference.readers import TextRow, find_format, name_input, open_input, read_texts
+from results.inference.readers import ID_COLUMN, TextRow, find_format, name_input, open_input, read_texts
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
 from results.records.files import open_atomic, open_folder
 from results.records.selection import SELECTION_FILE, Selection, read_selection
@@ -65,13 +65,14 @@ EXAMPLES_OF_SWEEPS = """\
     python my-bundle/predict.py --task TASK --input reviews.csv --output predictions.csv
 """
 REST = f"""
-tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}
+tasks and their columns: {{tasks}}
 
 input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
 per line), .txt (a text per line); UTF-8. It is read as it is predicted, so it may be larger than memory. A row with a
 blank text keeps its line, with an empty prediction.
 
-output: id, prediction, and the probability of each class, or of label 1; written under another name until it is whole.
+output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
+under another name until it is whole.
 
 exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -110,7 +111,10 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     examples = EXAMPLES if bundle else EXAMPLES + EXAMPLES_OF_SWEEPS
     usage = f"{'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]"
     description = "Predicts text with the ensemble that was selected for a task."
-    parser = new_parser(program, usage, description, examples.format(command=command) + REST)
+    tasks = "; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in known_tasks(bundle).values())
+    others = "" if bundle else "; others as in their tasks.toml"
+    epilog = examples.format(command=command) + REST.format(tasks=tasks + others)
+    parser = new_parser(program, usage, description, epilog)
     add = parser.add_argument
     if bundle is None:
         place = f"folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
@@ -128,6 +132,14 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
     add("--data", metavar="DIR", help="folder with the dev and test files for --leaderboard")
     return parser
+
+
+def known_tasks(bundle: Path | None) -> Mapping[str, Task]:
+    """The tasks of a bundle, if it can be read; otherwise the built-in ones."""
+    try:
+        return TASKS if bundle is None else read_bundle(bundle).definitions
+    except (ValueError, OSError):  # --help works all the same, and predicting says what is wrong
+        return TASKS
 
 
 def check_options(options: argparse.Namespace) -> None:
@@ -155,7 +167,8 @@ def predict_file(options: argparse.Namespace) -> None:
     output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
-        texts = read_texts(stream, name, form, columns)
+        id_column = (task.files and task.files.id_column) or ID_COLUMN
+        texts = read_texts(stream, name, form, columns, id_column)
         rows = itertools.chain(read_first(texts), texts)  # a wrong header is found before models are loaded
         predictor = load(task.name)
         with open_output(output) as write, show_rows(stream, name) as on_rows:

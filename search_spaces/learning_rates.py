@@ -9,10 +9,15 @@ Expected: Triple Threat, table 12 (SST, QQP, STS; it has no overall score): 1e-6
 Answer:   open; no run of ours on the course's full data yet.
 
 The demonstration's encoder was never pretrained and learns little at these rates.
+With data of other tasks: 6 trials around `presets.general`, whose rates warm up and decay.
 """
 
+import dataclasses
+from collections.abc import Mapping
+
+from mtlib.tasks import Task
 from search_spaces.domain import Float
-from search_spaces.presets import triple_threat
+from search_spaces.presets import general, triple_threat
 from search_spaces.space import SearchSpace
 
 SPACE = SearchSpace(
@@ -22,3 +27,15 @@ SPACE = SearchSpace(
     grid={"optimizer.learning_rate": (1e-6, 5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 16e-5)},
     ranges={"optimizer.learning_rate": Float(low=1e-6, high=16e-5, log=True)},
 )
+
+
+def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
+    """The question about other tasks: around the rate of `presets.general`, which warms up and decays."""
+    rates = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
+    wide = Float(low=1e-5, high=5e-4, log=True)
+    return dataclasses.replace(
+        SPACE,
+        base=general(tasks),
+        grid={"optimizer.learning_rate": rates},
+        ranges={"optimizer.learning_rate": wide},
+    )

@@ -6,9 +6,15 @@ Expected: Triple Threat, table 9 (overall dev score): .1-1-.1 .760, .1-1-.2 .761
           .1-1-.4 .760. All within .005; the standard error over dev examples alone is about as large. Unweighted,
           table 3 has .737. (The first row's STS of .430 is a slip; its overall score implies about .842.)
 Answer:   open; no run of ours on the course's full data yet.
+
+With data of other tasks, at least 2: all weights 1, then each task in turn at .5 and 2, around `presets.general`.
 """
 
-from search_spaces.presets import by_task, joined_name, triple_threat
+from collections.abc import Mapping
+
+from mtlib.runtime.errors import require
+from mtlib.tasks import Task, in_order
+from search_spaces.presets import by_task, general, joined_name, triple_threat
 from search_spaces.space import SearchSpace
 
 TASK_WEIGHTS = ((0.1, 1.0, 0.1), (0.1, 1.0, 0.2), (0.1, 2.0, 0.4), (0.1, 3.0, 0.6), (0.1, 1.0, 0.4))
@@ -20,3 +26,19 @@ SPACE = SearchSpace(
     base=triple_threat(),
     grid={"loss_weights": {joined_name(weights): by_task("loss_weight", weights) for weights in TASK_WEIGHTS}},
 )
+
+
+def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
+    """The question about other tasks: each task in turn counts half or twice."""
+    require(len(tasks) > 1, "loss_weights compares the weights of at least 2 tasks", len(tasks))
+    changed = {
+        f"{task}_{title}": {f"tasks.{task}.loss_weight": weight}
+        for task in in_order(tasks)
+        for title, weight in (("half", 0.5), ("double", 2.0))
+    }
+    return SearchSpace(
+        name="loss_weights",
+        question="How should the losses of the tasks be weighted?",
+        base=general(tasks),
+        grid={"loss_weights": {"equal": {}, **changed}},
+    )

@@ -19,10 +19,24 @@ Answer:   open; no run of ours on the course's full data yet.
 
 All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has too). batch_round_robin alternates;
 batch_round_robin_summed takes one step per round, as Triple Threat did. Its losses are not weighted here.
+
+With data of other tasks, at least 2: a trial for each order, all of 5 epochs of 400 steps, around `presets.general`
+(`--set stages.0.steps_per_epoch=100` for shorter ones).
 """
 
+from collections.abc import Mapping
+
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
-from search_spaces.presets import ALL_TASKS, staggered_fine_tuning, tuning_up_bert, tuning_up_bert_alone
+from mtlib.runtime.errors import require
+from mtlib.tasks import Task
+from search_spaces.presets import (
+    ALL_TASKS,
+    general,
+    staggered_fine_tuning,
+    tuning_up_bert,
+    tuning_up_bert_alone,
+)
 from search_spaces.space import SearchSpace
 
 UNIFORM_ORDER = StageConfig(tasks=ALL_TASKS, order="uniform", epochs=25, steps_per_epoch=1000)
@@ -57,3 +71,15 @@ SPACE = SearchSpace(
         }
     },
 )
+
+
+def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
+    """The question about other tasks: every order, each for the same number of steps."""
+    require(len(tasks) > 1, "orders compares the orders of at least 2 tasks", len(tasks))
+    lengths = {"stages.0.steps_per_epoch": 400, "stages.0.epochs": max(5, len(tasks))}
+    return SearchSpace(
+        name="orders",
+        question="In which order should batches of the tasks come?",
+        base=general(tasks).override(lengths),
+        grid={"stages.0.order": tuple(BATCH_ORDERS)},
+    )

@@ -11,10 +11,16 @@ Answer:   open; no run of ours on the course's full data yet.
 Models 4 to 6 need two further files: see the space `pals_more_data`. The baseline trains SST, QQP and STS one after
 another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not given: here the
 round robin of 4.1, for the same number of steps.
+
+With data of other tasks: `presets.general` without PALs, with attention of width 204, with low-rank layers of width
+100.
 """
 
+from collections.abc import Mapping
+
 from mtlib.config.training import StageConfig
-from search_spaces.presets import ALL_TASKS, PAIR_TASKS, by_task, my_pal_bert
+from mtlib.tasks import Task
+from search_spaces.presets import ALL_TASKS, PAIR_TASKS, by_task, general, my_pal_bert
 from search_spaces.space import SearchSpace
 
 IN_TURN = (StageConfig(tasks=ALL_TASKS, order="sequential", epochs=3),)
@@ -34,3 +40,19 @@ SPACE = SearchSpace(
         }
     },
 )
+
+
+def make_space(tasks: Mapping[str, Task]) -> SearchSpace:
+    """The question about other tasks: no modules, those of the paper, and those of Stickland and Murray's code."""
+    return SearchSpace(
+        name="pals",
+        question="Do projected attention layers help?",
+        base=general(tasks),
+        grid={
+            "model": {
+                "none": {},
+                "attention": {"pals.size": 204},
+                "low_rank": {"pals.size": 100, "pals.function": "low_rank", "pals.placement": "layer"},
+            }
+        },
+    )

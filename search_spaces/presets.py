@@ -1,13 +1,14 @@
 """Base configurations of search spaces: the papers' settings, and `general`, with which to start on any tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mtlib.config.data import DataConfig
 from mtlib.config.network import EncoderConfig, PalsConfig
 from mtlib.config.penalties import ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
-from mtlib.config.trial import TrialConfig
-from mtlib.tasks import TASKS
+from mtlib.config.trial import TrialConfig, default_task_configs
+from mtlib.tasks import Task, in_order
 
 ALL_TASKS = ("sst", "qqp", "sts")
 PAIR_TASKS = ("qqp", "sts")
@@ -120,15 +121,15 @@ def my_pal_bert() -> TrialConfig:
     )
 
 
-def general(tasks: Sequence[str]) -> TrialConfig:
+def general(tasks: Mapping[str, Task]) -> TrialConfig:
     """Settings to start with, for any tasks; no paper's.
 
     Measured together with MiniLM on SST, QQP and STS (overall dev score .735, a plain loop .723), not one by one:
     - the mean over a text's tokens, alone as good as [CLS];
     - a high rate for the heads, which start at random, and a lower one for each layer further down, so that the peak
       rate can be high and the lowest layers still change little;
-    - a weight for regression, whose loss on labels from 0 to 5 starves the other tasks under Adam's shared moments:
-      .1 there, so 2.5 / range^2, as the loss grows with the square of the range.
+    - the loss of a regression in standard deviations of its labels: on labels from 0 to 5 it starves the other tasks
+      under Adam's shared moments (measured with a weight of .1 instead).
     By convention (Devlin et al. 2019): the encoder's own dropout, a rate that rises for a tenth of the steps and then
     falls, no decay of biases and LayerNorm. The order shows all tasks but the largest once per epoch, so that one large
     task neither fills the epochs nor decides their length.
@@ -137,14 +138,15 @@ def general(tasks: Sequence[str]) -> TrialConfig:
     on: SMART those with classes, as BERT and Beyond, if there are any.
 
     Args:
-        tasks: names of the tasks, at least one.
+        tasks: the definitions of the tasks by name, at least one.
     """
-    names = tuple(tasks)
-    regressions = [name for name in names if TASKS[name].kind == "regression"]
-    ranges = [TASKS[name].label_range[1] - TASKS[name].label_range[0] for name in regressions]
+    names = in_order(tasks)
+    regressions = [name for name in names if tasks[name].kind == "regression"]
     smooth = tuple(name for name in names if name not in regressions) or names
     base = TrialConfig(
         encoder=EncoderConfig(dropout=None, max_length=128),
+        tasks=default_task_configs(tasks),
+        data=DataConfig(tasks=tasks),
         pals=PalsConfig(tasks=names),
         stages=(StageConfig(tasks=names, order="sampled_round_robin", epochs=5),),
         optimizer=OptimizerConfig(
@@ -160,10 +162,8 @@ def general(tasks: Sequence[str]) -> TrialConfig:
         proximal=ProximalConfig(tasks=names),
         simcse=SimcseConfig(tasks=names),
     )
-    weights = [2.5 / width**2 for width in ranges]
-    return base.override(
-        {**by_task("pooling", ["mean"] * len(names), names), **by_task("loss_weight", weights, regressions)}
-    )
+    scales = by_task("target_scale", ["unit"] * len(regressions), regressions)
+    return base.override({**by_task("pooling", ["mean"] * len(names), names), **scales})
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from search_spaces.domain import (
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 
-NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "vary", "presets")
+NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "task_fit", "vary", "presets")
 """Files of this folder that define no search space."""
 
 
@@ -223,6 +223,8 @@ def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:
             rule = f"space '{space.name}': a name of its own must be one word, and no key of the configuration"
             require(isinstance(key, str) and key.isidentifier() and key not in fields, rule, key_title(key))
         for dotted in (changed := changed_keys(space, key)):
+            rule = f"space '{space.name}': the definition of a task must be left to its tasks.toml"
+            require(not f"{dotted}.".startswith("data.tasks."), rule, key_title(key))
             rule = f"space '{space.name}': whole stages must be searched under a name of the space's own"
             require(dotted != "stages" or isinstance(space.grid.get(key), Mapping), rule, key_title(key))
             overlap = [old for old in seen if f"{old}.".startswith(f"{dotted}.") or f"{dotted}.".startswith(f"{old}.")]

@@ -1,33 +1,42 @@
 """Search spaces by name or from a file of the user's own, which is run once and not installed."""
 
+import contextlib
+import importlib
 import importlib.util
 import sys
 import traceback
 import types
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.data.file_suggestions import describe_missing
 from mtlib.runtime.errors import first_line, require
+from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
+from search_spaces.task_fit import fit_space
 
 SUFFIX = ".py"
+MAKER = "make_space"
+"""Name of the function that makes a space for the data's tasks."""
 MODULE_NAME = "space_of_a_file"
 """Name of a file's module while it is run. Afterwards no module has this name: whatever is pickled for workers holds
 what it needs of the file, so that workers do not import it."""
 
 
-def find_space(name: str) -> tuple[SearchSpace, bytes | None]:
-    """A built-in space by its name, or the space in a file by its path, with the file's content.
+def find_space(name: str, tasks: Mapping[str, Task]) -> tuple[SearchSpace, bytes | None]:
+    """A built-in space by its name, or the space in a file by its path, with the file's content, for these tasks.
 
     Raises:
-        ValueError: as `load_space` and `read_space_file`.
+        ValueError: as `load_space`, `fit_space` and `read_space_file`.
     """
     if is_path(name):
-        return read_space_file(Path(name))
+        return read_space_file(Path(name), tasks)
     file = Path(f"{name}{SUFFIX}")
     is_file_meant = name not in space_names() and file.is_file()
     require(not is_file_meant, "--space must be a name or a path", f"'{name}'; did you mean '{file}'?")
-    return load_space(name), None
+    space = load_space(name)
+    make_space = getattr(importlib.import_module(f"search_spaces.{name}"), MAKER, None)
+    return fit_space(space, make_space, tasks), None
 
 
 def is_path(name: str) -> bool:
@@ -44,27 +53,43 @@ def resolve_name(name: str) -> str:
     return path.stem if is_built_in else str(path)
 
 
-def read_space_file(path: Path) -> tuple[SearchSpace, bytes]:
+def read_space_file(path: Path, tasks: Mapping[str, Task]) -> tuple[SearchSpace, bytes]:
     """Runs a Python file and returns the search space that it defines, and the file's content.
 
-    The file may import installed packages and `search_spaces`, but no file beside it: its content alone is kept.
+    The file defines `SPACE`, or `make_space(tasks)`, a function that returns the space for the data's tasks, or both:
+    the function is then called unless the data has exactly the tasks of `SPACE`. It may import installed packages and
+    `search_spaces`, but no file beside it: its content alone is kept.
 
     Raises:
         ValueError: one line with the path, and with the line of the file where there is one: the file cannot be read or
-            run, or it does not define exactly one search space, `SPACE`, under a name that no built-in space has.
+            run, it defines neither or more than one space, the name is that of a built-in space, or as `fit_space`.
     """
     source = content_of(path)
-    defined = run_source(source, path)
+    module = types.ModuleType(MODULE_NAME)
+    module.__file__ = str(path)
+    run_source(source, path, module)
+    defined = vars(module)
     others = sorted(name for name, value in defined.items() if isinstance(value, SearchSpace) and name != "SPACE")
     found = f"{', '.join(others)}, a SearchSpace" if others else "no SearchSpace"
-    require("SPACE" in defined, f"{path} must define SPACE, a SearchSpace", found)
-    space = defined["SPACE"]
-    if type(space) is not SearchSpace:  # workers lack the class of any other
-        raise ValueError(f"SPACE in {path} must be a SearchSpace, got {type(space).__name__} {space!r:.80}")
+    rule = f"{path} must define SPACE, a SearchSpace, or {MAKER}(tasks), a function that returns one"
+    require("SPACE" in defined or MAKER in defined, rule, found)
     require(not others, f"{path} must define one SearchSpace, SPACE", f"{', '.join(others)} too")
+    make, space = defined.get(MAKER), defined.get("SPACE")
+    require(MAKER not in defined or callable(make), f"{MAKER} in {path} must be a function", f"{make!r:.80}")
+    if "SPACE" in defined:
+        check_is_space(space, f"SPACE in {path}")
+    with naming_lines(path, module):
+        fitted = fit_space(space, make, tasks)
+    check_is_space(fitted, f"what {MAKER} in {path} returns")
     rule = f"the space in {path} must have a name that no built-in space has"
-    require(space.name not in space_names(), rule, f"name='{space.name}'")
-    return space, source
+    require(fitted.name not in space_names(), rule, f"name='{fitted.name}'")
+    return fitted, source
+
+
+def check_is_space(space: object, what: str) -> None:
+    """Raises ValueError if something is no search space; workers lack the class of any other."""
+    if type(space) is not SearchSpace:
+        raise ValueError(f"{what} must be a SearchSpace, got {type(space).__name__} {space!r:.80}")
 
 
 def content_of(path: Path) -> bytes:
@@ -79,21 +104,26 @@ def content_of(path: Path) -> bytes:
         raise ValueError(f"--space must be a file that can be read, got '{path}': {error.strerror}") from error
 
 
-def run_source(source: bytes, path: Path) -> dict[str, object]:
-    """What a file defines, by name; ValueError with the line of the file where it stops."""
+def run_source(source: bytes, path: Path, module: types.ModuleType) -> None:
+    """Runs a file in a module of its own; ValueError with the line of the file where it stops."""
     code = compile_source(source, path)
-    module = types.ModuleType(MODULE_NAME)
-    module.__file__ = str(path)
+    with naming_lines(path, module):
+        exec(code, vars(module))
+
+
+@contextlib.contextmanager
+def naming_lines(path: Path, module: types.ModuleType) -> Iterator[None]:
+    """While code of a file runs, turns any error into a ValueError with the line of the file, if it has one."""
     sys.modules[MODULE_NAME] = module  # dataclasses look it up
     try:
-        exec(code, vars(module))
+        yield
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"{path}, line {lines[-1]}: {kind}{first_line(error)}") from error
+        raise ValueError(f"{path}{''.join(lines[-1:])}: {kind}{first_line(error)}") from error
     finally:
         del sys.modules[MODULE_NAME]
-    return vars(module)
 
 
 def compile_source(source: bytes, path: Path) -> types.CodeType:

@@ -14,6 +14,7 @@ from typing import NoReturn
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from mtlib.config.task_file import data_tasks
 from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
@@ -25,7 +26,7 @@ from mtlib.runtime.command_line import (
 )
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
-from sweeps.cli.arguments import SWEEP_FAILED, build_parser, find_options
+from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
 from sweeps.options import SweepOptions
 
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return print_only(lambda: show_lines(space_lines(parsed.space)))
+            return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data)))
         options = find_options(parsed, os.environ.get("RAY_ADDRESS"))
         if options.dry_run:
             return print_only(lambda: show_dry_run(options))
@@ -70,9 +71,13 @@ def print_only(print_all: Callable[[], None]) -> int:
     return SUCCESS
 
 
-def space_lines(name: str | None) -> list[str]:
-    """Every built-in search space with its size and question, or the space with this name or path alone."""
-    spaces = list_spaces() if name is None else [find_space(resolve_name(name))[0]]
+def space_lines(name: str | None, data: str | None) -> list[str]:
+    """Every built-in search space with its size and question, or the space with this name or path alone.
+
+    The one space is for the tasks of the data folder, if that is given.
+    """
+    tasks = data_tasks(None if data is None else check_data_folder(data))
+    spaces = list_spaces() if name is None else [find_space(resolve_name(name), tasks)[0]]
     width = max(len(space.name) for space in spaces)
     sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]

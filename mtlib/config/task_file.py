@@ -118,6 +118,11 @@ class TaskEntry:
         )
 
 
+def data_tasks(folder: Path | None) -> Mapping[str, Task]:
+    """As `find_tasks`; those of the demonstration, SST, QQP and STS, where there is no data folder."""
+    return TASKS if folder is None else find_tasks(folder)
+
+
 def find_tasks(folder: Path) -> Mapping[str, Task]:
     """The tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
 

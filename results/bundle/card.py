@@ -73,7 +73,8 @@ def running_lines(bundle: Bundle) -> Iterator[str]:
     yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")
     for task in tasks:
         low, high = task.label_range
-        kind = f"a number, {low:g} to {high:g}" if task.kind == "regression" else f"a class, {low:g} to {high:g}"
+        what = "a number" if task.kind == "regression" else "a class"
+        kind = f"one of {', '.join(task.labels)}" if task.labels else f"{what}, {low:g} to {high:g}"
         yield f"| `{task.name}` ({task.title}) | {', '.join(f'`{name}`' for name in task.text_columns)} | {kind} |"
 
 

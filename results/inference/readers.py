@@ -61,11 +61,13 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def read_texts(stream: IO[bytes], name: str, form: Format, columns: Sequence[str]) -> Iterator[TextRow]:
+def read_texts(
+    stream: IO[bytes], name: str, form: Format, columns: Sequence[str], id_column: str = ID_COLUMN
+) -> Iterator[TextRow]:
     """Rows of new text, each read when it is asked for; those with a blank text too.
 
-    A column `id` names the rows, which are numbered from 0 where there is none. `columns` are those of the texts; plain
-    lines have none, but as many texts. Raises ValueError as `read_stream`.
+    Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
+    as many texts. Raises ValueError as `read_stream`.
     """
-    for where, cells in read_stream(stream, name, form, (ID_COLUMN, *columns)):
+    for where, cells in read_stream(stream, name, form, (id_column, *columns)):
         yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))

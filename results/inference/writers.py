@@ -33,7 +33,12 @@ def find_output_format(place: str) -> OutputFormat:
 
 def column_names(task: Task) -> list[str]:
     """Columns of CSV, and keys of JSON: `probability_<label>` for every class, or for label 1 of a binary task."""
-    return ["id", "prediction", *(f"probability_{label}" for label in shown_labels(task))]
+    return ["id", "prediction", *(f"probability_{label_name(task, label)}" for label in shown_labels(task))]
+
+
+def label_name(task: Task, label: int) -> str | int:
+    """A label as the task's files have it: its name, or its number where labels have no names."""
+    return task.labels[label] if task.labels else label
 
 
 def shown_labels(task: Task) -> Sequence[int]:
@@ -66,7 +71,8 @@ def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[lis
         if np.isnan(output).any():
             cells.append([row.id, None, *[None] * len(labels)])
             continue
-        value = round(float(prediction), DIGITS) if task.kind == "regression" else int(prediction)
+        is_number = task.kind == "regression"
+        value: Cell = round(float(prediction), DIGITS) if is_number else label_name(task, int(prediction))
         cells.append([row.id, value, *(round(float(probability), DIGITS) for probability in own)])
     return cells
 

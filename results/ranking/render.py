@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from mtlib.metrics.table import default_metric
 from mtlib.tasks import Task, title_of, value_of
 from results.comparison.trial_scores import TOTAL, Column
 from results.ranking.rank import RankedConfiguration, score_columns
@@ -49,7 +50,10 @@ def render_ranking(
     table = ranking_table(rows, tasks, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
         table = ranking_table(rows, tasks, is_tall=True)
-    return Group(table, *(Text(line) for line in ("", *ranking_legend(rows), *notes, *failures(rows))))
+    return Group(
+        table,
+        *(Text(line) for line in ("", *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows))),
+    )
 
 
 def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
@@ -192,6 +196,17 @@ def penalty_notes(curves: pd.DataFrame, tasks: Mapping[str, Task]) -> list[str]:
         f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
         for task, trials in found.items()
     ]
+
+
+def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
+    """The metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
+    shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
+    named = [
+        f"{task.title} {task.metric_entry.title}{', lower is better' * task.metric_entry.lower_is_better}"
+        for task in shown
+        if task.metric != default_metric(task.kind)
+    ]
+    return [f"Metrics: {'; '.join(named)}."] if named else []
 
 
 def failures(rows: Sequence[RankedConfiguration]) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
+from mtlib.config.task_file import data_tasks
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
@@ -225,13 +226,14 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
         )
     space = resolve_name(arguments.space) if arguments.space else None
-    space_name = NAME if space is None else find_space(space)[0].name
+    data = None if arguments.data is None else check_data_folder(arguments.data)
+    space_name = NAME if space is None else find_space(space, data_tasks(data))[0].name
     has_range = any(map(is_range, varied.values()))
     derived = {
         "space": space,
         "vary": varied,
         "search": "tpe" if has_range and "--search" not in arguments.given else arguments.search,
-        "data": None if arguments.data is None else check_data_folder(arguments.data),
+        "data": data,
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
         "name": f"{NAME if varied else space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,

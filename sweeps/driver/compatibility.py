@@ -1,10 +1,11 @@
 """Checks that space, data and encoder of a resumed sweep are unchanged, and names the differences."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mtlib.config.schema import to_dict
+from mtlib.config.task_file import TASK_FILE
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
 from search_spaces.space import all_configs, describe_space
@@ -34,15 +35,22 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
         "base": without_encoder_name(used_settings(space.base, users)),
         "space": space_tree(to_dict(describe_space(space))),
     }
-    rule = "the search space must be what it was when the sweep began"
+    definitions = [tree["base"]["data"].pop("tasks", {}) for tree in (before, now)]
+    found = list(differences("tasks", *definitions))
+    require(not found, f"the tasks must be defined as they were when the sweep began ({TASK_FILE})", listed(found))
     found = [*differences("", before, now), *other_orders(before["space"], now["space"])]
-    more = f"; and {len(found) - MAX_DIFFERENCES} more" if len(found) > MAX_DIFFERENCES else ""
-    require(not found, rule, "; ".join(found[:MAX_DIFFERENCES]) + more)
+    require(not found, "the search space must be what it was when the sweep began", listed(found))
     rule = "the data must be what it was when the sweep began"
     require(info["data"]["fingerprint"] == inputs.fingerprint, rule, describe_data_change(info["data"], inputs))
     rule = "the encoder must be what it was when the sweep began"
     is_same = encoder in (None, info["encoder"]["fingerprint"])
     require(is_same, rule, f"other weights in {space.base.encoder.name}")
+
+
+def listed(differences: Sequence[str]) -> str:
+    """Differences as one text, the first of them only where there are many."""
+    more = f"; and {len(differences) - MAX_DIFFERENCES} more" if len(differences) > MAX_DIFFERENCES else ""
+    return "; ".join(differences[:MAX_DIFFERENCES]) + more
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:

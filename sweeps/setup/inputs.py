@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtlib.config.task_file import TASK_FILE, data_tasks
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
@@ -15,9 +16,9 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
-from mtlib.tasks import TASKS
+from mtlib.tasks import Task
 from results.records.files import list_files, open_folder
-from results.records.trials import SPACE_FILE
+from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import SearchKey, expand_tasks
 from search_spaces.presets import general
 from search_spaces.space import (
@@ -107,8 +108,9 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         ValueError: one line: a name that is taken, an unknown space, key or value, or data that cannot be used.
     """
     check_name_is_free(options)
-    given, source = read_space(options)
-    base, name = (general(tuple(TASKS)), "general") if given is None else (given.base, given.name)
+    tasks = find_definitions(options)
+    given, source = read_space(options, tasks)
+    base, name = (general(tasks), "general") if given is None else (given.base, given.name)
     check_changes(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
@@ -134,12 +136,30 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     )
 
 
-def read_space(options: SweepOptions) -> tuple[SearchSpace | None, bytes | None]:
-    """The space of --space, and the content of its file unless it is built in; of a resumed sweep the file's copy."""
+def find_definitions(options: SweepOptions) -> Mapping[str, Task]:
+    """The definitions of the tasks that the data has; of a resumed sweep, of those that it began with.
+
+    Raises:
+        ValueError: one line: they cannot be read, or the data no longer has a task of the sweep.
+    """
+    now = data_tasks(options.data)
+    if not options.resume:
+        return now
+    begun = sweep_tasks(read_sweep(options.folder))
+    gone = [name for name in begun if name not in now]
+    require(not gone, f"{options.data} must define the tasks that the sweep began with", f"no {', '.join(gone)}")
+    return {name: now[name] for name in begun}
+
+
+def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[SearchSpace | None, bytes | None]:
+    """The space of --space for the data's tasks, and the content of its file unless it is built in.
+
+    Of a resumed sweep it is the file's copy that is read.
+    """
     if options.space is None:
         return None, None
     is_copy = options.resume and is_path(options.space)
-    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space)
+    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space, tasks)
 
 
 def read_points(
@@ -195,6 +215,8 @@ def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace |
         for key, value in changes.items():
             rule = f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by {flag}"
             require(key not in FLAG_OF_KEY, rule, f"{key}={value}")
+            rule = f"{flag} must leave the definitions of tasks to {TASK_FILE} in the data folder"
+            require(not f"{key}.".startswith("data.tasks."), rule, f"{key}={value}")
     if options.vary or space is None:
         place, searched = "--vary", list(expand_tasks(options.vary, base.active_tasks))
     else:

@@ -126,7 +126,7 @@ def check_space(found: argparse.Namespace) -> None:
         changes = dict(change.split("=", 1) for change in found.set)
         load_space(name).base.override(changes)
     if varied:
-        base = load_space(name).base if name else general(tuple(TASKS))
+        base = load_space(name).base if name else general(TASKS)
         vary(base, "overall", dict(words.split("=", 1) for words in varied))
 
 
@@ -134,7 +134,7 @@ def test_space_on_the_page_is_one(tmp_path: Path) -> None:
     section = (DOCS / "searching.md").read_text().partition("## A question of your own")[2]
     (code, *_) = FENCE.findall(section)
     (tmp_path / "my_space.py").write_text(code)
-    space, _ = read_space_file(tmp_path / "my_space.py")
+    space, _ = read_space_file(tmp_path / "my_space.py", TASKS)
     assert len(grid_trials(space)) == 4
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mtlib.tasks import TASKS
 from search_spaces.presets import (
     bert_and_beyond,
     by_task,
@@ -104,22 +105,24 @@ def test_my_pal_bert_anneals_over_3_epochs_of_1800_steps() -> None:
 
 @pytest.mark.parametrize("tasks", [("sst", "qqp", "sts"), ("sts",), ("sst", "qqp"), ("qqp",)])
 def test_general_settings_are_for_any_tasks(tasks: tuple[str, ...]) -> None:
-    config = general(tasks)
+    config = general({task: TASKS[task] for task in tasks})
     assert config.active_tasks == tasks
     assert {config.tasks[task].pooling for task in tasks} == {"mean"}
     optimizer = config.optimizer
     assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (1e-4, 1e-3, 0.85)
     assert (optimizer.schedule, optimizer.warmup_fraction) == ("slanted_triangular", 0.1)
-    assert {config.tasks[task].loss_weight for task in tasks} == {0.1 if task == "sts" else 1.0 for task in tasks}
+    assert {task: config.tasks[task].target_scale for task in tasks} == {
+        task: "unit" if task == "sts" else "raw" for task in tasks
+    }
 
 
 def test_one_key_turns_on_a_penalty_or_pals_of_the_general_settings() -> None:
     for tasks in (("sst", "qqp", "sts"), ("sts",)):
         for key in ("smart.weight", "proximal.weight", "simcse.weight", "pals.size"):
-            changed = general(tasks).override({key: 12})
+            changed = general({task: TASKS[task] for task in tasks}).override({key: 12})
             assert changed.tasks_by_group[f"{key.split('.')[0]}.tasks"], key
-    assert general(("sst", "qqp", "sts")).smart.tasks == ("sst", "qqp")
-    assert general(("sts",)).smart.tasks == ("sts",)
+    assert general(TASKS).smart.tasks == ("sst", "qqp")
+    assert general({"sts": TASKS["sts"]}).smart.tasks == ("sts",)
 
 
 def test_a_field_of_several_tasks_has_a_value_for_each() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlib.tasks import TASKS
+from search_spaces.presets import general
 from search_spaces.space import load_space, space_names
 from search_spaces.space_file import MODULE_NAME, find_space, read_space_file, resolve_name
 from tests.one_line_error import one_line_error
@@ -25,6 +27,13 @@ SPACE = SearchSpace(
     grid={"encoder.max_length": (32, 64)},
 )
 """
+MAKER = """\
+from search_spaces.presets import general
+from search_spaces.space import SearchSpace
+
+def make_space(tasks):
+    return SearchSpace(name="mine", question="?", base=general(tasks), grid={"encoder.max_length": (32, 64)})
+"""
 Write = Callable[[str], Path]
 
 
@@ -42,18 +51,28 @@ def write(tmp_path: Path) -> Write:
 
 def test_space_is_read_from_a_file_with_its_content(write: Write) -> None:
     path = write(SPACE)
-    space, source = read_space_file(path)
+    space, source = read_space_file(path, TASKS)
     assert (space.name, space.question) == ("mine", "How long should an input be?")
     assert dict(space.grid) == {"encoder.max_length": (32, 64)}
     assert source == path.read_bytes()
-    assert find_space(str(path)) == (space, source)
+    assert find_space(str(path), TASKS) == (space, source)
+    assert MODULE_NAME not in sys.modules
+
+
+def test_a_function_of_the_file_gets_the_datas_tasks(write: Write) -> None:
+    tasks = {name: TASKS[name] for name in ("sst", "sts")}
+    space, _ = read_space_file(write(MAKER), tasks)
+    assert (space.name, space.base) == ("mine", general(tasks))
+    both, _ = read_space_file(write(SPACE + MAKER), tasks)
+    assert both == space
+    assert read_space_file(write(SPACE + MAKER), TASKS)[0] == read_space_file(write(SPACE), TASKS)[0]
     assert MODULE_NAME not in sys.modules
 
 
 def test_built_in_space_is_found_by_its_name_or_by_the_path_of_its_file() -> None:
     path = ROOT / "search_spaces" / "smart_lambda.py"
     assert resolve_name(str(path)) == resolve_name("smart_lambda") == "smart_lambda"
-    assert find_space("smart_lambda") == (load_space("smart_lambda"), None)
+    assert find_space("smart_lambda", TASKS) == (load_space("smart_lambda"), None)
 
 
 def test_path_becomes_absolute(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +80,7 @@ def test_path_becomes_absolute(write: Write, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(path.parent)
     monkeypatch.setenv("HOME", str(path.parent))
     assert {resolve_name(name) for name in ("my_space.py", "./my_space.py", "~/my_space.py")} == {str(path)}
-    message = one_line_error(find_space, "my_space")
+    message = one_line_error(find_space, "my_space", TASKS)
     assert message == "--space must be a name or a path, got 'my_space'; did you mean 'my_space.py'?"
 
 
@@ -78,7 +97,7 @@ def test_space_may_change_a_built_in_one_and_define_classes(write: Write) -> Non
         "    number: int = 1\n"
         "SPACE = dataclasses.replace(smart_lambda.SPACE, name='mine', grid={'smart.mode': (Mode.PAPER, 'random')})\n"
     )
-    space, _ = read_space_file(path)
+    space, _ = read_space_file(path, TASKS)
     assert space.base == load_space("smart_lambda").base
     assert list(space.grid["smart.mode"]) == ["paper", "random"]
 
@@ -95,10 +114,13 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "missing module": ("import no_such_module\n", r"line 1: ModuleNotFoundError: No module named 'no_such_module'$"),
     "end of the process": ("import sys\nsys.exit(3)\n", r"line 2: SystemExit: 3$"),
     "several lines": ("raise RuntimeError('first\\nsecond')\n", r"line 1: RuntimeError: first$"),
-    "no space": ("x = 1\n", r"my_space\.py must define SPACE, a SearchSpace, got no SearchSpace$"),
+    "no space": (
+        "x = 1\n",
+        r"my_space\.py must define SPACE, a SearchSpace, or make_space\(tasks\), a function that returns one, got no",
+    ),
     "another name": (
         SPACE.replace("SPACE =", "space ="),
-        r"must define SPACE, a SearchSpace, got space, a SearchSpace$",
+        r"must define SPACE, a SearchSpace, or .*, got space, a SearchSpace$",
     ),
     "another type": ("SPACE = {'name': 'mine'}\n", r"SPACE in .* must be a SearchSpace, got dict \{'name': 'mine'\}$"),
     "a class": (
@@ -143,6 +165,20 @@ MISTAKES: dict[str, tuple[str, str]] = {
         r"each name of encoder.max_length of space 'mine' must stand for overrides by dotted key, got \[32, 64\]$",
     ),
     "equal trials": (SPACE.replace("(32, 64)", "(32, 32)"), r"line 6: .*0000 and 0001 are the same configuration"),
+    "a number for a function": (SPACE + "make_space = 3\n", r"make_space in .* must be a function, got 3$"),
+    "a function that returns none": (
+        "def make_space(tasks):\n    pass\n",
+        r"what make_space in .*my_space\.py returns must be a SearchSpace, got NoneType None$",
+    ),
+    "a function without tasks": ("def make_space():\n    pass\n", r"my_space\.py: TypeError: make_space\(\) takes 0"),
+    "an unknown task": (
+        "def make_space(tasks):\n    return tasks['tone']\n",
+        r"my_space\.py, line 2: KeyError: 'tone'$",
+    ),
+    "a function with a wrong key": (
+        MAKER.replace("encoder.max_length", "encoder.max_lenght"),
+        r"my_space\.py, line 5: space 'mine', trial 0000 .*unknown key 'encoder.max_lenght'; did you mean",
+    ),
     "nothing searched": (re.sub("    grid=.*\n", "", SPACE), r"line 6: mine: grid or ranges must name a key"),
 }
 
@@ -150,28 +186,28 @@ MISTAKES: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistake_in_a_file_is_one_line_with_the_place(mistake: str, write: Write) -> None:
     text, expected = MISTAKES[mistake]
-    message = one_line_error(read_space_file, write(text))
+    message = one_line_error(read_space_file, write(text), TASKS)
     assert re.search(expected, message), message
     assert MODULE_NAME not in sys.modules
 
 
 def test_missing_file_is_one_line_with_the_nearest(write: Write, tmp_path: Path) -> None:
     write(SPACE)
-    message = one_line_error(find_space, str(tmp_path / "my_spce.py"))
+    message = one_line_error(find_space, str(tmp_path / "my_spce.py"), TASKS)
     assert message.endswith("my_spce.py'; did you mean 'my_space.py'? the folder holds my_space.py")
-    message = one_line_error(find_space, str(tmp_path / "smart_lambda.py"))
+    message = one_line_error(find_space, str(tmp_path / "smart_lambda.py"), TASKS)
     assert "smart_lambda.py'; did you mean 'smart_lambda', a built-in space? the folder holds my_space.py" in message
-    assert "there is no folder" in one_line_error(find_space, "/no/such/space.py")
+    assert "there is no folder" in one_line_error(find_space, "/no/such/space.py", TASKS)
 
 
 def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
-    message = one_line_error(find_space, str(tmp_path))
+    message = one_line_error(find_space, str(tmp_path), TASKS)
     assert message == f"--space must be a file that can be read, got '{tmp_path}': Is a directory"
     (tmp_path / "zero.py").write_bytes(b"x = 1\n\0")
-    assert "null bytes" in one_line_error(find_space, str(tmp_path / "zero.py"))
+    assert "null bytes" in one_line_error(find_space, str(tmp_path / "zero.py"), TASKS)
 
 
 def test_files_of_the_package_that_define_no_space_are_refused() -> None:
     assert "presets" not in space_names()
-    message = one_line_error(find_space, resolve_name(str(ROOT / "search_spaces" / "presets.py")))
-    assert message.endswith("must define SPACE, a SearchSpace, got no SearchSpace")
+    message = one_line_error(find_space, resolve_name(str(ROOT / "search_spaces" / "presets.py")), TASKS)
+    assert message.endswith("a function that returns one, got no SearchSpace")

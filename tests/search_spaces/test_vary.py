@@ -3,13 +3,14 @@
 import pytest
 
 from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS
 from search_spaces.domain import Float, Int, Range
 from search_spaces.presets import general
 from search_spaces.space import grid_trials
 from search_spaces.vary import is_range, question_about, vary
 from tests.one_line_error import one_line_error
 
-BASE = general(("sst", "qqp", "sts"))
+BASE = general(TASKS)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Predictions as text: exact bytes, and as read by pandas and json."""
 
+import dataclasses
 import io
 import json
 
@@ -39,6 +40,21 @@ def test_json_lines_bytes() -> None:
         '{"id": "a,\\"b\\"", "prediction": null, "probability_1": null}\n'
         '{"id": "", "prediction": 0, "probability_1": 0.333333}\n'
     )
+
+
+def test_labels_have_their_names() -> None:
+    names = ("awful", "bad", "so, so", "good", "great")
+    tone = dataclasses.replace(TASKS["sst"], name="tone", labels=names)
+    assert format_header(tone, "csv") + format_rows(tone, "csv", ROWS[:1], CLASSES[:1]) == (
+        'id,prediction,probability_awful,probability_bad,"probability_so, so",probability_good,probability_great\n'
+        'r0,"so, so",0.1,0.2,0.3,0.25,0.15\n'
+    )
+    same = dataclasses.replace(TASKS["qqp"], name="same", labels=("no", "yes"))
+    assert format_rows(same, "jsonl", ROWS[:1], BINARY[:1]) == (
+        '{"id": "r0", "prediction": "yes", "probability_yes": 0.75}\n'
+    )
+    assert json.loads(format_rows(same, "jsonl", ROWS[:1], 1 - BINARY[:1]))["prediction"] == "yes"
+    assert json.loads(format_rows(same, "jsonl", ROWS[:1], BINARY[2:]))["prediction"] == "no"
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -36,9 +36,9 @@ def compared(number: int, below_best: float, margin: float | None = 0.01, **chan
     return row_of(number, below_best=below_best, margin=margin, **changes)
 
 
-def text_of(rows: Sequence[RankedConfiguration], width: int = 100) -> str:
+def text_of(rows: Sequence[RankedConfiguration], width: int = 100, tasks: Mapping[str, Task] = TASKS) -> str:
     console = Console(file=StringIO(), width=width)
-    console.print(render_ranking(rows, TASKS, width))
+    console.print(render_ranking(rows, tasks, width))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -116,6 +116,14 @@ def test_fourth_task_is_shown_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_fits(text)
     header = " ".join(text.split("─")[0].split())
     assert header.index("STS") < header.index("SNLI") < header.index("overall")
+
+
+def test_metrics_that_are_not_the_usual_ones_are_named() -> None:
+    assert "Metrics:" not in text_of([row_of()])
+    tasks = {**TASKS, "sst": replace(TASKS["sst"], metric="macro_f1"), "sts": replace(TASKS["sts"], metric="rmse")}
+    assert "Metrics: SST macro F1; STS RMSE, lower is better." in text_of([row_of()], tasks=tasks)
+    assert "-0.540" in text_of([row_of()], tasks=tasks)  # the score of an RMSE is its negative
+    assert "Metrics:" not in text_of([], tasks=tasks)
 
 
 def test_both_errors_are_shown_with_replicates() -> None:

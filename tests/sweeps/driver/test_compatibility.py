@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 import mtlib.tasks
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TaskFiles
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.driver.compatibility import MAX_VALUE_LENGTH, check_unchanged, describe_change, differences, shortened_text
 from sweeps.options import SweepOptions
 from sweeps.setup.create import sweep_info
 from sweeps.setup.inputs import SweepInputs
+from tests.one_line_error import one_line_error
 
 ENCODER = "fingerprint"
 TASKS = ("sst", "qqp", "sts")
@@ -74,6 +77,31 @@ def test_changed_base_is_refused_with_the_difference(info: dict[str, Any], input
     text = str(raised.value)
     assert "base.tasks.sst.batch_size was 8, is 9; base.optimizer.learning_rate was 0.001, is 0.5" in text
     assert "\n" not in text
+
+
+def test_changed_definition_of_a_task_is_refused_with_the_difference(inputs: SweepInputs) -> None:
+    tone = dataclasses.replace(mtlib.tasks.TASKS["sst"], metric="macro_f1", files=TaskFiles(train="a.csv", dev="b.csv"))
+    own = with_base(inputs, data__tasks={**to_dict(mtlib.tasks.TASKS), "sst": to_dict(tone)})
+    info = recorded_info(own)
+    check_unchanged(info, own, ENCODER)
+    rule = "the tasks must be defined as they were when the sweep began (tasks.toml), got "
+    changes: dict[str, Any] = {"metric": "accuracy", "labels": ("a", "b", "c", "d", "e"), "weight": 2.0}
+    other = with_base(own, data__tasks__sst=to_dict(dataclasses.replace(tone, **changes)))
+    message = one_line_error(check_unchanged, info, other, ENCODER)
+    assert message == (
+        f'{rule}tasks.sst.labels was [], is ["a", "b", "c", "d", "e"]; tasks.sst.metric was macro_f1, is accuracy; '
+        "tasks.sst.weight was 1.0, is 2.0"
+    )
+    assert one_line_error(check_unchanged, info, inputs, ENCODER) == f"{rule}tasks.sst is gone"
+
+
+def test_definition_of_a_task_that_is_not_trained_may_change(inputs: SweepInputs) -> None:
+    further = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="further")
+    tasks = {**to_dict(mtlib.tasks.TASKS), "further": to_dict(further)}
+    info = recorded_info(with_base(inputs, data__tasks=tasks))
+    check_unchanged(info, inputs, ENCODER)
+    tasks["further"] = to_dict(dataclasses.replace(further, title="Other"))
+    check_unchanged(info, with_base(inputs, data__tasks=tasks), ENCODER)
 
 
 def test_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:

@@ -1,5 +1,7 @@
 """The inputs of a sweep: data, encoder, settings, and what is refused before it starts."""
 
+import dataclasses
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
@@ -14,7 +17,9 @@ from mtlib.data.row_sources import HELD, RowSource, read_all_rows
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.tasks import TASKS
 from results.records.examples import check_held_out_rows, read_hold_out
+from results.records.trials import write_sweep
 from search_spaces.domain import Choice, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, all_configs, grid_configs, load_space, space_names
@@ -158,7 +163,7 @@ def test_starting_weights_are_unset_by_default(
 ) -> None:
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
     own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (own, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (own, None))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
@@ -227,7 +232,7 @@ def test_set_must_not_change_keys_of_a_named_point(options: Options, tiny_folder
 
 def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:
     space = read_inputs(options(space=None, vary={"smart.weight": "0,1"}, data=tiny_folder)).space
-    assert space.base == general(("sst", "qqp", "sts"))
+    assert space.base == general(TASKS)
     assert dict(space.grid) == {"smart.weight": (0.0, 1.0)}
 
 
@@ -280,7 +285,7 @@ def test_space_without_a_grid_needs_a_search(
     options: Options, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_with(load_space("smart_lambda").base, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (space, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (space, None))
     with pytest.raises(ValueError, match="--search must be tpe or random for space 'trial', which has no grid"):
         read_inputs(options(data=tiny_folder))
     assert read_inputs(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
@@ -312,7 +317,7 @@ def folder(tiny_folder: Path, tmp_path: Path) -> Path:
 
 
 def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> SweepInputs:
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (space, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (space, None))
     return read_inputs(options(data=folder))
 
 
@@ -428,7 +433,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
 ) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     monkeypatch.setattr(
-        prepare_module, "find_space", lambda _name: (space_with(base, grid={"data.hold_out": (0.1,)}), None)
+        prepare_module, "find_space", lambda _name, _tasks: (space_with(base, grid={"data.hold_out": (0.1,)}), None)
     )
     with pytest.raises(ValueError, match=r"^data.hold_out must be left to --hold-out, .*, got 0, 0.1$"):
         read_inputs(options(data=folder))
@@ -438,7 +443,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     source = {"task": "sst", "path": "other-{split}.csv"}
     other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
     varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name: (varied, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (varied, None))
     assert read_inputs(options(data=folder)).held_out == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
         read_inputs(options(data=folder, hold_out=0.2))
@@ -450,3 +455,60 @@ def test_share_that_selects_no_rows_is_one_line(options: Options, tiny_folder: P
     ) as caught:
         read_inputs(options(data=tiny_folder, hold_out=0.04))
     assert "\n" not in str(caught.value)
+
+
+def write_tones(folder: Path, *further: str) -> None:
+    """A data folder with a task of its own, and others of these names, each with the same rows."""
+    folder.mkdir(exist_ok=True)
+    rows = [json.dumps({"text": f"text {number}", "tone": "good" if number % 2 else "bad"}) for number in range(40)]
+    (folder / "tone.jsonl").write_text("\n".join(rows))
+    entries = [
+        f'[tasks.{name}]\nkind = "binary"\nlabels = ["bad", "good"]\ntexts = ["text"]\nlabel = "tone"\n'
+        'train = "tone.jsonl"\ndev = "tone.jsonl"\n'
+        for name in ("tone", *further)
+    ]
+    (folder / "tasks.toml").write_text("".join(entries))
+
+
+def test_general_spaces_are_for_the_tasks_of_the_data(options: Options, tmp_path: Path) -> None:
+    write_tones(tmp_path, "mood")
+    for changes in ({"space": "smart_lambda"}, {"space": None, "vary": {"smart.weight": "0,1"}}):
+        inputs = read_inputs(options(data=tmp_path, **changes))
+        assert inputs.space.base.active_tasks == ("mood", "tone")
+        assert inputs.num_rows == {(task, split): 40 for task in ("mood", "tone") for split in ("train", "dev")}
+        assert inputs.space.base.task("tone").labels == ("bad", "good")
+    message = one_line_error(read_inputs, options(data=tmp_path, space="encodings"))
+    assert message == "space 'encodings' is about sst, qqp, sts, which the data must have, got mood, tone"
+
+
+def test_tasks_file_with_a_mistake_is_one_line(options: Options, tmp_path: Path) -> None:
+    write_tones(tmp_path)
+    path = tmp_path / "tasks.toml"
+    path.write_text(path.read_text().replace('"binary"', '"binery"'))
+    message = one_line_error(read_inputs, options(data=tmp_path))
+    assert message.startswith(f"{path}: ")
+    assert "binary" in message
+
+
+def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Options, tmp_path: Path) -> None:
+    write_tones(tmp_path / "data")
+    begun = options(data=tmp_path / "data", storage=tmp_path)
+    before = read_inputs(begun)
+    begun.folder.mkdir()
+    write_sweep(begun.folder, {"base": to_dict(before.space.base)})
+    write_tones(tmp_path / "data", "mood")
+    assert read_inputs(options(data=tmp_path / "data")).space.base.active_tasks == ("mood", "tone")
+    after = read_inputs(dataclasses.replace(begun, resume=True))
+    assert after.space == before.space
+    assert after.fingerprint == before.fingerprint
+    path = tmp_path / "data" / "tasks.toml"
+    path.write_text(path.read_text().replace("[tasks.tone]", "[tasks.tones]"))
+    message = one_line_error(read_inputs, dataclasses.replace(begun, resume=True))
+    assert message == f"{path.parent} must define the tasks that the sweep began with, got no tone"
+
+
+@pytest.mark.parametrize("flag", ["set", "vary"])
+def test_definitions_of_tasks_are_left_to_their_file(options: Options, flag: str) -> None:
+    message = one_line_error(read_inputs, options(**{flag: {"data.tasks.sst.metric": "macro_f1"}}))
+    rule = f"--{flag} must leave the definitions of tasks to tasks.toml in the data folder"
+    assert message == f"{rule}, got data.tasks.sst.metric=macro_f1"

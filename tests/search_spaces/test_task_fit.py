@@ -1,0 +1,103 @@
+"""Spaces for the tasks that the data has: the paper's base, definitions of the data's own, or a base for any tasks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from mtlib.tasks import TASKS, Task, TaskFiles
+from search_spaces.presets import general
+from search_spaces.space import SearchSpace, all_configs, load_space, space_names
+from search_spaces.space_file import find_space
+from search_spaces.task_fit import fit_space, trained_tasks
+from tests.one_line_error import one_line_error
+
+TONE = Task(
+    name="tone",
+    title="Tone",
+    kind="classes",
+    label_range=(0.0, 2.0),
+    labels=("bad", "fine", "good"),
+    text_columns=("text",),
+    label_column="tone",
+    files=TaskFiles(train="train.jsonl", dev="dev.jsonl"),
+)
+GRADES = replace(TONE, name="grades", kind="regression", label_range=(0.0, 100.0), labels=(), metric="rmse")
+OWN: Mapping[str, Task] = {"tone": TONE, "grades": GRADES}
+
+ANY_TASKS = (
+    "batch_sizes",
+    "joint",
+    "layer_decay",
+    "learning_rates",
+    "loss_weights",
+    "orders",
+    "pals",
+    "smart_lambda",
+)
+"""Spaces that are not about one paper."""
+NEED_TWO = ("loss_weights", "orders")
+
+
+@pytest.mark.parametrize("name", space_names())
+def test_built_in_tasks_keep_the_space_of_the_paper(name: str) -> None:
+    assert find_space(name, TASKS) == (load_space(name), None)
+
+
+@pytest.mark.parametrize("name", ANY_TASKS)
+def test_spaces_that_are_not_about_a_paper_are_for_any_tasks(name: str) -> None:
+    for tasks in (OWN, {**TASKS, **OWN}, {"tone": TONE}, {"grades": GRADES}):
+        if len(tasks) < 2 and name in NEED_TWO:
+            assert one_line_error(find_space, name, tasks).endswith("of at least 2 tasks, got 1")
+            continue
+        space, _ = find_space(name, tasks)
+        assert (space.name, space.base.data.tasks) == (name, tasks)
+        assert {config.active_tasks for config in all_configs(space)} == {general(tasks).active_tasks}
+        assert {config.optimizer.schedule for config in all_configs(space)} == {"slanted_triangular"}
+
+
+@pytest.mark.parametrize("name", sorted(set(space_names()) - set(ANY_TASKS)))
+def test_spaces_about_a_paper_name_the_tasks_that_they_need(name: str) -> None:
+    message = one_line_error(find_space, name, OWN)
+    assert message.startswith(f"space '{name}' is about sst")
+    assert message.endswith("which the data must have, got grades, tone")
+
+
+def test_a_papers_settings_are_kept_with_definitions_of_the_data() -> None:
+    own = {**TASKS, "sts": replace(TASKS["sts"], metric="spearman", files=TaskFiles(train="a.csv", dev="b.csv"))}
+    before = load_space("smart_lambda")
+    space, _ = find_space("smart_lambda", own)
+    assert space.base.data.tasks == own
+    assert (space.base.tasks, space.base.stages, space.grid) == (before.base.tasks, before.base.stages, before.grid)
+    assert space.base.content_hash != before.base.content_hash
+
+
+def test_further_tasks_of_the_data_do_not_change_a_papers_configurations() -> None:
+    before, (space, _) = load_space("encodings"), find_space("encodings", {**TASKS, **OWN})
+    assert [config.content_hash for config in all_configs(space)] == [
+        config.content_hash for config in all_configs(before)
+    ]
+
+
+def test_all_tasks_that_some_trial_trains_must_be_there() -> None:
+    assert trained_tasks(load_space("sentiment_losses")) == {"sst"}
+    kept, _ = find_space("sentiment_losses", {"sst": TASKS["sst"], **OWN})
+    assert kept.base.active_tasks == ("sst",)
+    assert trained_tasks(load_space("single_task_smart")) == {"sst", "qqp", "sts"}
+    message = one_line_error(find_space, "single_task_smart", {"sst": TASKS["sst"], "qqp": TASKS["qqp"]})
+    assert message.endswith("about sst, qqp, sts, which the data must have, got sst, qqp")
+
+
+def test_a_space_is_made_unless_the_data_has_exactly_its_tasks() -> None:
+    calls: list[Mapping[str, Task]] = []
+
+    def make(tasks: Mapping[str, Task]) -> SearchSpace:
+        calls.append(tasks)
+        return replace(load_space("layer_decay"), base=general(tasks))
+
+    space = load_space("layer_decay")
+    assert fit_space(space, make, TASKS) is space
+    assert not calls
+    assert fit_space(space, make, OWN).base == general(OWN)
+    assert fit_space(None, make, TASKS).base == general(TASKS)
+    assert calls == [OWN, TASKS]
