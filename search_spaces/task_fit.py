@@ -37,9 +37,9 @@ def trained_tasks(space: SearchSpace) -> set[str]:
 
 def with_definitions(space: SearchSpace, tasks: Mapping[str, Task]) -> SearchSpace:
     """A space whose configurations have these definitions of tasks; ValueError if one that it trains is not there."""
-    if space.base.data.tasks == tasks:
-        return space
     needed = in_order(trained_tasks(space))
+    if all(tasks.get(name) == space.base.task(name) for name in needed):
+        return space
     rule = f"space '{space.name}' is about {', '.join(needed)}, which the data must have"
     require(set(needed) <= set(tasks), rule, ", ".join(in_order(tasks)))
     tree: dict[str, Any] = to_dict(space.base)

@@ -1,6 +1,7 @@
 """The file of a space built in Python: read again it is the same space, and what no file can hold is refused."""
 
 import dataclasses
+import types
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.tasks import TASKS
 from search_spaces.domain import Condition, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, list_spaces
@@ -16,7 +18,9 @@ from search_spaces.space_source import space_source
 
 
 def read_back(space: SearchSpace) -> Any:
-    return run_source(space_source(space).encode(), Path("written.py"))["SPACE"]
+    module = types.ModuleType("written")
+    run_source(space_source(space).encode(), Path("written.py"), module)
+    return module.SPACE
 
 
 @pytest.mark.parametrize("space", list_spaces(), ids=lambda space: space.name)
@@ -27,7 +31,8 @@ def test_every_built_in_space_is_read_back_equal(space: SearchSpace) -> None:
 
 
 def space_with(grid: Any, **changes: Any) -> SearchSpace:
-    return SearchSpace(**{"name": "mine", "question": "?", "base": general(("sst",)), "grid": grid, **changes})
+    base = general({"sst": TASKS["sst"]})
+    return SearchSpace(**{"name": "mine", "question": "?", "base": base, "grid": grid, **changes})
 
 
 def test_ranges_conditions_and_keys_that_vary_together_are_read_back(tmp_path: Path) -> None:
@@ -39,7 +44,7 @@ def test_ranges_conditions_and_keys_that_vary_together_are_read_back(tmp_path: P
     )
     path = tmp_path / "mine.py"
     path.write_text(space_source(space))
-    assert read_space_file(path)[0] == space
+    assert read_space_file(path, TASKS)[0] == space
 
 
 class Mode(StrEnum):

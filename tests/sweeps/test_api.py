@@ -11,6 +11,7 @@ import pytest
 import ray
 
 import sweeps.driver.run_sweep
+from mtlib.tasks import TASKS
 from results.ensembles.selection_method import Settings
 from results.records.trials import TrialRecord, read_sweep
 from search_spaces.presets import general
@@ -81,7 +82,7 @@ def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], plac
 
 
 def small_space() -> SearchSpace:
-    base = general(("sst",)).override({"encoder.max_length": 32})
+    base = general({"sst": TASKS["sst"]}).override({"encoder.max_length": 32})
     return SearchSpace(name="mine", question="Which weight?", base=base, grid={"smart.weight": (0.0, 0.5)})
 
 
