@@ -84,8 +84,9 @@ def check_label(entry: str, task: Task) -> None:
 
 
 def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:
-    """Whether a source is of a task that there is, or at least not one of the further sets as they are."""
-    return source.task in tasks or source != further_sets().get(name)
+    """Whether a source is given, not one of the further sets as they are, which are for built-in tasks alone."""
+    is_given = source != further_sets().get(name)
+    return is_given or (name not in tasks and tasks.get(source.task) == TASKS[source.task])
 
 
 def further_sets() -> dict[str, SourceConfig]:
@@ -100,7 +101,7 @@ class DataConfig:
     tasks: Mapping[str, Task] = field(default_factory=lambda: TASKS)
     """The definitions of the tasks by name: their labels, files and scores."""
     sources: Mapping[str, SourceConfig] = field(default_factory=further_sets)
-    """Further data by a name of its own; CFIMDB and SNLI are known where there are tasks that they are for."""
+    """Further data by a name of its own; CFIMDB and SNLI are known beside the built-in tasks that they are for."""
     bucket_by_length: bool = True
     """True: rows of similar length share a batch, so that little is padding; every row is still seen once per pass."""
     bucket_batches: int = 2

@@ -37,6 +37,8 @@ def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
 
 def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
     """Whether each row has a text that, normalised, is in `others`: (rows,) bool."""
+    if not others:
+        return np.zeros(len(texts[0]), dtype=bool)
     found = [np.array([normalise(text) in others for text in column], dtype=bool) for column in texts]
     shares: np.ndarray = np.logical_or.reduce(found)
     return shares

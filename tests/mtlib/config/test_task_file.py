@@ -240,6 +240,20 @@ def test_an_added_task_changes_no_hash_and_a_changed_one_does(tmp_path: Path) ->
     assert config_of(changed, "tone").content_hash != before.content_hash
 
 
+def test_tasks_may_be_called_as_further_sets_and_as_built_in_tasks(tmp_path: Path) -> None:
+    """CFIMDB's labels, which are for five classes, do not fit this task."""
+    file = write(tmp_path, *(TONE.replace("tasks.tone", f"tasks.{name}") for name in ("sst", "cfimdb", "snli", "qqp")))
+    config = config_of(read_task_file(file), "sst", "cfimdb")
+    assert config.data.sources == {}
+    assert TrialConfig.from_json(config.to_json()) == config
+
+
+def test_the_share_of_dev_rows_is_part_of_the_hash(tmp_path: Path) -> None:
+    files = ['"tone-dev.jsonl"', "0.1", "0.2"]
+    configs = [config_of(read_task_file(write(tmp_path, TONE.replace(files[0], dev))), "tone") for dev in files]
+    assert len({config.content_hash for config in configs}) == 3
+
+
 def test_a_task_that_the_file_lacks_is_refused(tmp_path: Path) -> None:
     tasks = read_task_file(write(tmp_path, TONE))
     assert one_line_error(config_of, tasks, "tune").startswith("unknown task 'tune'; did you mean 'tone'?")

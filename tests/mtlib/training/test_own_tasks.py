@@ -163,6 +163,9 @@ def test_dev_rows_drawn_from_train_and_held_out_rows_are_different_ones(folder: 
         assert set(parts[2].ids) <= set(plain[task, "train"].ids)
 
 
+NAMES = {"data.sources.again.labels": ("negative:0", "neutral:1", "positive:2")}
+
+
 def test_no_other_set_is_trained_on_drawn_dev_rows(folder: Path, tiny_config: TrialConfig) -> None:
     rewrite(folder, ('"tone-dev.jsonl"', "0.25"))
     drawn = read_data(config_for(folder, tiny_config), folder)["tone", "dev"]
@@ -174,6 +177,11 @@ def test_no_other_set_is_trained_on_drawn_dev_rows(folder: Path, tiny_config: Tr
     table = read_data(config, folder)["grade", "train"]
     assert set(frame["key"]) - set(table.ids) == {"train5", "train7", "train8"}
     assert table.left_out == ("grade-train.parquet: 3 rows share a text with dev rows drawn from train",)
+    augmentation = {"task": "tone", "role": "augment", "path": "tone-train.jsonl"}
+    augmented = config.override({f"data.sources.again.{key}": value for key, value in augmentation.items()} | NAMES)
+    table = read_data(augmented, folder)["tone", "train"]
+    assert not set(map(normalise, table.texts[0])) & set(map(normalise, drawn.texts[0]))
+    assert len(table.ids) == 2 * table.num_own_rows == 72
     alone = config.override({"stages.0.tasks": ("grade",)})
     assert len(read_data(alone, folder)["grade", "train"].ids) == NUM_ROWS["train"]
 
