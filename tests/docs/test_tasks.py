@@ -1,6 +1,11 @@
 """docs/tasks.md: its files are read as it says, and it describes every key."""
 
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +15,7 @@ import pytest
 from mtlib.config.task_file import MAX_TASKS, TASK_FILE, TaskEntry, tasks_of_tree
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
+from mtlib.demo.corpus import demo_folder
 from tests.docs.made_up_tasks import write_tables
 from tests.docs.page_blocks import ROOT
 
@@ -51,6 +57,48 @@ def test_the_rows_on_the_page_are_those_of_the_files(mine: Path) -> None:
     for row in range(2):
         cells = [table.ids[row], *(texts[row] for texts in table.texts), str(table.labels[row])]
         assert f"| {' | '.join(cells)} |" in PAGE
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run(mine: Path) -> None:
+    """Sweep, selection, predictions and bundle, as a user types them in the project's folder."""
+    (mine / "tone_weight.py").write_text(next(text for kind, text in BLOCKS if kind == "python"))
+    review = json.dumps({"id": "a", "text": "the acting is fresh"})
+    (mine.parent / "new.jsonl").write_text(f"{review}\n{json.dumps({'id': 'b', 'text': ''})}\n")
+    for name in ("sweeps", "results", "mtlib", "search_spaces"):
+        (mine.parent / name).symlink_to(ROOT / name)
+    lines = "".join(text for kind, text in BLOCKS if kind == "bash").splitlines()
+    assert [words.split()[1] for words in lines] == [
+        "-m",
+        "sweeps/run.py",
+        "results/selector.py",
+        "results/predict.py",
+        "results/predict.py",
+        "my-bundle/predict.py",
+    ]
+    _, encoder = demo_folder(mine.parent / "cache")
+    predicted = []
+    for line in lines:
+        printed = run_line(line.replace("bert-base-uncased", str(encoder)), mine.parent)
+        if line.startswith("python sweeps/run.py"):
+            assert "tasks.tone.loss_weight" in printed
+            assert "Chosen for Grades:" in printed
+        if "--output" in line:
+            predicted.append((mine.parent / "predictions.csv").read_text())
+    header, first, second = predicted[0].splitlines()
+    assert f"{header}\n" in PAGE
+    assert first.split(",")[1] in ("negative", "neutral", "positive")
+    assert second == "b,,,,"
+    assert predicted[0] == predicted[1]
+
+
+def run_line(line: str, folder: Path) -> str:
+    """The output of a line of the page in a folder, which is the home too; AssertionError with it if it fails."""
+    words = [sys.executable, *shlex.split(line.replace("~", str(folder)))[1:]]
+    environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
 def test_the_number_of_tasks_is_right() -> None:
