@@ -17,6 +17,8 @@ DELIMITED_SUFFIXES = (".csv", ".tsv")
 """Those of files that may lack a header line."""
 HUB_PREFIX = "hf://"
 """Prefix of the path of a Hugging Face data set."""
+PATTERN_MARKS = "*?"
+"""Characters that make a path a pattern."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +57,16 @@ class SourceConfig:
         check_types(self)
         rule = f"path must end in {', '.join(TABLE_SUFFIXES)} or begin with {HUB_PREFIX}"
         require(self.path.startswith(HUB_PREFIX) or self.path.endswith(TABLE_SUFFIXES), rule, repr(self.path))
+        require(not is_pattern(self.path), "path must name one file, not a pattern", self.path)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
         has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
         require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for the files that match it."""
+    return not path.startswith(HUB_PREFIX) and any(mark in path for mark in PATTERN_MARKS)
 
 
 def check_source(source: SourceConfig, task: Task) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES
+from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, is_pattern
 from mtlib.config.schema import check_types, from_dict
 from mtlib.metrics.metric import Kind
 from mtlib.metrics.table import check_metric
@@ -32,8 +32,6 @@ MAX_TASKS = 20
 SPLITS = ("train", "dev", "test")
 MAX_DEV_SHARE = 0.5
 """Of train rows."""
-PATTERN_MARKS = "*?"
-"""Characters that make a path a pattern."""
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""
@@ -217,8 +215,3 @@ def check_columns(columns: Sequence[str], wanted: Sequence[str], paths: Sequence
     for path in paths:
         rule = f"columns must be left out unless files end in {' or '.join(DELIMITED_SUFFIXES)}"
         require(path.endswith(DELIMITED_SUFFIXES) and not path.startswith(HUB_PREFIX), rule, path)
-
-
-def is_pattern(path: str) -> bool:
-    """Whether a path stands for the files that match it."""
-    return not path.startswith(HUB_PREFIX) and any(mark in path for mark in PATTERN_MARKS)

@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES
-from mtlib.config.task_file import TASK_FILE, check_suffixes, is_pattern
+from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES, is_pattern
+from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
 from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
