@@ -32,7 +32,7 @@ from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
-from results.inference.readers import ID_COLUMN, TextRow, find_format, name_input, open_input, read_texts
+from results.inference.readers import ID_COLUMN, InputFormat, TextRow, find_format, name_input, open_input, read_texts
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
 from results.records.files import open_atomic, open_folder
 from results.records.selection import SELECTION_FILE, Selection, read_selection
@@ -68,8 +68,8 @@ REST = f"""
 tasks and their columns: {{tasks}}
 
 input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
-per line), .txt (a text per line); UTF-8. It is read as it is predicted, so it may be larger than memory. A row with a
-blank text keeps its line, with an empty prediction.
+per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predicted, so it may be larger than memory. A
+row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
 under another name until it is whole.
@@ -126,7 +126,11 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
     add("--input", metavar="FILE|-", help="text to predict, - for standard input")
     add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
-    add("--format", choices=get_args(Format), help="format of the input, if its suffix does not identify it")
+    add(
+        "--format",
+        choices=(*get_args(Format), "parquet"),
+        help="format of the input, if its suffix does not identify it",
+    )
     add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
     add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
@@ -275,7 +279,7 @@ def selected_task(selection: Selection, name: str | None) -> Task:
     return selection.definitions[name or names[0]]
 
 
-def read_columns(text: str | None, form: Format, task: Task) -> tuple[str, ...]:
+def read_columns(text: str | None, form: InputFormat, task: Task) -> tuple[str, ...]:
     """Columns of the texts: those that are named, else the task's own."""
     if text is None:
         return task.text_columns

@@ -5,12 +5,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
 from mtlib.data.file_suggestions import describe_missing
+from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.runtime.errors import require
 
+InputFormat = Format | Literal["parquet"]
+INPUT_SUFFIXES = (*filter(None, SUFFIX_FORMATS), PARQUET_SUFFIX)
+"""Of files whose format is known by them."""
 STANDARD_INPUT = "-"
 ID_COLUMN = "id"
 
@@ -31,12 +35,12 @@ class TextRow:
         return not all(self.texts)
 
 
-def find_format(place: str) -> Format:
+def find_format(place: str) -> InputFormat:
     """The format by the suffix of a file's name; plain lines for standard input. ValueError for any other suffix."""
     suffix = "" if place == STANDARD_INPUT else Path(place).suffix.lower()
-    rule = f"--input must end in {', '.join(filter(None, SUFFIX_FORMATS))}, or its format be named with --format"
-    require(suffix in SUFFIX_FORMATS, rule, place)
-    return SUFFIX_FORMATS[suffix]
+    rule = f"--input must end in {', '.join(INPUT_SUFFIXES)}, or its format be named with --format"
+    require(suffix in ("", *INPUT_SUFFIXES), rule, place)
+    return "parquet" if suffix == PARQUET_SUFFIX else SUFFIX_FORMATS[suffix]
 
 
 def name_input(place: str) -> str:
@@ -53,21 +57,26 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
     try:
         stream = Path(place).expanduser().open("rb")
     except OSError as error:
-        path, suffixes = Path(place).expanduser(), tuple(filter(None, SUFFIX_FORMATS))
-        is_missing = isinstance(error, FileNotFoundError)
-        hint = f"; {describe_missing(path.parent, [path.name], suffixes=suffixes)}" if is_missing else ""
+        path, is_missing = Path(place).expanduser(), isinstance(error, FileNotFoundError)
+        hint = f"; {describe_missing(path.parent, [path.name], suffixes=INPUT_SUFFIXES)}" if is_missing else ""
         raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:
         yield stream
 
 
 def read_texts(
-    stream: IO[bytes], name: str, form: Format, columns: Sequence[str], id_column: str = ID_COLUMN
+    stream: IO[bytes], name: str, form: InputFormat, columns: Sequence[str], id_column: str = ID_COLUMN
 ) -> Iterator[TextRow]:
     """Rows of new text, each read when it is asked for; those with a blank text too.
 
     Rows are numbered from 0 where there is no `id_column`. `columns` are those of the texts; plain lines have none, but
-    as many texts. Raises ValueError as `read_stream`.
+    as many texts. Raises ValueError as `read_stream` and `read_parquet_stream`, or if Parquet comes through a pipe.
     """
-    for where, cells in read_stream(stream, name, form, (id_column, *columns)):
+    wanted = (id_column, *columns)
+    if form == "parquet":
+        require(stream.seekable(), "--input must be a file where it is Parquet", name)
+        rows = read_parquet_stream(stream, name, wanted, numbered=True)
+    else:
+        rows = read_stream(stream, name, form, wanted)
+    for where, cells in rows:
         yield TextRow(where=where, id=cells[0], texts=tuple(cells[1:]))

@@ -1,9 +1,11 @@
 """Texts are read as by csv, json and pandas, with precise errors, and never ahead."""
 
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mtlib.data import file_readers
@@ -238,8 +240,8 @@ def test_reading_is_lazy(form: Format, first: bytes, line: bytes) -> None:
 def test_suffix_determines_the_format() -> None:
     names = {"a.csv": "csv", "a.TSV": "tsv", "a.jsonl": "jsonl", "a.ndjson": "jsonl", "a.txt": "lines", "-": "lines"}
     assert {name: find_format(name) for name in names} == names
-    with pytest.raises(ValueError, match=r"--input must end in \.csv, \.tsv, \.jsonl, .*--format, got a\.parquet"):
-        find_format("a.parquet")
+    with pytest.raises(ValueError, match=r"--input must end in \.csv, \.tsv, \.jsonl, .*--format, got a\.xlsx"):
+        find_format("a.xlsx")
 
 
 def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
@@ -266,3 +268,26 @@ def test_standard_input_is_read_as_bytes_and_left_open(monkeypatch: pytest.Monke
     with open_input("-") as stream:
         assert fields_of(list(read_texts(stream, "standard input", "lines", ("sentence",)))) == [("0", "é")]
     assert not standard.closed
+
+
+def test_parquet_is_read_like_other_tables(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": ["a", "b"], "sentence": [" A fine film ", None], "other": [1, 2]})
+    frame.to_parquet(tmp_path / "new.parquet")
+    assert find_format("new.parquet") == "parquet"
+    with open_input(str(tmp_path / "new.parquet")) as stream:
+        rows = list(read_texts(stream, "new.parquet", "parquet", ("sentence",), "key"))
+    assert [(row.id, row.texts, row.is_blank) for row in rows] == [("a", ("A fine film",), False), ("b", ("",), True)]
+    with open_input(str(tmp_path / "new.parquet")) as stream:
+        assert [row.id for row in read_texts(stream, "new.parquet", "parquet", ("sentence",))] == ["0", "1"]
+    (tmp_path / "text.parquet").write_text("sentence\nA fine film\n")
+    with open_input(str(tmp_path / "text.parquet")) as stream:
+        message = one_line_error(lambda: list(read_texts(stream, "text.parquet", "parquet", ("sentence",))))
+    assert message.startswith("text.parquet must be a Parquet file that can be read, got: ")
+
+
+def test_parquet_through_a_pipe_is_refused() -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
+        message = one_line_error(lambda: list(read_texts(pipe, "standard input", "parquet", ("sentence",))))
+    assert message == "--input must be a file where it is Parquet, got standard input"
