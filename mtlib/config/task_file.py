@@ -44,10 +44,10 @@ class TaskEntry:
     kind: Kind
     """`classes`: one label of several; `binary`: two labels, one probability; `regression`: a number."""
     labels: tuple[str, ...] = ()
-    """Names of the labels as files have them, in the order of their numbers 0, 1, ..., of a task of classes or a binary
-    one. Left out where files have the numbers."""
+    """Names of the labels, in the order of their numbers 0, 1, ..., of a task of classes or a binary one. Files have
+    the names, or the numbers unless a name is a number. Left out: labels have no names."""
     num_labels: int = 0
-    """Of a task of classes whose files have numbers: how many there are."""
+    """Of a task of classes without names: how many there are."""
     range: tuple[float, ...] = ()
     """Of a regression: the lowest and the highest label."""
     texts: tuple[str, ...]

@@ -43,7 +43,7 @@ DIR holds one of
 a tasks.toml, with one section for each task:
   [tasks.tone]
   kind = "classes"                              # or "binary", or "regression" with range = [0, 5]
-  labels = ["negative", "neutral", "positive"]  # as files have them; numbers from 0: num_labels = 3
+  labels = ["negative", "neutral", "positive"]  # of the numbers 0, 1, 2; without names: num_labels = 3
   texts = ["text"]                              # the column of the text, or two columns of a pair
   label = "tone"                                # the column of the label
   train = "train-*.jsonl"                       # .csv, .tsv, .jsonl, .parquet: a file, a pattern, a list; or hf://NAME

@@ -1,13 +1,14 @@
 """The data of a configuration: the tasks' own files or what replaces them, augmentation, and extra data sets."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from mtlib.config.data import HUB_PREFIX
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
-from mtlib.data.tables import Layout, Table
+from mtlib.data.tables import Layout, Table, as_number
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
@@ -110,11 +111,18 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         header=files.columns,
         text_columns=task.text_columns,
         label_column=task.label_column,
-        labels=tuple(f"{name}:{number}" for number, name in enumerate(task.labels)),
+        labels=label_mapping(task.labels),
         has_all_labels=True,
     )
     share = files.dev_share if split in ("train", "dev") else 0.0
     return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
+
+
+def label_mapping(names: Sequence[str]) -> tuple[str, ...]:
+    """The numbers of labels by name, as `Layout.labels`; by number too, unless a name is a number."""
+    by_name = tuple(f"{name}:{number}" for number, name in enumerate(names))
+    has_numbers = any(isinstance(as_number(name), float) for name in names)
+    return by_name if has_numbers else (*by_name, *(f"{number}:{number}" for number in range(len(names))))
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:

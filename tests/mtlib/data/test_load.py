@@ -249,6 +249,9 @@ def test_only_formats_with_a_reader_are_allowed() -> None:
     with pytest.raises(ValueError) as caught:
         config_of("sst", sources={"x": {"task": "sst", "path": "x.xlsx"}})
     assert str(caught.value) == rule
+    with pytest.raises(ValueError) as caught:
+        config_of("sst", sources={"x": {"task": "sst", "path": "x-*.csv"}})
+    assert str(caught.value) == "data.sources.x: path must name one file, not a pattern, got x-*.csv"
 
 
 def test_row_sources_are_equal_exactly_where_the_rows_are(folder: Path) -> None:

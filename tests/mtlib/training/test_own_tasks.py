@@ -70,6 +70,25 @@ def test_rows_have_the_numbers_of_their_labels(folder: Path, tiny_config: TrialC
     assert set(tables["grade", "dev"].labels) == {0.0, 50.0, 100.0}
 
 
+def test_files_may_have_the_numbers_of_named_labels_unless_a_name_is_one(
+    folder: Path, tiny_config: TrialConfig
+) -> None:
+    path = folder / "tone-dev.jsonl"
+    path.write_text('{"text": "a", "tone": 2}\n{"text": "b", "tone": "0"}\n{"text": "c", "tone": "neutral"}\n')
+    assert read_data(config_for(folder, tiny_config), folder)["tone", "dev"].labels.tolist() == [2, 0, 1]
+    path.write_text('{"text": "a", "tone": 3}\n')
+    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
+    assert (
+        message == "unknown label in column tone of tone-dev.jsonl:1 '3'; known: 0, 1, 2, negative, neutral, positive"
+    )
+    rewrite(folder, ('["negative", "neutral", "positive"]', '["1", "2", "3"]'))
+    for split in NUM_ROWS:
+        (folder / f"tone-{split}.jsonl").write_text('{"text": "a", "tone": 3}\n{"text": "b", "tone": "1.0"}\n')
+    assert read_data(config_for(folder, tiny_config), folder)["tone", "dev"].labels.tolist() == [2, 0]
+    path.write_text('{"text": "a", "tone": 0}\n')
+    assert one_line_error(read_data, config_for(folder, tiny_config), folder).endswith("'0'; known: 1, 2, 3")
+
+
 def test_a_label_without_a_name_is_refused_with_its_row(folder: Path, tiny_config: TrialConfig) -> None:
     write_tone(folder, "dev", ["neutral", "positive"])
     path = folder / "tone-dev.jsonl"
