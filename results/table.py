@@ -19,6 +19,7 @@ from results.effects.answer import answer_question
 from results.effects.frame import render_effects
 from results.effects.sweep import Sweep
 from results.effects.sweep import load_sweep as load_sweep
+from results.ranking.gradient_notes import gradient_notes
 from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 
 EXAMPLES = """\
@@ -72,7 +73,8 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
     print_wrapped(console, ["", *answer_lines(sweep, difference), ""])
-    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, penalty_notes(sweep.curves, sweep.tasks)))
+    notes = [*penalty_notes(sweep.curves, sweep.tasks), *gradient_notes(sweep.curves, sweep.records)]
+    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, notes))
 
 
 def describe_stop(sweep: Sweep) -> str:

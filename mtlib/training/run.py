@@ -48,7 +48,7 @@ class Run:
     """Steps done within the epoch."""
     sums: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
     """By task and term of the loss: its sum over rows, and the number of rows, in the epoch's batches so far that have
-    the term."""
+    the term. Likewise the norms of gradients (`mtlib.training.gradient_norms`), over the steps that are measured."""
     best: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Best score and its epoch (1-based over all stages), by task and for `overall`."""
     stage_best: tuple[float, dict[str, Tensor]] | None = None

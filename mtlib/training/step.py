@@ -14,6 +14,7 @@ from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
+from mtlib.training.gradient_norms import is_measured, note_step_norm, note_task_norms
 from mtlib.training.optimizer import set_learning_rates
 from mtlib.training.run import Run
 
@@ -31,11 +32,14 @@ def take_step(run: Run, step: Step) -> None:
     """
     batches = [batch_of(run, part) for part in step]
     places = [batch_place(run, part) for part in step]
+    tasks = {batch.task for batch in batches}
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
-    if run.config.gradients == "sum" or len({batch.task for batch in batches}) == 1:
+    if run.config.gradients == "sum" or len(tasks) == 1:
         compute_sum(run, batches, places)
     else:
         compute_combination(run, batches, places)
+    if is_measured(run, len(tasks)):
+        measure_gradients(run, batches, places)
     num_steps = run.plan[run.stage].num_steps
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
@@ -63,6 +67,15 @@ def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> 
     combined = combine(weighting_of(run.config), gradients)
     for parameter, gradient in zip(parameters, combined, strict=True):
         parameter.grad = gradient
+
+
+def measure_gradients(run: Run, batches: list[Batch], places: list[Place]) -> None:
+    """Notes the norm of each task's gradient in this step; gradients, and so the trained numbers, stay as they are."""
+    if len({batch.task for batch in batches}) == 1:
+        note_step_norm(run, batches[0].task)
+    else:
+        torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew
+        note_task_norms(run, batches, places)
 
 
 def check_step(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> None:

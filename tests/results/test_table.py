@@ -18,6 +18,7 @@ from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import write_sweep
 from results.table import main, print_ranking
+from search_spaces.space import load_space
 from tests.results.effects.test_sweep import record_search, stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,6 +169,19 @@ def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.Captu
     printed = " ".join(capsys.readouterr().out.split())
     assert "SMART's penalty on SST is numerically nothing" in printed
     assert "0001-r0 2.6e-07" in printed
+
+
+def test_starved_task_is_mentioned(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = load_sweep(sweep_folder)
+    losses = sweep.curves[(sweep.curves["metric"] == "loss") & (sweep.curves["trial"] == "0001-r0")]
+    norms = losses[losses["split"] == "train"].assign(metric="gradient_norm")
+    norms["value"] = norms["task"].map({"sst": 1.0, "qqp": 2.0, "sts": 34.0})
+    config = load_space("smart_lambda").base.to_json()
+    records = tuple(replace(record, config=config) for record in sweep.records)
+    print_ranking(replace(sweep, curves=pd.concat([sweep.curves, norms]), records=records))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "STS's gradients are 34 times those of SST" in printed
+    assert "set tasks.sts.target_scale=unit" in printed
 
 
 def test_invalid_sweep_folder_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
