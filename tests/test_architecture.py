@@ -41,9 +41,10 @@ ROOMS = (
     *("results.selection", "results.bundle", "results.table", "results.selector", "results.predict"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.search", "sweeps.setup"),
     *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.export", "sweeps.run"),
+    *("sweeps.status", "sweeps.__main__"),
 )
 """Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
-UNCOUNTED = ("__", ".", "conftest", "py.typed")
+UNCOUNTED = ("__", ".", "conftest", "py.typed", "test___")
 """Beginnings of the names of entries that every folder may have."""
 MOST_ENTRIES = 12
 """Files and folders in a folder without `__init__.py`; `search_spaces` and its tests have one file per question."""

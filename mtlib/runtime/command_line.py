@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from mtlib.runtime.errors import require_name
+from mtlib.runtime.program_names import as_typed
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 """Exit codes of every command."""
@@ -14,10 +15,10 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """A parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed verbatim."""
     return argparse.ArgumentParser(
-        prog=program,
+        prog=as_typed(program),
         usage=f"%(prog)s {usage}",
         description=description,
-        epilog=epilog,
+        epilog=as_typed(epilog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
@@ -89,7 +90,16 @@ def show_lines(lines: Iterable[str]) -> None:
 
 def print_error(error: BaseException) -> None:
     """Prints an error's message on standard error, in one line."""
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(as_typed(f"error: {' '.join(str(error).split())}"), file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `1:05` or `2:03:40`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
 def discard_output() -> None:

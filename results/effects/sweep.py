@@ -21,7 +21,15 @@ from results.records.examples import read_groups
 from results.records.files import Location, open_folder
 from results.records.heartbeat import find_stop_time
 from results.records.predictions import TrialEpoch, stack_predictions
-from results.records.trials import UNFINISHED, TrialRecord, read_sweep, read_trials_table, record_from_row, sweep_tasks
+from results.records.trials import (
+    UNFINISHED,
+    TrialRecord,
+    read_sweep,
+    read_trials_table,
+    record_from_row,
+    stopped_status,
+    sweep_tasks,
+)
 
 SCORED_SPLITS = ("dev", "train")
 
@@ -154,11 +162,6 @@ def load_sweep(path: Location) -> Sweep:
         curves=read_curves(path).to_pandas(),
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
-
-
-def stopped_status(status: str) -> str:
-    """A trial's status in a sweep that is not running."""
-    return "interrupted" if status == "running" else status
 
 
 def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -182,6 +182,11 @@ def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[p
         return file.read(), tasks
 
 
+def stopped_status(status: str) -> str:
+    """A trial's status in a sweep that is not running."""
+    return "interrupted" if status == "running" else status
+
+
 def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:
     """A trial as a row of `trials.parquet`."""
     row = {field.name: getattr(record, field.name) for field in fields(record)}

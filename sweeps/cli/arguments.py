@@ -247,7 +247,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
 
 def read_resumption(arguments: argparse.Namespace, storage: Path, address: str | None) -> SweepOptions:
     """The saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may not."""
-    from sweeps.driver.resume import find_sweep_folder, read_saved_options
+    from sweeps.driver.resume import read_saved_options
 
     for flag, name in sorted(arguments.given.items()):
         rule = f"{flag} must be left out with --resume, which continues the sweep as it began"
@@ -261,6 +261,16 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.replicates
     return replace(begun, **changes, address=address)
+
+
+def find_sweep_folder(name: str, storage: Path) -> Path:
+    """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
+    from results.records.trials import read_sweep  # here: --help answers at once
+
+    path = Path(name).expanduser()
+    folder = path.resolve() if len(path.parts) > 1 else storage / name
+    read_sweep(folder)
+    return folder
 
 
 def split_storage(text: str) -> tuple[Path, str | None]:

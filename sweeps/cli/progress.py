@@ -10,14 +10,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mtlib.tasks import Task, in_order, title_of, value_of
-from results.records.trials import OVERALL, TrialRecord
+from mtlib.runtime.command_line import duration
+from mtlib.tasks import value_of
+from results.records.trials import TrialRecord
+from sweeps.cli.sweep_state import TIMED_STATUSES, score_texts
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
 
-TIMED_STATUSES = ("complete", "pruned")
-"""Statuses of trials whose time predicts that of others; reused trials take no time."""
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
 MIN_FRACTION = 0.1
@@ -97,12 +97,6 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
     return [*notes, f"{trial_id} continues after epoch {facts['epochs']}"] if facts["epochs"] else notes
 
 
-def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:
-    """The newest score of each task by its title, in the tasks' order, then the overall score."""
-    names = [name for name in (*in_order(tasks), OVERALL) if name in record.last]
-    return [f"{title_of(name, tasks)} {value_of(name, record.last[name], tasks):.3f}" for name in names]
-
-
 def params_text(record: TrialRecord) -> str:
     """Searched values as text."""
     return ", ".join(f"{key}={value}" for key, value in record.params.items())
@@ -158,12 +152,3 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
     num_queued = ledger.counts.get("queued", 0)
     num_busy = max(1, min(len(ledger.lanes), num_queued + len(parts)))
     return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
-
-
-def duration(seconds: float) -> str:
-    """`8 s`, `1:05` or `2:03:40`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

@@ -8,7 +8,6 @@ from pathlib import Path
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.errors import first_line
 from results.effects.sweep import load_sweep
-from results.records.files import PROJECT_FOLDER
 from results.records.mirror import update_mirror
 from results.records.selection import write_selection
 from results.records.trials import TrialRecord, read_trials
@@ -16,6 +15,7 @@ from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
+from sweeps.cli.next_commands import program, resume_command
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
@@ -102,12 +102,11 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
         return [f"The sweep failed: {outcome.error} (trials: {counts})"]
     if outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
-        return [
-            f"{why} (trials: {counts}); what had finished is kept and ranked. Continue with: {resume_command(options)}"
-        ]
+        stopped = f"{why} (trials: {counts}); what had finished is kept and ranked."
+        return [f"{stopped} Continue with: {resume_command(options.folder)}"]
     if outcome.limit is not None:
         left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
-        return [f"{left} Continue with: {resume_command(options)} {outcome.limit}"]
+        return [f"{left} Continue with: {resume_command(options.folder)} {outcome.limit}"]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
@@ -121,7 +120,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     """Where the records are, and the next commands."""
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
-    resume = resume_command(options)
+    resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
@@ -135,20 +134,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         f"  {program('results', 'selector')} {folder}    # {selects}",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
-
-
-def resume_command(options: SweepOptions) -> str:
-    """The command that resumes the sweep."""
-    return f"{program('sweeps', 'run')} --resume {shlex.quote(str(options.folder))}"
-
-
-def program(package: str, module: str) -> str:
-    """The command of a module as a user types it in the current folder, which may have been deleted."""
-    try:
-        is_here = Path.cwd() == PROJECT_FOLDER
-    except OSError:
-        is_here = False
-    return f"python {package}/{module}.py" if is_here else f"python -m {package}.{module}"
 
 
 def copy_records(options: SweepOptions) -> str | None:

@@ -52,14 +52,6 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
     return SweepOptions(**{**begun, **place, **own, "resume": True})
 
 
-def find_sweep_folder(name: str, storage: Path) -> Path:
-    """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
-    path = Path(name).expanduser()
-    folder = path.resolve() if len(path.parts) > 1 else storage / name
-    read_sweep(folder)
-    return folder
-
-
 def resume_sweep(
     options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
 ) -> Resumed:

@@ -16,6 +16,7 @@ import mtlib.demo.__main__ as demo
 import results.selector as selector
 import results.table as table
 import sweeps.export as export
+import sweeps.status as status
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.losses import LOSSES
@@ -39,6 +40,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("**/*.m
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "sweeps/run.py": build_run_parser,
     "sweeps/export.py": export.build_parser,
+    "sweeps/status.py": status.build_parser,
     "results/table.py": table.build_parser,
     "results/selector.py": selector.build_parser,
     "results/predict.py": build_predict_parser,

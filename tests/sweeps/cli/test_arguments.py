@@ -10,7 +10,7 @@ import pytest
 
 from mtlib.runtime.command_line import parse_words
 from results.records.trials import write_sweep
-from sweeps.cli.arguments import build_parser, read_options
+from sweeps.cli.arguments import build_parser, find_sweep_folder, read_options
 from sweeps.options import SweepOptions, saved_options
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
@@ -331,3 +331,20 @@ def test_help_names_every_flag() -> None:
     flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
     assert len(flags) == 32
     assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)
+
+
+def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "storage" / "mine"
+    write_sweep(folder, {})
+    assert find_sweep_folder("mine", tmp_path / "storage") == folder
+    assert find_sweep_folder(str(folder), tmp_path / "nowhere") == folder
+    assert find_sweep_folder(f"{folder}/", tmp_path / "nowhere") == folder
+    monkeypatch.chdir(tmp_path)
+    assert find_sweep_folder("storage/mine", tmp_path / "nowhere") == folder
+
+
+@pytest.mark.parametrize("name", ["other", "storage/other", "."])
+def test_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
+        find_sweep_folder(name, tmp_path)
+    assert "\n" not in str(raised.value)

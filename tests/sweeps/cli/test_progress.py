@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeps.cli.progress import duration, live_view, seconds_left, show_progress, summary
+from sweeps.cli.progress import live_view, seconds_left, show_progress, summary
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
@@ -185,14 +185,6 @@ def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None
     plan = make_plan(grid={"smart.weight": (0.0,)})
     ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
     assert seconds_left(ledger, NOON + 21) is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")],
-)
-def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:

@@ -17,9 +17,8 @@ from results.records.selection import read_selection
 from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest
-from sweeps.cli.arguments import build_parser
+from sweeps.cli.arguments import build_parser, find_sweep_folder
 from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish_sweep
-from sweeps.driver.resume import find_sweep_folder
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from tests.results.conftest import build_record, build_report

@@ -19,7 +19,6 @@ from sweeps.driver.ledger import Ledger, add_trial, open_ledger
 from sweeps.driver.resume import (
     changed_code,
     describe_resume,
-    find_sweep_folder,
     read_saved_options,
     relocate_encoder,
     requeue_failed,
@@ -112,23 +111,6 @@ def test_sweep_without_stored_options_is_refused(info: dict[str, Any], tmp_path:
     write_sweep(tmp_path / "old", info)
     with pytest.raises(ValueError, match=r"must have in sweep\.json the options that it was started with, got .*old"):
         read_saved_options(tmp_path / "old", {})
-
-
-def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "storage" / "mine"
-    write_sweep(folder, {})
-    assert find_sweep_folder("mine", tmp_path / "storage") == folder
-    assert find_sweep_folder(str(folder), tmp_path / "nowhere") == folder
-    assert find_sweep_folder(f"{folder}/", tmp_path / "nowhere") == folder
-    monkeypatch.chdir(tmp_path)
-    assert find_sweep_folder("storage/mine", tmp_path / "nowhere") == folder
-
-
-@pytest.mark.parametrize("name", ["other", "storage/other", "."])
-def test_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is no sweep folder: it has no sweep\.json") as raised:
-        find_sweep_folder(name, tmp_path)
-    assert "\n" not in str(raised.value)
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:

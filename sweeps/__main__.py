@@ -1,0 +1,57 @@
+"""One command for all: `multitask-sweeps run|select|predict|table|export|status`, as `pip install` makes it."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mtlib.runtime.command_line import SUCCESS, WRONG_USE, print_error
+from mtlib.runtime.errors import require_name
+from mtlib.runtime.program_names import CONSOLE_COMMAND, SCRIPTS, console_program
+
+PURPOSES = {
+    "run": "train every configuration of a search space, and rank them",
+    "select": "choose an ensemble of trials for each task",
+    "predict": "predict new text with what was chosen",
+    "table": "print the answer and the ranking of a sweep",
+    "export": "write a trial's weights so that transformers loads them",
+    "status": "list the sweeps, running or ended, and what to type next",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command with its own arguments, those of this process if None, and returns its exit code."""
+    name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("", "-h", "--help"):
+        print(help_text(), file=sys.stderr if name == "" else sys.stdout)
+        return WRONG_USE if name == "" else SUCCESS
+    try:
+        require_name(name, SCRIPTS, "command")
+    except ValueError as error:
+        print_error(error)
+        return WRONG_USE
+    # Loads no other command, so that each starts fast.
+    code: int = importlib.import_module(SCRIPTS[name].removesuffix(".py").replace("/", ".")).main(words)
+    return code
+
+
+def help_text() -> str:
+    """The commands and what they do."""
+    program = console_program() or CONSOLE_COMMAND
+    width = max(map(len, PURPOSES))
+    lines = (f"  {name:{width}}  {purpose}" for name, purpose in PURPOSES.items())
+    return "\n".join([f"usage: {program} COMMAND ... (COMMAND --help shows more)", "", "commands:", *lines])
+
+
+def run_as_command() -> NoReturn:
+    """Runs `main` and ends the process, as `sweeps.run` does where Ray was loaded."""
+    code = main()
+    if "sweeps.run" in sys.modules:
+        from sweeps.run import exit_process
+
+        exit_process(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    run_as_command()

@@ -1,0 +1,23 @@
+"""The commands that a user types next, as they are typed in the current folder."""
+
+import shlex
+from pathlib import Path
+
+from mtlib.runtime.program_names import as_typed, console_program
+from results.records.files import PROJECT_FOLDER
+
+
+def resume_command(folder: Path) -> str:
+    """The command that resumes the sweep in a folder."""
+    return f"{program('sweeps', 'run')} --resume {shlex.quote(str(folder))}"
+
+
+def program(package: str, module: str) -> str:
+    """The command of a module; the current folder, where scripts are not found outside the project's, may be gone."""
+    try:
+        is_here = Path.cwd() == PROJECT_FOLDER
+    except OSError:
+        is_here = False
+    if is_here or console_program() is not None:
+        return as_typed(f"python {package}/{module}.py")
+    return f"python -m {package}.{module}"

@@ -1,0 +1,194 @@
+"""The state of a sweep by its files alone: what is done, running and left, the best score, what to type next."""
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mtlib.tasks import Task, in_order, title_of, value_of
+from results.records.files import is_file, open_folder
+from results.records.heartbeat import HEARTBEAT_FILE, find_stop_time
+from results.records.trials import (
+    COMPLETED,
+    OVERALL,
+    SWEEP_FILE,
+    TrialRecord,
+    read_sweep,
+    read_trials,
+    stopped_status,
+    sweep_tasks,
+)
+from sweeps.cli.next_commands import program, resume_command
+from sweeps.options import SweepOptions
+
+TIMED_STATUSES = ("complete", "pruned")
+"""Statuses of trials whose time predicts that of others; reused trials take no time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepState:
+    """A sweep by its files."""
+
+    folder: Path
+    created: str
+    """ISO 8601, UTC."""
+    question: str
+    metric: str
+    """What the search maximises: `overall`, or a task."""
+    tasks: Mapping[str, Task]
+    records: tuple[TrialRecord, ...]
+    """Those that ran when the sweep stopped are `interrupted`."""
+    num_expected: int
+    """Trials that there will be: no replicates follow a first trial that did not complete."""
+    is_running: bool
+    stopped_at: datetime | None
+    """When it stopped; None if it runs or has no heartbeat."""
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Trials by status."""
+        return Counter(record.status for record in self.records)
+
+    @property
+    def num_done(self) -> int:
+        """Trials that completed, were reused or were pruned."""
+        return sum(self.counts[status] for status in (*COMPLETED, "pruned"))
+
+    @property
+    def num_running(self) -> int:
+        return self.counts["running"]
+
+    @property
+    def num_failed(self) -> int:
+        return self.counts["failed"]
+
+    @property
+    def num_left(self) -> int:
+        """Trials that have not ended and do not run."""
+        return max(0, self.num_expected - self.num_done - self.num_failed - self.num_running)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to run; a sweep without trials has not begun."""
+        return bool(self.records) and not (self.num_left or self.num_running)
+
+    @property
+    def life(self) -> str:
+        """Whether it runs, has ended, or since when it is stopped."""
+        if self.is_running:
+            return "running"
+        if self.is_over:
+            return "ended"
+        if self.stopped_at is None:
+            return "stopped"
+        is_today = self.stopped_at.date() == datetime.now().astimezone().date()
+        return f"stopped {self.stopped_at.strftime('%H:%M' if is_today else '%Y-%m-%d %H:%M')}"
+
+    @property
+    def best_text(self) -> str:
+        """The best score and its trial; empty if there is none."""
+        scored = [record for record in self.records if self.metric in record.best and record.status != "failed"]
+        if not scored:
+            return ""
+        best = max(scored, key=lambda record: record.best[self.metric])
+        score = value_of(self.metric, best.best[self.metric], self.tasks)
+        return f"{title_of(self.metric, self.tasks)} {score:.3f} ({best.trial_id})"
+
+    @property
+    def next_command(self) -> str:
+        """What to type next: to follow it, resume it, or see its ranking."""
+        folder = shlex.quote(str(self.folder))
+        if self.is_running:
+            return f"{program('sweeps', 'status')} {folder} --follow"
+        if not self.is_over:
+            return resume_command(self.folder)
+        if self.num_failed:
+            return f"{resume_command(self.folder)} --retry-failed"
+        return f"{program('results', 'table')} {folder}"
+
+    @property
+    def searched_keys(self) -> list[str]:
+        """Keys whose values the trials differ by."""
+        return list(dict.fromkeys(key for record in self.records for key in record.params))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until a running sweep ends, by the mean time of its trials; None if it is not known."""
+        lengths = [record.wall_seconds for record in self.records if record.status in TIMED_STATUSES]
+        if not (self.is_running and lengths and self.num_running):
+            return None
+        running = (record for record in self.records if record.status == "running")
+        open_parts = sum(1 - record.epochs / num_planned_epochs(record) for record in running)
+        return (self.num_left + open_parts) * sum(lengths) / len(lengths) / self.num_running
+
+
+def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Exception]]]:
+    """The sweeps of a storage, the newest first, and the folders of sweeps that cannot be read, with the error.
+
+    Folders without `sweep.json` are no sweeps.
+    """
+    found, damaged = list[SweepState](), list[tuple[Path, Exception]]()
+    for folder in (path for path in storage.iterdir() if (path / SWEEP_FILE).exists()):
+        try:
+            found.append(read_sweep_state(folder))
+        except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:  # by the kind of damage
+            damaged.append((folder, error))
+    return sorted(found, key=lambda state: state.created, reverse=True), sorted(damaged, key=lambda pair: pair[0])
+
+
+def read_sweep_state(folder: Path) -> SweepState:
+    """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
+    info, records = read_sweep(folder), read_trials(folder)
+    stopped = find_stop_time(folder)
+    is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
+    space = info.get("space") or {}
+    return SweepState(
+        folder=folder,
+        created=str(info.get("created", "")),
+        question=str(space.get("question", "")),
+        metric=str(space.get("metric", OVERALL)),
+        tasks=sweep_tasks(info),
+        records=tuple(records if is_running else map(as_stopped, records)),
+        num_expected=num_expected_trials(info, records),
+        is_running=is_running,
+        stopped_at=stopped,
+    )
+
+
+def as_stopped(record: TrialRecord) -> TrialRecord:
+    """A trial of a sweep that does not run."""
+    return replace(record, status=stopped_status(record.status))
+
+
+def num_expected_trials(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
+    """The trials that a sweep will have had at its end, by its saved options; those on record if it has none."""
+    saved = info.get("options") or {}
+    names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
+    options = SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
+    firsts = [record for record in records if record.replicate == 0]
+    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
+    return max(len(records), options.num_trials(options.num_drawn or len(firsts), num_alone))
+
+
+def num_planned_epochs(record: TrialRecord) -> int:
+    """Epochs of a whole trial, over all stages."""
+    return sum(int(stage["epochs"]) for stage in json.loads(record.config)["stages"])
+
+
+def trial_place(record: TrialRecord) -> str:
+    """The last scored epoch of a trial, of how many."""
+    return f"{record.epochs} of {num_planned_epochs(record)}"
+
+
+def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:
+    """The newest score of each task by its title, in the tasks' order, then the overall score."""
+    names = [name for name in (*in_order(tasks), OVERALL) if name in record.last]
+    return [f"{title_of(name, tasks)} {value_of(name, record.last[name], tasks):.3f}" for name in names]

@@ -1,0 +1,162 @@
+"""A sweep's state by its files: numbers of trials, whether it runs, the best score, the next command, the time left."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS
+from results.records.files import PROJECT_FOLDER
+from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
+from results.records.trials import TrialRecord, write_sweep, write_trials
+from sweeps.cli.sweep_state import list_sweeps, num_planned_epochs, read_sweep_state, trial_place
+from tests.results.conftest import build_record
+
+Write = Callable[..., Path]
+CONFIG = TrialConfig(stages=(StageConfig(tasks=("qqp",), epochs=1), StageConfig(tasks=("sst",), epochs=3))).to_json()
+
+
+def trial(number: int, status: str, **changes: Any) -> TrialRecord:
+    return build_record(number, **{"status": status, "config": CONFIG, **changes})
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the files of a sweep; `life` is `running`, `stopped`, or `none` for a sweep without a heartbeat."""
+    monkeypatch.chdir(PROJECT_FOLDER)
+
+    def write(*records: TrialRecord, name: str = "mine", life: str = "stopped", **info: Any) -> Path:
+        folder = tmp_path / name
+        space = {"question": "Which weight?", "metric": "overall"}
+        write_sweep(folder, {"name": name, "created": "2026-01-02T03:04:05+00:00", "space": space, **info})
+        if records:
+            write_trials(folder, records, tuple(TASKS))
+        if life != "none":
+            write_heartbeat(folder, has_stopped=life == "stopped")
+        return folder
+
+    return write
+
+
+def test_numbers_of_a_running_sweep(write: Write) -> None:
+    statuses = ("complete", "reused", "pruned", "failed", "running", "queued", "queued")
+    state = read_sweep_state(write(*(trial(number, status) for number, status in enumerate(statuses)), life="running"))
+    assert (state.num_done, state.num_failed, state.num_running, state.num_left) == (3, 1, 1, 2)
+    assert (state.life, state.is_running, state.question) == ("running", True, "Which weight?")
+    assert state.next_command == f"python sweeps/status.py {state.folder} --follow"
+
+
+def test_trials_that_ran_when_a_sweep_stopped_are_left(write: Write) -> None:
+    state = read_sweep_state(write(trial(0, "complete"), trial(1, "running"), trial(2, "queued")))
+    assert (state.num_done, state.num_running, state.num_left) == (1, 0, 2)
+    assert state.life.startswith("stopped ")
+    assert state.next_command == f"python sweeps/run.py --resume {state.folder}"
+    assert state.seconds_left is None
+
+
+@pytest.mark.parametrize(
+    ("status", "next_command"),
+    [("pruned", "python results/table.py {}"), ("failed", "python sweeps/run.py --resume {} --retry-failed")],
+)
+def test_sweep_with_nothing_left_has_ended(write: Write, status: str, next_command: str) -> None:
+    state = read_sweep_state(write(trial(0, "complete"), trial(1, status)))
+    assert (state.life, state.num_left) == ("ended", 0)
+    assert state.next_command == next_command.format(state.folder)
+
+
+@pytest.mark.parametrize("life", ["none", "stopped"])
+def test_sweep_without_trials_has_not_begun(write: Write, life: str) -> None:
+    state = read_sweep_state(write(life=life))
+    assert state.life.startswith("stopped")
+    assert (state.num_left, state.best_text, state.searched_keys) == (0, "", [])
+    assert "--resume" in state.next_command
+
+
+def test_trials_that_are_not_suggested_yet_are_left(write: Write) -> None:
+    options = {"search": "tpe", "trials": 5, "replicates": 3, "replicate_best": None, "chosen_by": 1}
+    records = trial(0, "complete"), trial(1, "pruned"), trial(2, "interrupted")
+    assert read_sweep_state(write(*records, options=options)).num_left == 1 + 4 * 3 - 2
+    grid = {**options, "search": "grid", "trials": None}
+    assert read_sweep_state(write(*records, name="grid", options=grid)).num_left == 1 + 2 * 3 - 2
+
+
+def test_best_is_by_the_searched_metric_and_not_of_a_failed_trial(write: Write) -> None:
+    scores = [{"sst": 0.5, "overall": 0.6}, {"sst": 0.4, "overall": 0.7}, {"overall": 0.9}]
+    trials = [
+        trial(number, status, best=best, last=best, best_epoch=dict.fromkeys(best, 1))
+        for number, (status, best) in enumerate(zip(("complete", "pruned", "failed"), scores, strict=True))
+    ]
+    assert read_sweep_state(write(*trials)).best_text == "overall 0.700 (0001-r0)"
+    space = {"question": "?", "metric": "sst"}
+    assert read_sweep_state(write(*trials, name="other", space=space)).best_text == "SST 0.500 (0000-r0)"
+
+
+def test_time_left_follows_from_ended_trials(write: Write) -> None:
+    done = trial(0, "complete", wall_seconds=100.0), trial(1, "pruned", wall_seconds=20.0)
+    running = [trial(number, "running", epochs=1, wall_seconds=9.0) for number in (2, 3)]
+    state = read_sweep_state(write(*done, *running, trial(4, "queued"), life="running"))
+    assert state.seconds_left == pytest.approx((1 + 2 * 3 / 4) * 60 / 2)
+    assert read_sweep_state(write(*running, name="new", life="running")).seconds_left is None
+
+
+def test_epochs_are_of_all_stages() -> None:
+    assert num_planned_epochs(trial(0, "running")) == 4
+    assert trial_place(trial(0, "running", epochs=3)) == "3 of 4"
+
+
+def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tmp_path: Path) -> None:
+    write(trial(0, "complete"), name="a")
+    write(trial(0, "complete"), name="b", created="2026-02-02T03:04:05+00:00")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "file.txt").touch()
+    states, damaged = list_sweeps(tmp_path)
+    assert ([state.name for state in states], damaged) == (["b", "a"], [])
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "sweep.json is no JSON": lambda folder: (folder / "sweep.json").write_text("{"),
+    "sweep.json is a list": lambda folder: (folder / "sweep.json").write_text("[]"),
+    "other version": lambda folder: (folder / "sweep.json").write_text('{"schema_version": 99}'),
+    "trials are no table": lambda folder: (folder / "trials.parquet").write_bytes(b"PAR1"),
+    "space is text": lambda folder: change_info(folder, space="smart_lambda"),
+    "an option is text": lambda folder: change_info(folder, options={"replicates": "many"}),
+    "tasks are text": lambda folder: change_info(folder, base={"data": {"tasks": "none"}}),
+}
+
+
+def change_info(folder: Path, **changes: Any) -> None:
+    path = folder / "sweep.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_sweep_leaves_the_others(write: Write, tmp_path: Path, damage: str) -> None:
+    write(trial(0, "complete"), name="whole")
+    folder = write(trial(0, "complete"), name="broken")
+    DAMAGE[damage](folder)
+    states, damaged = list_sweeps(tmp_path)
+    assert [state.name for state in states] == ["whole"]
+    assert [path.name for path, _ in damaged] == ["broken"]
+
+
+def test_damaged_heartbeat_counts_as_running_as_for_other_readers(write: Write) -> None:
+    folder = write(trial(0, "running"))
+    (folder / HEARTBEAT_FILE).write_text("{")
+    assert read_sweep_state(folder).is_running
+
+
+def test_twenty_sweeps_of_300_trials_take_little_time(write: Write, tmp_path: Path) -> None:
+    folder = write(*(trial(number, "complete") for number in range(300)))
+    for number in range(19):
+        other = tmp_path / f"other-{number}"
+        other.mkdir()
+        for name in ("sweep.json", "trials.parquet", HEARTBEAT_FILE):
+            (other / name).symlink_to(folder / name)
+    began = time.process_time()
+    assert len(list_sweeps(tmp_path)[0]) == 20
+    assert time.process_time() - began < 3, "about 0.4 s"

@@ -1,0 +1,117 @@
+"""The command that shows sweeps from their files: tables, following, mistakes."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtlib.tasks import TASKS
+from results.records.heartbeat import write_heartbeat
+from results.records.trials import TrialRecord, write_trials
+from sweeps.status import main
+from tests.one_line_error import one_line_exit
+from tests.scripts import ROOT, run_process
+from tests.sweeps.cli.test_sweep_state import Write, trial, write
+
+__all__ = ["write"]  # the fixture
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Path, capsys: Capture) -> None:
+    write(trial(0, "complete"), trial(1, "queued"))
+    (write(trial(0, "complete"), name="broken") / "trials.parquet").write_bytes(b"")
+    assert main(["--storage", str(tmp_path)]) == 0
+    header, line, damaged = (line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert header.split() == ["sweep", "state", "done", "running", "left", "failed", "best", "next"]
+    assert line.startswith("mine")
+    assert line.endswith(f"python sweeps/run.py --resume {tmp_path}/mine")
+    assert damaged.startswith("broken cannot be read: ")
+
+
+def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Capture) -> None:
+    write(trial(0, "complete"), trial(1, "failed", error="loss is nan"), trial(2, "running", epochs=1), life="running")
+    assert main(["mine", "--storage", str(tmp_path)]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "mine: Which weight?"
+    assert lines[1].startswith("running: 1 done, 1 running, 0 left, 1 failed; about ")
+    assert lines[2] == "best: overall 0.667 (0000-r0)"
+    assert lines[3] == f"next: python sweeps/status.py {tmp_path}/mine --follow"
+    assert lines[5].split() == ["trial", "status", "epoch", "smart.weight", "newest", "dev", "scores"]
+    assert lines[6].split()[:6] == ["0000-r0", "complete", "3", "of", "4", "0.0"]
+    assert lines[6].endswith("SST 0.250  QQP 0.750  STS 0.500  overall 0.583")
+    assert lines[7].endswith("loss is nan")
+
+
+def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["--storage", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"No sweeps in {tmp_path}.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--storage", "{}/nowhere"], "--storage must be a folder that exists"),
+        (["other", "--storage", "{}"], "other is no sweep folder"),
+        (["--folow"], "unknown flag '--folow'; did you mean '--follow'?"),
+    ],
+)
+def test_mistake_is_one_line(words: list[str], message: str, tmp_path: Path, capsys: Capture) -> None:
+    assert message in one_line_exit(main, capsys, *(word.format(tmp_path) for word in words))
+
+
+@pytest.fixture
+def steps(write: Write, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """What happens to a running sweep of one trial while the command waits, one after another; then it ends."""
+
+    def change(status: str, epochs: int, has_stopped: bool = False) -> Callable[[], None]:
+        records: list[TrialRecord] = [trial(0, status, epochs=epochs)]
+
+        def apply() -> None:
+            write_trials(folder, records, tuple(TASKS))
+            write_heartbeat(folder, has_stopped=has_stopped)
+
+        return apply
+
+    folder = write(trial(0, "running", epochs=1), life="running")
+    left = [change("running", 2), change("running", 2), change("complete", 4, has_stopped=True)]
+    monkeypatch.setattr(time, "sleep", lambda _seconds: left.pop(0)())
+    return left
+
+
+def test_followed_sweep_is_shown_until_it_ends_with_new_lines_alone(
+    steps: list[Callable[[], None]], tmp_path: Path, capsys: Capture
+) -> None:
+    assert main([str(tmp_path / "mine"), "--follow"]) == 0
+    assert steps == []
+    lines = [line.split()[:5] for line in capsys.readouterr().out.splitlines() if line.startswith("0000-r0")]
+    assert lines == [
+        ["0000-r0", "running", "1", "of", "4"],
+        ["0000-r0", "running", "2", "of", "4"],
+        ["0000-r0", "complete", "4", "of", "4"],
+    ]
+
+
+def test_followed_sweeps_of_a_terminal_are_drawn_again(
+    steps: list[Callable[[], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["--storage", str(tmp_path), "--follow"]) == 0
+    assert steps == []
+    text = capsys.readouterr().out
+    assert "\x1b[" in text
+    assert "ended" in text
+
+
+def test_sweep_that_has_ended_is_shown_once(write: Write, tmp_path: Path, capsys: Capture) -> None:
+    write(trial(0, "complete"))
+    assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
+    assert capsys.readouterr().out.count("0000-r0") == 2
+
+
+def test_script_needs_no_heavy_package(write: Write, tmp_path: Path) -> None:
+    write(trial(0, "complete"))
+    done = run_process([str(ROOT / "sweeps" / "status.py"), "--storage", str(tmp_path)], tmp_path)
+    assert (done.code, done.stderr, done.heavy_packages) == (0, "", set())
+    assert "mine" in done.stdout
