@@ -353,7 +353,7 @@ def test_a_wrong_parquet_file_is_one_line(folder: Path, capsys: pytest.CaptureFi
     path = folder / TASK_FILE
     path.write_text(DEFINITIONS.replace("tone-dev.jsonl", "tone.parquet"))
     (folder / "tone.parquet").write_text("text,tone")
-    assert one_line_exit(main, capsys, folder).startswith(f"{folder}/tone.parquet must be a Parquet file")
+    assert one_line_exit(main, capsys, folder).startswith("tone.parquet must be a Parquet file")
     pd.DataFrame({"text": ["fine"]}).to_parquet(folder / "tone.parquet")
     assert one_line_exit(main, capsys, folder) == "tone.parquet: column tone is missing; known: text"
 
