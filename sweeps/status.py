@@ -51,7 +51,8 @@ def run_status(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     storage, _ = split_storage(options.storage)
     if options.sweep is None:
-        require(storage.is_dir(), "--storage must be a folder that exists", storage)
+        is_given = "--storage" in options.given
+        require(storage.is_dir() or not is_given, "--storage must be a folder that exists", storage)
         show(lambda: overview(storage), options.follow)
     else:
         folder = find_sweep_folder(options.sweep, storage)

@@ -136,7 +136,7 @@ def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Excep
     Folders without `sweep.json` are no sweeps.
     """
     found, damaged = list[SweepState](), list[tuple[Path, Exception]]()
-    for folder in (path for path in storage.iterdir() if (path / SWEEP_FILE).exists()):
+    for folder in (path.parent for path in storage.glob(f"*/{SWEEP_FILE}")):
         try:
             found.append(read_sweep_state(folder))
         except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:  # by the kind of damage

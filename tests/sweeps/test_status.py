@@ -49,6 +49,12 @@ def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:
     assert capsys.readouterr().out == f"No sweeps in {tmp_path}.\n"
 
 
+def test_default_storage_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"No sweeps in {tmp_path}/multitask-sweeps.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -3,9 +3,11 @@
 import pytest
 
 from mtlib.config.batch_orders import ROUND_ORDERS
+from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.demo.overrides import DEMO_NOTE, DEMO_SETTINGS, demo_overrides, demo_stages, demo_steps
+from mtlib.tasks import TASKS
 
 ALL = ("sst", "qqp", "sts")
 
@@ -15,6 +17,20 @@ def test_the_overrides_of_the_staggered_plan_are_pinned() -> None:
     config = TrialConfig(stages=stages)
     as_it_was = {**DEMO_SETTINGS, "stages.0.epochs": 2, "stages.0.steps_per_epoch": 60, "stages.1.epochs": 6}
     assert config.override(demo_overrides(config)) == config.override(as_it_was)
+
+
+def test_tasks_that_a_configuration_lacks_have_no_overrides() -> None:
+    config = TrialConfig(
+        stages=(StageConfig(tasks=("sst",)),),
+        data=DataConfig(tasks={"sst": TASKS["sst"]}),
+        tasks={"sst": default_task_config(TASKS["sst"])},
+    )
+    overrides = demo_overrides(config)
+    assert [key for key in overrides if key.startswith("tasks.")] == [
+        "tasks.sst.batch_size",
+        "tasks.sst.scored_train_rows",
+    ]
+    assert config.override(overrides).tasks["sst"].batch_size == 32
 
 
 @pytest.mark.parametrize(
