@@ -54,10 +54,10 @@ def support_of(name: str, material: Material, folder: Path) -> dict[str, str]:
         "export": partial(export_and_reload, base, encoder, folder / name),
     }
     check_architecture("it", ENCODERS[name])
-    return {column: refusal(tries[column]) for column in COLUMNS}
+    return {column: error_of(tries[column]) for column in COLUMNS}
 
 
-def refusal(attempt: Callable[[], None]) -> str:
+def error_of(attempt: Callable[[], None]) -> str:
     """The error of an attempt; empty if there is none."""
     try:
         attempt()
@@ -98,7 +98,7 @@ def export_and_reload(config: TrialConfig, encoder: PretrainedEncoder, folder: P
 
 
 def table_rows(found: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The lines of the page's table, then a line for each refusal and one for each family that cannot be used."""
+    """The lines of the page's table, then a line for each error and one for each family that cannot be used."""
     lines = [f"| family | {' | '.join(COLUMNS)} |", f"| --- |{' --- |' * len(COLUMNS)}"]
     lines += [
         f"| `{name}` | {' | '.join('no' if own[it] else 'yes' for it in COLUMNS)} |" for name, own in found.items()
@@ -106,5 +106,5 @@ def table_rows(found: Mapping[str, Mapping[str, str]]) -> list[str]:
     lines += ["", "What each `no` says before a sweep starts:", ""]
     lines += [f"- `{name}`, {it}: {own[it]}" for name, own in found.items() for it in COLUMNS if own[it]]
     lines += ["", "Families that cannot be used at all:", ""]
-    lines += [f"- `{name}`: {refusal(partial(check_architecture, 'it', config))}" for name, config in REFUSED.items()]
+    lines += [f"- `{name}`: {error_of(partial(check_architecture, 'it', config))}" for name, config in REFUSED.items()]
     return lines
