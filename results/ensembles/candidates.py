@@ -135,18 +135,29 @@ def pack(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return np.pad(bits, behind).view(np.uint64)
 
 
-def read_tasks(sweeps: Sequence[Location]) -> dict[str, Task]:
-    """The definitions of all tasks of some sweeps, in the order in which they are shown.
+def defined_tasks(sweeps: Sequence[Location]) -> tuple[str, ...]:
+    """The names of all tasks of some sweeps, in the order in which they are shown; ValueError if there is no sweep."""
+    return in_order({name for sweep in sweeps for name in sweep_tasks(read_sweep(sweep))})
+
+
+def read_tasks(sweeps: Sequence[Location], names: Sequence[str]) -> dict[str, Task]:
+    """The definitions of some tasks that some sweep has, each of the first sweep that has it.
 
     Raises:
-        ValueError: there is no sweep, or two sweeps have different tasks of one name, such as with other labels.
+        ValueError: one line: there is no sweep, or two sweeps have one of the tasks with other labels, for example, or,
+            if there are several tasks, with another weight in the overall score, by which a model for all is chosen.
     """
     found: dict[str, Task] = {}
     for sweep in sweeps:
         for name, task in sweep_tasks(read_sweep(sweep)).items():
-            rule = f"all sweeps must have the same task {name}, with the same kind, labels and metric"
-            require(predicted_by(found.setdefault(name, task)) == predicted_by(task), rule, f"another one in {sweep}")
-    return {name: found[name] for name in in_order(found)}
+            first = found.setdefault(name, task)
+            if name in names:
+                rule = f"all sweeps must have the same task {name}, with the same kind, labels and metric"
+                require(predicted_by(first) == predicted_by(task), rule, f"another one in {sweep}")
+                rule = f"all sweeps must have the same weight of task {name} where several tasks are selected together"
+                is_same = len(names) == 1 or first.weight == task.weight
+                require(is_same, rule, f"{first.weight:g} and, in {sweep}, {task.weight:g}")
+    return {name: found[name] for name in names}
 
 
 def predicted_by(task: Task) -> tuple[Any, ...]:
@@ -159,7 +170,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
 
     Args:
         sweeps: at least one, each once. Failed trials are left out.
-        task: one of `read_tasks`.
+        task: from `read_tasks`.
 
     Raises:
         ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are

@@ -8,7 +8,7 @@ from typing import Any
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
-from results.ensembles.candidates import Pool, read_pool, read_tasks
+from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
 from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
@@ -74,11 +74,13 @@ def select_from(
     check_request(request)
     infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
     base = find_base(sweeps, request.base)
-    tasks = read_tasks(sweeps)
-    wanted = list(dict.fromkeys(request.tasks or scored_tasks(sweeps, tasks)))
+    known = defined_tasks(sweeps)
+    wanted = list(dict.fromkeys(request.tasks or scored_tasks(sweeps, known)))
     for name in wanted:  # before reading, which takes long
-        require_name(name, tasks, "task")
-        methods_for(tasks[name], request.method)
+        require_name(name, known, "task")
+    tasks = read_tasks(sweeps, wanted)
+    for task in tasks.values():
+        methods_for(task, request.method)
     pools = dict[str, Pool]()
     for name in wanted:
         on_progress(f"{tasks[name].title}: reading predictions ...")

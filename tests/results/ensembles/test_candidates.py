@@ -23,7 +23,7 @@ from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from results.comparison.bootstrap import example_values, score_examples
 from results.ensembles import candidates as pool_file
-from results.ensembles.candidates import Candidate, Pool, read_pool, read_tasks, without_copies
+from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
 from results.records.epochs import compact, write_epoch
 from results.records.files import Location, open_folder, write_parquet
@@ -396,9 +396,9 @@ def test_tasks_of_sweeps_are_those_that_sweep_json_defines(tmp_path: Path) -> No
     for name, tasks in (("old", None), ("new", {"tone": tone, "sts": TASKS["sts"]})):
         base = {} if tasks is None else {"base": {"data": {"tasks": to_dict(tasks)}}}
         write_sweep(tmp_path / name, base)
-    assert read_tasks([tmp_path / "old"]) == TASKS
-    assert list(read_tasks([tmp_path / "new"]).items()) == [("sts", TASKS["sts"]), ("tone", tone)]
-    assert list(read_tasks([tmp_path / "new", tmp_path / "old"])) == ["sst", "qqp", "sts", "tone"]
+    assert read_tasks([tmp_path / "old"], list(TASKS)) == TASKS
+    assert read_tasks([tmp_path / "new"], ["tone", "sts"]) == {"tone": tone, "sts": TASKS["sts"]}
+    assert defined_tasks([tmp_path / "new", tmp_path / "old"]) == ("sst", "qqp", "sts", "tone")
 
 
 @pytest.mark.parametrize(
@@ -415,14 +415,27 @@ def test_sweeps_with_other_labels_or_metric_of_a_task_are_not_combined(
 ) -> None:
     tone = replace(TASKS["sst"], name="tone", labels=("bad", "fine", "good"), label_range=(0.0, 2.0))
     for name, task in (("first", tone), ("second", replace(tone, **changes))):
-        write_sweep(tmp_path / name, {"base": {"data": {"tasks": to_dict({"tone": task})}}})
+        write_sweep(tmp_path / name, {"base": {"data": {"tasks": to_dict({"tone": task, "sts": TASKS["sts"]})}}})
     sweeps = [tmp_path / "first", tmp_path / "second"]
     if is_same:
-        assert read_tasks(sweeps) == {"tone": tone}
+        assert read_tasks(sweeps, ["tone"]) == {"tone": tone}
         return
     rule = "all sweeps must have the same task tone, with the same kind, labels and metric, got another one in "
     with pytest.raises(ValueError, match=f"^{re.escape(f'{rule}{sweeps[1]}')}$"):
-        read_tasks(sweeps)
+        read_tasks(sweeps, ["tone"])
+    assert read_tasks(sweeps, ["sts"]) == {"sts": TASKS["sts"]}
+
+
+def test_different_weights_of_a_task_are_refused_only_where_several_tasks_are_selected(tmp_path: Path) -> None:
+    sweeps = [tmp_path / "first", tmp_path / "second"]
+    for folder, weight in zip(sweeps, (1.0, 2.5), strict=True):
+        tasks = {**TASKS, "sst": replace(TASKS["sst"], weight=weight)}
+        write_sweep(folder, {"base": {"data": {"tasks": to_dict(tasks)}}})
+    assert read_tasks(sweeps, ["sst"])["sst"].weight == 1.0
+    assert list(read_tasks(sweeps, ["sts", "qqp"])) == ["sts", "qqp"]
+    rule = "all sweeps must have the same weight of task sst where several tasks are selected together"
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{rule}, got 1 and, in {sweeps[1]}, 2.5')}$"):
+        read_tasks(sweeps, ["sst", "qqp"])
 
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
@@ -91,6 +92,16 @@ def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
         select_from(SelectionRequest(sweeps=[sweep], method=SOUP, tasks=["sst"], repeats=num_repeats))
     assert asked == [(20, 2), (20, 4)]
     assert SelectionRequest(sweeps=[sweep]).num_repeats == 5
+
+
+def test_another_definition_of_a_task_that_is_not_selected_does_not_matter(tmp_path: Path) -> None:
+    first, second = (build_sweep(tmp_path / name, 0.5, 1.0) for name in ("a", "b"))
+    other = {**TASKS, "qqp": replace(TASKS["qqp"], metric="f1")}
+    write_sweep(second, {"name": "b", "base": {"data": {"tasks": to_dict(other)}}})
+    request = SelectionRequest(sweeps=[first, second], settings=FAST, repeats=1)
+    assert select_from(replace(request, tasks=["sst"])).definitions == {"sst": TASKS["sst"]}
+    with pytest.raises(ValueError, match=r"^all sweeps must have the same task qqp, "):
+        select_from(request)
 
 
 def test_searches_of_the_sweeps_are_recorded(tmp_path: Path) -> None:
