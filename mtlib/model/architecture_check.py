@@ -13,6 +13,14 @@ from torch import Tensor, nn
 from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.runtime.errors import first_line, require
 
+TRIED_FAMILIES = (
+    *("albert", "bert", "big_bird", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra"),
+    *("flaubert", "funnel", "longformer", "mobilebert", "modernbert", "mpnet", "roberta", "squeezebert", "xlm"),
+    *("xlm-roberta", "xlnet"),
+)
+"""Families, by `model_type`, that have been tried with every feature: the table of docs/encoders.md."""
+WORKING = "bert, roberta, electra and others (docs/encoders.md)"
+"""Named where an encoder is refused: families that work with every feature."""
 NUM_TOKENS = 6
 """Of a test input."""
 SMALL = {"num_hidden_layers": 1, "vocab_size": 64, "pad_token_id": 0}
@@ -30,7 +38,7 @@ def check_architecture(name: str, config: Any) -> None:
             text alone, does not return a state of `hidden_size` for each token, or its first token does not attend to
             later ones, as that of a decoder.
     """
-    rule, kind = f"encoder '{name}' must be bidirectional", config.model_type
+    rule, kind = f"encoder '{name}' must be bidirectional, as {WORKING} are", config.model_type
     require(not getattr(config, "is_encoder_decoder", False), rule, f"an encoder-decoder ({kind})")
     width = getattr(config, "hidden_size", None)
     require(isinstance(width, int), rule, f"one without a hidden_size ({kind})")
@@ -61,7 +69,7 @@ def try_small(name: str, config: Any, texts: Tensor) -> Any:
         return last_states(model, texts)
     except Exception as error:  # the type depends on what it lacks
         fault = f"{config.model_type}, which cannot be given a text: {first_line(error)}"
-        raise ValueError(f"encoder '{name}' must be bidirectional, got {fault}") from error
+        raise ValueError(f"encoder '{name}' must be bidirectional, as {WORKING} are, got {fault}") from error
 
 
 def whole_model(name: str, config: Any) -> nn.Module:

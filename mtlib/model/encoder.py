@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import is_read_last
-from mtlib.model.architecture_check import check_architecture
+from mtlib.model.architecture_check import WORKING, check_architecture
 from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
 from mtlib.runtime.errors import first_line, require
 
@@ -284,7 +284,8 @@ def embedding_layer(encoder: nn.Module) -> nn.Module:
         ValueError: the architecture has no such module. In XLM and FlauBERT `embeddings` is the word table alone, and
             the rest is not in a module.
     """
-    rule, layer = f"SMART cannot be used with {type(encoder).__name__}", getattr(encoder, "embeddings", None)
+    rule = f"SMART must be used with {WORKING}, not with {type(encoder).__name__}"
+    layer = getattr(encoder, "embeddings", None)
     if not isinstance(layer, nn.Module):
         raise ValueError(f"{rule}: it has no module called 'embeddings'")
     if isinstance(layer, nn.Embedding):

@@ -6,6 +6,7 @@ from torch import nn
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.model.architecture_check import WORKING
 from mtlib.runtime.errors import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
@@ -37,7 +38,8 @@ def find_layers(encoder: nn.Module, what: str) -> tuple[str, nn.ModuleList]:
         layers = module_at(encoder, path)
         if isinstance(layers, nn.ModuleList) and len(layers) > 0:
             return path, layers
-    raise ValueError(f"{what} cannot be used with {type(encoder).__name__}: it has no known list of layers")
+    rule = f"{what} must be used with {WORKING}, not with {type(encoder).__name__}"
+    raise ValueError(f"{rule}: it has no known list of layers")
 
 
 def module_at(module: nn.Module, path: str) -> Any:
@@ -92,7 +94,9 @@ def norms_of(encoder: nn.Module, placement: str) -> list[nn.Module]:
     for layer in encoder_layers(encoder, "PALs"):
         norm = next(filter(None, (module_at(layer, path) for path in NORMS[placement])), None)
         if norm is None or norm.weight.numel() != config.hidden_size:
-            rule = f"PALs with pals.placement {placement} cannot be used with {type(encoder).__name__}"
+            rule = (
+                f"PALs with pals.placement {placement} must be used with {WORKING}, not with {type(encoder).__name__}"
+            )
             raise ValueError(f"{rule}: its layers have no known norm of that sum")
         norms.append(norm)
     return norms

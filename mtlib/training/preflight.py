@@ -15,6 +15,7 @@ from mtlib.data.token_cache import TokenTable
 from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
 from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
+from mtlib.model.architecture_check import WORKING
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
@@ -82,7 +83,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
     except Exception as error:  # its class depends on the architecture
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
-        what = f" with {' and '.join(asked)}" if asked else ""
+        what = f" with {' and '.join(asked)}, as {WORKING} do" if asked else ""
         rule = f"{encoder} must read a text of {tokens} tokens{what}"
         raise ValueError(f"{rule}, got: {first_line(error)}") from error
 

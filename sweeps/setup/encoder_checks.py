@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.config.trial import TrialConfig
+from mtlib.model.architecture_check import TRIED_FAMILIES
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
@@ -19,6 +20,17 @@ def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: P
     for encoder_config in {config.encoder: None for config in configs}:
         check_points([config for config in configs if config.encoder == encoder_config], pretrained)
     check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+
+
+def describe_family(pretrained: PretrainedEncoder) -> list[str]:
+    """A warning where nobody has tried encoders of this family; empty for the others."""
+    family = pretrained.config.model_type
+    if family in TRIED_FAMILIES:
+        return []
+    return [
+        f"Warning: encoders of the family {family} have not been tried with every feature, as those of "
+        "docs/encoders.md have. Steps like those of the trials ran; compare the first scores with a known encoder's."
+    ]
 
 
 def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) -> None:

@@ -104,10 +104,10 @@ ENCODER_FAULTS: dict[str, tuple[list[str], str]] = {
     "layers": (["encoder.trained_layers=[2]"], "encoder.trained_layers must be layers of the encoder, 0 to 1, got 2"),
     "PALs": (
         ["pals.size=8", "pals.num_heads=2", "pals.tasks=sst"],
-        "PALs with pals.placement attention cannot be used with MobileBertModel",
+        "not with MobileBertModel",
     ),
-    "SMART": (["smart.tasks=sst"], "SMART cannot be used with XLMModel: its 'embeddings' is the word table only"),
-    "bf16": (["precision=bf16"], "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, got: "),
+    "SMART": (["smart.tasks=sst"], "not with XLMModel: its 'embeddings' is the word table only"),
+    "bf16": (["precision=bf16"], "(deberta) must read a text of 31 tokens with precision bf16 on the CPU, as bert, "),
     "decoder": ([], "whose first token does not attend to later tokens (llama)"),
 }
 ARCHITECTURES = {

@@ -10,13 +10,14 @@ from transformers import AutoModel, BertConfig, FunnelConfig, LlamaConfig
 
 from mtlib.model.architecture_check import (
     SMALL,
+    WORKING,
     check_architecture,
     two_texts,
 )
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
 from tests.one_line_error import one_line_error
 
-RULE = "encoder 'it' must be bidirectional, got "
+RULE = f"encoder 'it' must be bidirectional, as {WORKING} are, got "
 
 
 def architecture_error(config: Any) -> str:

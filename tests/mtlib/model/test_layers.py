@@ -111,19 +111,19 @@ def test_parameters_have_the_number_of_their_layer_or_of_its_end(
 @pytest.mark.parametrize("config", [ALBERT, T5], ids=name_of)
 def test_an_architecture_without_a_list_of_layers_is_refused_by_name(config: Any) -> None:
     encoder = encoder_of(config)
-    rule = rf"^PALs cannot be used with {type(encoder).__name__}: it has no known list of layers$"
+    rule = rf"^PALs must be used with .*, not with {type(encoder).__name__}: it has no known list of layers$"
     with pytest.raises(ValueError, match=rule):
         encoder_layers(encoder, "PALs")
-    with pytest.raises(ValueError, match=r"^layer numbers cannot be used with "):
+    with pytest.raises(ValueError, match=r"^layer numbers must be used with "):
         layer_of(encoder)
-    with pytest.raises(ValueError, match=r"^layer rates cannot be used with "):
+    with pytest.raises(ValueError, match=r"^layer rates must be used with "):
         check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
     check_fits(BASE.override({"encoder.trained_layers": ()}), encoder)
     check_fits(BASE, encoder)
 
 
 def test_an_empty_list_of_layers_is_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be used with BertModel"):
+    with pytest.raises(ValueError, match="not with BertModel"):
         encoder_layers(encoder_of(BertConfig(**{**SMALL, "num_hidden_layers": 0})), "PALs")
 
 
@@ -152,7 +152,7 @@ def test_any_encoder_can_be_frozen_whole_but_not_in_part() -> None:
     assert all(parameter.requires_grad for parameter in encoder.parameters())
     freeze(encoder, ())
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
-    with pytest.raises(ValueError, match="cannot be used with AlbertModel"):
+    with pytest.raises(ValueError, match="not with AlbertModel"):
         freeze(encoder, (0,))
 
 
@@ -169,7 +169,7 @@ def test_pals_are_refused_where_a_layer_lacks_the_norm(config: Any, placement: s
     encoder = encoder_of(config)
     changes = {"pals.size": 4, "pals.num_heads": 2, "pals.placement": placement, "pals.tasks": ["sst"]}
     rule = (
-        rf"^PALs with pals.placement {placement} cannot be used with {type(encoder).__name__}: its layers have no known"
+        rf"^PALs with pals.placement {placement} must .*, not with {type(encoder).__name__}: its layers have no known"
     )
     with pytest.raises(ValueError, match=rule):
         check_fits(BASE.override(changes), encoder)

@@ -15,7 +15,7 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transform
 from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
 from sweeps.run import main
-from sweeps.setup.encoder_checks import check_encoder_fits, check_points
+from sweeps.setup.encoder_checks import check_encoder_fits, check_points, describe_family
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from tests.mtlib.model.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 from tests.sweeps.setup.conftest import Build
@@ -154,7 +154,7 @@ def save_encoder(tmp_path: Path, tiny_encoder: PretrainedEncoder) -> Callable[[A
         (DECODERS["llama"], (), "whose first token does not attend to later tokens (llama)"),
         (DECODERS["gpt2"], (), "whose first token does not attend to later tokens (gpt2)"),
         (ENCODER_DECODERS["t5"], (), "got an encoder-decoder (t5)"),
-        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, got: "),
+        (ENCODERS["longformer"], (), "(longformer) must read a text of 39 tokens with SMART, as bert, "),
         (ENCODERS["longformer"], PALS, "(longformer) must read a text of 39 tokens with PALs (attention)"),
         (ENCODERS["deberta"], ("precision=bf16",), "(deberta) must read a text of 39 tokens with precision bf16 on"),
     ],
@@ -184,3 +184,9 @@ def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: C
     with pytest.raises(ValueError, match="with precision bf16 on the CPU"):
         load_checked(OPTIONS, changed)
     load_checked(dataclasses.replace(OPTIONS, gpus_per_worker=0.5), changed)
+
+
+def test_only_families_that_were_not_tried_get_a_warning(tiny_encoder: PretrainedEncoder) -> None:
+    assert describe_family(tiny_encoder) == []
+    (line,) = describe_family(dataclasses.replace(tiny_encoder, config=ENCODERS["yoso"]))
+    assert line.startswith("Warning: encoders of the family yoso have not been tried")
