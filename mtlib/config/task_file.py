@@ -35,6 +35,9 @@ MAX_DEV_SHARE = 0.5
 TASK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED_NAMES = ("overall",)
 """Names that records use for something else."""
+RESERVED_PREFIX = "epoch_"
+"""Records have a column `best_NAME` and a column `best_epoch_NAME` for each task: of the tasks `a` and `epoch_a` two
+columns would have one name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,8 @@ def tasks_of_tree(tree: Mapping[str, Any]) -> dict[str, Task]:
         rule = "the name of a task must be small letters, digits and underscores, a letter first, at most 40"
         require(TASK_NAME.fullmatch(name) is not None, rule, repr(name))
         require(name not in RESERVED_NAMES, f"the name of a task must not be {' or '.join(RESERVED_NAMES)}", name)
+        rule = f"the name of a task must not begin with {RESERVED_PREFIX}, as names of columns in records do"
+        require(not name.startswith(RESERVED_PREFIX), rule, name)
     return {name: from_dict(TaskEntry, entries[name], f"tasks.{name}").task(name) for name in sorted(entries)}
 
 

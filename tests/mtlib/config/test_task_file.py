@@ -10,6 +10,7 @@ from mtlib.config.task_file import MAX_TASKS, TASK_FILE, find_tasks, read_task_f
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.tasks import TASKS, Task, TaskFiles
+from results.records.trials import trials_schema
 from tests.one_line_error import one_line_error
 
 TONE = """\
@@ -194,6 +195,11 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('title = "Tone"', "weight = 0", "weight must be above 0, got 0"),
     ("[tasks.tone]", "[tasks.Tone]", "the name of a task must be small letters, digits and underscores"),
     ("[tasks.tone]", "[tasks.overall]", "the name of a task must not be overall"),
+    (
+        "[tasks.tone]",
+        "[tasks.epoch_tone]",
+        "must not begin with epoch_, as names of columns in records do, got epoch_tone",
+    ),
     ("[tasks.tone]", "[task.tone]", "unknown key 'task'; did you mean 'tasks'?"),
     ("[tasks.tone]", "[tasks.tone", "must be readable TOML, got: Expected ']'"),
 ]
@@ -206,6 +212,14 @@ def test_a_mistake_is_one_line_with_the_file_and_the_key(tmp_path: Path, right: 
     message = one_line_error(find_tasks, tmp_path)
     assert message.startswith(str(path))
     assert line in message
+
+
+@pytest.mark.parametrize("name", ["epoch", "epochs_tone", "tone_epoch_", "overall_"])
+def test_names_near_those_of_records_are_columns_of_their_own(tmp_path: Path, name: str) -> None:
+    tasks = read_task_file(write(tmp_path, TONE, TONE.replace("tasks.tone", f"tasks.{name}")))
+    columns = trials_schema(list(tasks)).names
+    assert len(set(columns)) == len(columns)
+    assert {f"best_{name}", f"best_epoch_{name}"} <= set(columns)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
