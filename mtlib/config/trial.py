@@ -205,6 +205,8 @@ class TrialConfig:
 def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str, Any]:
     """A configuration as plain data, without the settings of tasks and of data sets that no user's stages use.
 
+    Groups that name tasks, such as `smart.tasks`, name those alone that are trained.
+
     Args:
         config: any configuration.
         users: those whose stages count: itself, or the configurations that a search space makes of it.
@@ -212,6 +214,9 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
+    for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
+        group["tasks"] = [name for name in group["tasks"] if name in trained]
+    tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
     for settings in tree["tasks"].values():
         if settings["target_scale"] == "raw":  # as before there was another scale
             del settings["target_scale"]

@@ -189,11 +189,11 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
 
 def memory_layout(config: TrialConfig) -> Tree:
     """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
-    shapes = ("loss", "encoding", "head", "hidden_units", "cosine_projection")
+    shapes, tasks = ("loss", "encoding", "head", "hidden_units", "cosine_projection"), config.active_tasks
     return {
-        "tasks": {task: pick(config.tasks[task], shapes) for task in config.active_tasks},
-        "pals": to_dict(config.pals) if config.pals.size > 0 else None,
-        "relational_tasks": list(config.relational_tasks),
+        "tasks": {task: pick(config.tasks[task], shapes) for task in tasks},
+        "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
+        "relational_tasks": shared(config.relational_tasks, tasks),
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,
         "loss_weighting": config.loss_weighting,
     }

@@ -1,7 +1,12 @@
 """The papers' settings, number by number."""
 
+from collections.abc import Callable
+
 import pytest
 
+from mtlib.config.penalties import PENALTIES
+from mtlib.config.schema import to_dict
+from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.tasks import TASKS
 from search_spaces.presets import (
     bert_and_beyond,
@@ -130,3 +135,34 @@ def test_a_field_of_several_tasks_has_a_value_for_each() -> None:
     with pytest.raises(ValueError):
         by_task("batch_size", (1, 2))
     assert joined_name((16, 16.0, 0.1)) == "16-16-0.1"
+
+
+@pytest.mark.parametrize("preset", [bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert])
+def test_the_hash_of_a_papers_settings_covers_its_groups_as_they_are(preset: Callable[[], TrialConfig]) -> None:
+    config = preset()
+    used, tree = used_settings(config, (config,)), to_dict(config)
+    groups = (*PENALTIES, "pals", "relational_tasks")
+    assert {name: used[name] for name in groups} == {name: tree[name] for name in groups}
+
+
+def test_a_hash_knows_the_trained_tasks_alone() -> None:
+    some = {name: TASKS[name] for name in ("sst", "qqp")}
+    base, more = general(some), general(TASKS)
+    more = more.override({"stages": base.stages})
+    assert more.pals.tasks != base.pals.tasks
+    assert more.content_hash == base.content_hash
+    relational = {"relational_tasks": ["qqp", "sts"]}
+    assert more.override(relational).content_hash == base.override({"relational_tasks": "qqp"}).content_hash
+    assert more.override(relational).content_hash != more.content_hash
+
+
+@pytest.mark.parametrize("group", [*(f"{name}.tasks" for name in PENALTIES), "pals.tasks", "relational_tasks"])
+def test_a_trained_task_of_a_group_counts_in_the_hash(group: str) -> None:
+    config = general(TASKS).override({"stages.0.tasks": ["sst", "qqp"], group: "sst"})
+    assert config.override({group: ["sst", "sts"]}).content_hash == config.content_hash
+    assert config.override({group: ["sst", "qqp"]}).content_hash != config.content_hash
+
+
+def test_single_tasks_of_one_base_have_hashes_of_their_own() -> None:
+    base = general(TASKS)
+    assert len({base.override({"stages.0.tasks": task}).content_hash for task in TASKS}) == 3

@@ -21,6 +21,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts, predicting_task, prediction_config
 from mtlib.tasks import TASKS, Task
+from search_spaces.presets import general
 from tests.mtlib.config.config_cases import RANDOM_ORDERS
 from tests.mtlib.stages.inert_cases import (
     ALONE,
@@ -389,6 +390,18 @@ def test_with_more_than_two_workers_the_shapes_of_all_weights_count(
     for num_workers in (1, 2, 3, 8):
         own, found = (effective_settings(config, 0, 1, num_workers) for config in (alone, other))
         assert (own != found) == (counts and num_workers > 2), num_workers
+
+
+@pytest.mark.parametrize("num_workers", [1, 4])
+def test_a_task_that_no_stage_trains_changes_no_key(num_workers: int) -> None:
+    tasks = {name: TASKS[name] for name in ("qqp", "sts")}
+    changes = {"pals.size": 8, "pals.num_heads": 2, "smart.weight": 1, "simcse.weight": 1}
+    two, three = general(tasks).override(changes), general({**tasks, "sst": TASKS["sst"]}).override(changes)
+    two, three = two.override({"relational_tasks": "qqp"}), three.override({"relational_tasks": ["sst", "qqp"]})
+    some = three.override({"stages": two.stages})
+    own, found, all_three = (effective_settings(config, 0, 1, num_workers) for config in (two, some, three))
+    assert own == found
+    assert own != all_three
 
 
 def test_settings_are_plain_data_without_paths(alone: TrialConfig) -> None:
