@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
@@ -67,9 +68,11 @@ def resume_sweep(
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
     found, damage = recover(options.folder), repair_journal(options.folder)
-    known = tuple(relocate_encoder(requeue_failed(record, options), inputs.space) for record in found.records)
+    known = tuple(relocate(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
+    if "tasks" in info["base"]["data"]:  # sweeps of earlier versions have no definitions
+        info["base"]["data"]["tasks"] = to_dict(inputs.space.base.data.tasks)  # files may have other names
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_groups(options.folder, inputs.dev)  # sweeps of earlier versions have none
@@ -97,13 +100,16 @@ def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
     return replace(record, status="queued", error=None) if is_retried else record
 
 
-def relocate_encoder(record: TrialRecord, space: SearchSpace) -> TrialRecord:
-    """A trial whose configuration has the encoder's current name: the demonstration's moves with the storage."""
-    name = trial_config(space, record.params).encoder.name
+def relocate(record: TrialRecord, space: SearchSpace) -> TrialRecord:
+    """A trial whose configuration has the present names of its encoder and of its tasks' files, and their titles.
+
+    The demonstration's encoder moves with the storage.
+    """
+    name, tasks = trial_config(space, record.params).encoder.name, space.base.data.tasks
     config = TrialConfig.from_json(record.config)
-    if config.encoder.name == name:
+    if (config.encoder.name, config.data.tasks) == (name, tasks):
         return record
-    config = config.override({"encoder.name": name})
+    config = config.override({"encoder.name": name, "data.tasks": tasks})
     return replace(record, config=config.to_json(), config_hash=config.content_hash)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlib.config.task_file import TASK_FILE, data_tasks
+from mtlib.config.schema import to_dict
+from mtlib.config.task_file import SPLITS, TASK_FILE, data_tasks
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
@@ -16,7 +17,7 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
-from mtlib.tasks import Task
+from mtlib.tasks import Task, in_order
 from results.records.files import list_files, open_folder
 from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import SearchKey, expand_tasks
@@ -30,8 +31,10 @@ from search_spaces.space import (
     search_domain,
 )
 from search_spaces.space_file import find_space, is_path
+from search_spaces.task_fit import trained_tasks, with_definitions
 from search_spaces.vary import vary
 from sweeps.options import SweepOptions
+from sweeps.setup.differences import differences, listed
 from sweeps.setup.space_checks import (
     check_comparable,
     check_held_out_files,
@@ -114,6 +117,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_changes(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
+    space = with_present_definitions(space, options.data) if options.resume else space
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
@@ -137,18 +141,36 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
 
 
 def find_definitions(options: SweepOptions) -> Mapping[str, Task]:
-    """The definitions of the tasks that the data has; of a resumed sweep, of those that it began with.
+    """The definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
+    return sweep_tasks(read_sweep(options.folder)) if options.resume else data_tasks(options.data)
+
+
+def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchSpace:
+    """A resumed sweep's space with the definitions that the data has now of the tasks that it trains.
+
+    These may have another title and other files, whose rows are compared. Other tasks stay as the sweep began with.
 
     Raises:
-        ValueError: one line: they cannot be read, or the data no longer has a task of the sweep.
+        ValueError: one line: the definitions cannot be read, or that of a task that is trained has changed or is gone.
     """
-    now = data_tasks(options.data)
-    if not options.resume:
-        return now
-    begun = sweep_tasks(read_sweep(options.folder))
-    gone = [name for name in begun if name not in now]
-    require(not gone, f"{options.data} must define the tasks that the sweep began with", f"no {', '.join(gone)}")
-    return {name: now[name] for name in begun}
+    begun, now, trained = space.base.data.tasks, data_tasks(folder), in_order(trained_tasks(space))
+    gone = [name for name in trained if name not in now]
+    require(not gone, f"{folder} must define the tasks that the sweep began with", f"no {', '.join(gone)}")
+    trees = ({name: comparable(tasks[name]) for name in trained} for tasks in (begun, now))
+    found = list(differences("tasks", *trees))
+    require(not found, f"the tasks must be defined as they were when the sweep began ({TASK_FILE})", listed(found))
+    return with_definitions(space, {**begun, **{name: now[name] for name in trained}})
+
+
+def comparable(task: Task) -> dict[str, Any]:
+    """A task's definition as a tree, without its title and the paths of its files, which change no trial."""
+    tree: dict[str, Any] = to_dict(task)
+    del tree["title"]
+    if task.files is not None:
+        for split in SPLITS:
+            del tree["files"][split]
+        tree["files"]["dev_share"] = task.files.dev_share
+    return tree
 
 
 def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[SearchSpace | None, bytes | None]:

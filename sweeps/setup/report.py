@@ -1,13 +1,11 @@
 """A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
-import json
 import math
 import os
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -18,6 +16,7 @@ from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.options import SweepOptions
 from sweeps.search.stage_order import find_cuts
+from sweeps.setup.differences import text_of
 from sweeps.setup.disk import describe_disk, estimate_disk
 from sweeps.setup.inputs import SweepInputs, planned_configs
 from sweeps.setup.model_size import EncoderSize
@@ -243,8 +242,3 @@ def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     if options.gpus_per_worker > 0:
         fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
     return min(wanted, max(1, int(fitting)))
-
-
-def text_of(value: Any) -> str:
-    """Plain data as text: strings as they are, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -11,8 +11,9 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
+from mtlib.tasks import TaskFiles
 from results.records.examples import read_groups, read_hold_out
-from results.records.trials import TrialRecord, read_sweep, write_sweep, write_trials
+from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep, write_trials
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger
@@ -20,7 +21,7 @@ from sweeps.driver.resume import (
     changed_code,
     describe_resume,
     read_saved_options,
-    relocate_encoder,
+    relocate,
     requeue_failed,
     resume_sweep,
 )
@@ -34,6 +35,7 @@ from tests.sweeps.conftest import UNUSUAL_OPTIONS
 ENCODER: Any = SimpleNamespace(fingerprint="fingerprint", num_parameters=7)
 OTHER_ENCODER: Any = SimpleNamespace(fingerprint="another", num_parameters=7)
 TASKS = ("sst", "qqp", "sts")
+SST_IN_FILES = dataclasses.replace(TASK_FILES["sst"], title="Films", files=TaskFiles(train="train.csv", dev="dev.csv"))
 
 
 @pytest.fixture
@@ -201,15 +203,25 @@ def test_trials_name_the_encoders_current_place(
         was, config = TrialConfig.from_json(old.config), TrialConfig.from_json(new.config)
         assert config == was.override({"encoder.name": "elsewhere"}) != was
         assert new == dataclasses.replace(old, config=config.to_json(), config_hash=config.content_hash)
-        assert relocate_encoder(new, moved.space) is new
-        assert relocate_encoder(new, inputs.space) == old, "moved back"
+        assert relocate(new, moved.space) is new
+        assert relocate(new, inputs.space) == old, "moved back"
+
+
+def test_trials_and_the_record_of_the_sweep_get_the_present_files_of_tasks(
+    resumable_sweep: Callable[..., SweepOptions], inputs: SweepInputs
+) -> None:
+    options = resumable_sweep("complete", "queued")
+    renamed = with_base(inputs, data__tasks={**TASK_FILES, "sst": SST_IN_FILES})
+    for record in resume_sweep(options, renamed, ENCODER, []).known:
+        assert TrialConfig.from_json(record.config).task("sst") == SST_IN_FILES
+    assert sweep_tasks(read_sweep(options.folder))["sst"] == SST_IN_FILES
 
 
 def test_searched_encoder_stays_as_drawn(inputs: SweepInputs) -> None:
     space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
     options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
     ledger = open_ledger(SweepPlan(options=options, space=space, data_folder=inputs.data_folder))
-    assert [relocate_encoder(record, space) for record in ledger.records.values()] == list(ledger.records.values())
+    assert [relocate(record, space) for record in ledger.records.values()] == list(ledger.records.values())
 
 
 def test_torn_journal_is_repaired_and_reported(

@@ -507,6 +507,58 @@ def test_resumed_sweep_keeps_the_tasks_that_it_began_with(options: Options, tmp_
     assert message == f"{path.parent} must define the tasks that the sweep began with, got no tone"
 
 
+Begin = Callable[..., tuple[Path, SweepOptions]]
+
+
+@pytest.fixture
+def begin(options: Options, tmp_path: Path) -> Begin:
+    """Begins a sweep over the tasks tone, mood and spam; returns their file and the options to resume it."""
+
+    def begin_sweep(**changes: Any) -> tuple[Path, SweepOptions]:
+        write_tones(tmp_path / "data", "mood", "spam")
+        begun = options(data=tmp_path / "data", storage=tmp_path, **changes)
+        write_sweep(begun.folder, {"base": to_dict(read_inputs(begun).space.base)})
+        return tmp_path / "data" / "tasks.toml", dataclasses.replace(begun, resume=True)
+
+    return begin_sweep
+
+
+@pytest.mark.parametrize("changes", [{}, {"space": None, "vary": {"smart.weight": "0,1"}}])
+def test_resumed_sweep_does_not_depend_on_tasks_that_it_does_not_train(begin: Begin, changes: dict[str, Any]) -> None:
+    path, resumed = begin(set={"stages.0.tasks": "tone,mood"}, **changes)
+    before, text = read_inputs(resumed), path.read_text()
+    head, spam = text.split("[tasks.spam]")
+    for changed in (head, f"{head}[tasks.spam]{spam.replace('bad', 'ham')}"):
+        path.write_text(changed)
+        after = read_inputs(resumed)
+        assert (after.space, after.fingerprint) == (before.space, before.fingerprint)
+    path.write_text(text.replace("[tasks.tone]", "[tasks.tones]"))
+    assert one_line_error(read_inputs, resumed).endswith("must define the tasks that the sweep began with, got no tone")
+
+
+def test_changed_definition_of_a_trained_task_is_refused_with_the_difference(begin: Begin) -> None:
+    path, resumed = begin()
+    text = path.read_text()
+    rule = "the tasks must be defined as they were when the sweep began (tasks.toml), got "
+    path.write_text(text.replace('label = "tone"', 'label = "other"\nweight = 2.0', 1))
+    assert one_line_error(read_inputs, resumed) == (
+        f"{rule}tasks.tone.label_column was tone, is other; tasks.tone.weight was 1.0, is 2.0"
+    )
+    path.write_text(text.replace('dev = "tone.jsonl"', "dev = 0.25", 1))
+    assert one_line_error(read_inputs, resumed) == f"{rule}tasks.tone.files.dev_share was 0.0, is 0.25"
+
+
+def test_title_and_files_of_a_task_may_change_while_its_rows_are_the_same(begin: Begin) -> None:
+    path, resumed = begin()
+    before = read_inputs(resumed)
+    (path.parent / "tone.jsonl").rename(path.parent / "renamed.jsonl")
+    path.write_text(path.read_text().replace("tone.jsonl", "renamed.jsonl") + 'title = "Junk"\n')
+    after = read_inputs(resumed)
+    assert after.fingerprint == before.fingerprint
+    task = after.space.base.task("spam")
+    assert (task.title, task.files and task.files.train) == ("Junk", "renamed.jsonl")
+
+
 @pytest.mark.parametrize("flag", ["set", "vary"])
 def test_definitions_of_tasks_are_left_to_their_file(options: Options, flag: str) -> None:
     message = one_line_error(read_inputs, options(**{flag: {"data.tasks.sst.metric": "macro_f1"}}))
