@@ -1,6 +1,6 @@
 """The tasks: the layout of their files, their labels, and their scores.
 
-This is the only file that names tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
+This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
 """
 
 from collections.abc import Collection, Mapping
@@ -72,7 +72,7 @@ class Task:
     """The fixed properties of a task: files, labels, score. `TaskConfig` has its settings."""
 
     name: str
-    """Key in `TASKS`, in configurations (`tasks.<name>.batch_size`) and in every record."""
+    """Key in a configuration's definitions, in its settings (`tasks.<name>.batch_size`) and in every record."""
     title: str
     """Name in tables and reports."""
     kind: Kind

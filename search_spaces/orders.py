@@ -20,8 +20,8 @@ Answer:   open; no run of ours on the course's full data yet.
 All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has too). batch_round_robin alternates;
 batch_round_robin_summed takes one step per round, as Triple Threat did. Its losses are not weighted here.
 
-With data of other tasks, at least 2: a trial for each order, all of 5 epochs of 400 steps, around `presets.general`
-(`--set stages.0.steps_per_epoch=100` for shorter ones).
+With data of other tasks, at least 2: a trial for each order around `presets.general`, all of 5 epochs (or as many as
+tasks) of 400 steps; `--set stages.0.steps_per_epoch=100` for shorter ones.
 """
 
 from collections.abc import Mapping

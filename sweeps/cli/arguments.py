@@ -12,7 +12,6 @@ from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
 from mtlib.runtime.errors import require
-from mtlib.tasks import TASKS
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
@@ -46,8 +45,8 @@ examples:
     python sweeps/run.py --space smart_lambda
   what that would run: every trial, its stages, steps and disk; starts nothing
     python sweeps/run.py --space smart_lambda --dry-run
-  your own data ({", ".join(task.file_name("train") for task in TASKS.values())}
-  and their dev files) on one GPU
+  your own data: tasks that DIR/tasks.toml defines (docs/tasks.md), or the files of CS224N or GLUE; on one GPU
+    python -m mtlib.data DIR
     python sweeps/run.py --space smart_lambda --data DIR --encoder bert-base-uncased --gpus-per-worker 1
   two workers per trial, at most three trials at a time
     python sweeps/run.py --space smart_lambda --workers 2 --concurrent 3
@@ -102,7 +101,8 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     words = "search space: one of those that --list-spaces shows, or a Python file of your own, e.g. my_space.py"
     add("--space", metavar="NAME|FILE", help=words)
-    add("--data", metavar="DIR", help="folder of the tasks' files (default: demonstration corpus)")
+    words = "folder of the tasks' files, with tasks.toml or in a known layout (default: demonstration corpus)"
+    add("--data", metavar="DIR", help=words)
     words = "hub name or local folder (default: the space's own, or a tiny one with the demonstration corpus)"
     add("--encoder", metavar="NAME|DIR", help=words)
     words = "a configuration value for every trial, e.g. optimizer.learning_rate=1e-5; may be repeated"
