@@ -43,7 +43,7 @@ class SourceConfig:
     """Column of the example id. Rows are numbered where there is none."""
     labels: tuple[str, ...] = ()
     """`from:to` for each value of the label column that is used, e.g. `0:1, 2:0`; rows with other values are left out
-    and counted. Empty: labels are the task's own."""
+    and counted. Empty: labels are the task's own, by name where they have names."""
     dev_split: str = "dev"
     """Name of the dev split, in place of `{split}` or in the data set, e.g. `validation`."""
     batch_size: int = 16

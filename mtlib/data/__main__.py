@@ -93,7 +93,7 @@ def describe_data(folder: Path) -> Iterator[str]:
     try:
         check_files(wanted.values(), folder)
     except ValueError as error:
-        hint = "" if present else f"; other files need a {TASK_FILE} (see --help)"
+        hint = "" if present or (folder / TASK_FILE).is_file() else f"; other files need a {TASK_FILE} (see --help)"
         raise ValueError(f"{error}{hint}") from error
     read = read_tables(wanted.values(), folder)
     named = TASK_FILE if (folder / TASK_FILE).is_file() else "the names of its files"

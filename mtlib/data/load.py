@@ -7,7 +7,7 @@ from pathlib import Path
 from mtlib.config.data import HUB_PREFIX
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
-from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, read_tables
+from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
 from mtlib.data.tables import Layout, Table, as_number
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
@@ -100,7 +100,7 @@ def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> Row
 def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
     """A task's own files or data set of a split."""
     is_drawn = split == "dev" and files.dev_share > 0
-    paths, own_split = files.paths(split), "train" if is_drawn else split
+    paths, own_split = expand_home(files.paths(split)), "train" if is_drawn else split
     if paths[0].startswith(HUB_PREFIX):
         path, own_split = split_hub_path(paths[0], own_split)
         paths = (path,)
@@ -136,7 +136,8 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         is_numbered=True,
         text_columns=source.text_columns or task.text_columns,
         label_column=source.label_column or task.label_column,
-        labels=source.labels,
+        labels=source.labels or label_mapping(task.labels),
+        has_all_labels=not source.labels and bool(task.labels),
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone

@@ -16,7 +16,7 @@ from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
-from mtlib.data.tables import Layout, Table, check_folder, describe_blank, make_table
+from mtlib.data.tables import Layout, Table, check_folder, describe_blank, make_table, named_by_key
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
@@ -80,9 +80,10 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
     paths = {path for path in named if not is_pattern(path)}
     absolute = {path for path in paths if Path(path).is_absolute()}
     far = sorted(path for path in absolute if not Path(path).is_file())
-    missing = ", ".join(far)
+    keys = {path: key_of(source) for source in sources if is_own(source) for path in source.paths}
+    missing = named_by_key(far, keys)
     try:
-        check_folder(folder, paths - absolute)
+        check_folder(folder, paths - absolute, keys)
     except ValueError as error:
         raise ValueError(f"{error}; and there is no {missing}" if missing else str(error)) from error
     if far:
@@ -90,6 +91,27 @@ def check_files(wanted: Iterable[RowSources], folder: Path) -> None:
         raise ValueError(f"files outside the data folder must be there, got no {missing}; {hint}")
     for source in sources:
         files_of(source, folder)
+
+
+def file_split(source: RowSource) -> str:
+    """The split of the task's files that the rows of a source are taken from."""
+    return source.split if source.split in ("dev", "test") and not source.dev_share else "train"
+
+
+def is_own(source: RowSource) -> bool:
+    """Whether a source's files are those that `tasks.toml` names."""
+    files = source.task.files
+    return files is not None and source.paths == expand_home(files.paths(file_split(source)))
+
+
+def key_of(source: RowSource) -> str:
+    """The key of `tasks.toml` that names the files of a task's own source."""
+    return f"tasks.{source.task.name}.{file_split(source)}"
+
+
+def expand_home(paths: Iterable[str]) -> tuple[str, ...]:
+    """Paths with the home folder in place of `~`."""
+    return tuple(str(Path(path).expanduser()) if path.startswith("~") else path for path in paths)
 
 
 def is_there(source: RowSource, folder: Path) -> bool:
@@ -115,8 +137,7 @@ def files_of(source: RowSource, folder: Path) -> list[Path]:
     """
     if not any(map(is_pattern, source.paths)):
         return [folder / path for path in source.paths]
-    split = "train" if source.dev_share else source.split
-    key, found = f"{folder / TASK_FILE}: tasks.{source.task.name}.{split}", list[str]()
+    key, found = f"{folder / TASK_FILE}: {key_of(source)}", list[str]()
     for path in source.paths:
         found += matching_files(path, folder, key) if is_pattern(path) else [path]
     check_suffixes(key, found)

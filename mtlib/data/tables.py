@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import types
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mtlib.config.task_file import TASK_FILE
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
 from mtlib.runtime.errors import require, require_name
@@ -133,8 +135,8 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
     return digest.hexdigest()
 
 
-def check_folder(folder: Path, files: Iterable[str]) -> None:
-    """Raises ValueError that names the folder, or every one of `files` that is not in it."""
+def check_folder(folder: Path, files: Iterable[str], keys: Mapping[str, str] = types.MappingProxyType({})) -> None:
+    """Raises ValueError that names the folder, or every one of `files` that is not in it, and the key of a file."""
     if not folder.is_dir():
         what = "a file" if folder.exists() else f"missing{near_folder(folder)}"
         raise ValueError(f"data must be a folder, got {folder}, which is {what}")
@@ -142,7 +144,12 @@ def check_folder(folder: Path, files: Iterable[str]) -> None:
     missing = sorted(file for file in wanted if not (folder / file).is_file())
     if missing:
         hint = describe_missing(folder, missing, wanted.difference(missing))
-        raise ValueError(f"data folder {folder} lacks {', '.join(missing)}; {hint}")
+        raise ValueError(f"data folder {folder} lacks {named_by_key(missing, keys)}; {hint}")
+
+
+def named_by_key(paths: Iterable[str], keys: Mapping[str, str]) -> str:
+    """Paths as a text, each with the key of `tasks.toml` that names it, if one does."""
+    return ", ".join(f"{path} ({keys[path]})" if path in keys else path for path in paths)
 
 
 def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
@@ -185,5 +192,7 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
     is_real = task.kind == "regression"
     if not (low <= label <= high and (is_real or label.is_integer())):
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
-        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}")
+        can_have_names = task.files is not None and not is_real and isinstance(as_number(cell), str)
+        hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
+        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}{hint}")
     return label

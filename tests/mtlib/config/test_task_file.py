@@ -171,6 +171,9 @@ MISTAKES: list[tuple[str, str, str]] = [
         'dev = ["a.csv", "hf://b"]',
         "tasks.tone: dev must name files, or one data set hf://NAME",
     ),
+    ("tone-dev.jsonl", "tone-train.jsonl", "dev must name other files than train, or be a share of train such as 0.1"),
+    ("tone-dev.jsonl", "./x/../tone-train.jsonl", "dev must name other files than train, or be a share of train"),
+    ('"tone-dev.jsonl"', '["a.jsonl", "tone-train.jsonl"]', "such as 0.1, got tone-train.jsonl"),
     ('train = "tone-train.jsonl"', "train = 0.9", "tasks.tone.train must be text or a list, got 0.9"),
     ('train = "tone-train.jsonl"', 'train = ""', "tasks.tone: train must end in .csv, .tsv, .jsonl, .parquet or begin"),
     (
@@ -220,6 +223,16 @@ def test_names_near_those_of_records_are_columns_of_their_own(tmp_path: Path, na
     columns = trials_schema(list(tasks)).names
     assert len(set(columns)) == len(columns)
     assert {f"best_{name}", f"best_epoch_{name}"} <= set(columns)
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"), [("a-*.csv", "a-dev.csv"), ("x/a.csv", "a.csv"), ("a.csv", "A.csv"), ("hf://x", "hf://x")]
+)
+def test_train_and_dev_may_have_similar_names(tmp_path: Path, train: str, dev: str) -> None:
+    text = TONE.replace("tone-train.jsonl", train).replace("tone-dev.jsonl", dev)
+    files = read_task_file(write(tmp_path, text))["tone"].files
+    assert files is not None
+    assert (files.train, files.dev) == (train, dev)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

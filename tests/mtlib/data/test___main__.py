@@ -275,7 +275,12 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         'columns = ["text", "tone"]',
         "TOML: tasks.tone: columns must be left out unless files end in .csv or .tsv",
     ),
-    "missing file": (TOML, "tone-dev.jsonl", "tone-dv.jsonl", "data folder FOLDER lacks tone-dv.jsonl; "),
+    "missing file": (
+        TOML,
+        "tone-dev.jsonl",
+        "tone-dv.jsonl",
+        "data folder FOLDER lacks tone-dv.jsonl (tasks.tone.dev); ",
+    ),
     "pattern without match": (
         TOML,
         "grades/*.csv",
@@ -371,6 +376,27 @@ def test_a_folder_without_known_files_needs_definitions(tmp_path: Path, capsys: 
     assert message.startswith(f"data folder {tmp_path} lacks ids-sst-dev.csv, ids-sst-train.csv, quora-dev.csv, ")
     assert message.endswith("holds reviews.csv; other files need a tasks.toml (see --help)")
     assert one_line_exit(main, capsys, tmp_path / "none").startswith("data must be a folder, got ")
+
+
+def test_a_folder_with_definitions_needs_no_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / TASK_FILE).write_text(DEFINITIONS.split("[tasks.grade]")[0].replace("tone-", "far/tone-"))
+    message = one_line_exit(main, capsys, folder)
+    assert "lacks far/tone-dev.jsonl (tasks.tone.dev), far/tone-train.jsonl (tasks.tone.train); " in message
+    assert "need a tasks.toml" not in message
+
+
+def test_a_tilde_is_the_home_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = folder / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (folder / TASK_FILE).write_text(DEFINITIONS.replace("tone-dev", "~/tone-dev").replace("grades/*", "~/*"))
+    message = one_line_exit(main, capsys, folder)
+    assert f"got no {home}/tone-dev.jsonl (tasks.tone.dev); " in message
+    for name in ("tone-dev.jsonl", "grades/a.csv"):
+        (folder / name).rename(home / Path(name).name)
+    assert f"  dev   2 rows of {home}/tone-dev.jsonl\n" in output_of(folder, capsys)
 
 
 def test_wrong_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

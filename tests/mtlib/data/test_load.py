@@ -4,14 +4,15 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import datasets
 import pandas as pd
 import pytest
 
+from mtlib.config.data import DataConfig, Role, SourceConfig
 from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.hold_out import normalise
 from mtlib.data.load import find_held_sources, find_row_sources, read_data, read_held_out
 from mtlib.data.row_sources import HELD
@@ -19,7 +20,7 @@ from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import write_corpus
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, Task, TaskFiles
 from mtlib.training.evaluation import scored_train_rows
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
@@ -208,6 +209,34 @@ def test_a_source_can_replace_train_and_dev_of_a_task(folder: Path, write: Write
     tables = read_data(config_of("qqp", sources={"nli": source}), folder)
     assert [labels_of(tables["qqp", split]) for split in ("train", "dev")] == [[1, 0, 0], [1, 0]]
     assert [tables["qqp", split].split for split in ("train", "dev")] == ["train", "dev"]
+
+
+@pytest.mark.parametrize("role", ["extra", "augment", "replace"])
+def test_sources_of_a_task_with_named_labels_have_its_names(role: str, tmp_path: Path, write: Write) -> None:
+    names = pd.DataFrame({"text": ["A.", "B."], "tone": ["good", "bad"]})
+    for name in ("own.csv", "more-train.csv", "more-dev.csv"):
+        write(name, names)
+    task = Task(
+        name="tone",
+        title="Tone",
+        kind="binary",
+        label_range=(0, 1),
+        labels=("bad", "good"),
+        text_columns=("text",),
+        label_column="tone",
+        files=TaskFiles(train="own.csv", dev="own.csv"),
+    )
+    source = SourceConfig(task="tone", role=cast(Role, role), path="more-{split}.csv")
+    data, extra = DataConfig(tasks={"tone": task}, sources={"more": source}), ("more",) if role == "extra" else ()
+    stages, tasks = (StageConfig(tasks=("tone",), extra_data=extra),), default_task_configs({"tone": task})
+    config = TrialConfig(stages=stages, data=data, tasks=tasks)
+    key = ("more" if role == "extra" else "tone", "train")
+    assert labels_of(read_data(config, tmp_path / "data")[key]) == [1, 0, 1, 0][: 4 if role == "augment" else 2]
+    write("more-train.csv", names.replace("good", "goood"))
+    message = one_line_error(read_data, config, tmp_path / "data")
+    assert message.startswith("unknown label in column tone of more-train.csv:2 'goood'; did you mean 'good'?")
+    mapped = config.override({"data.sources.more.labels": ["goood:0", "good:0", "bad:1"]})
+    assert labels_of(read_data(mapped, tmp_path / "data")[key])[-2:] == [0, 1]
 
 
 def test_augmentation_can_follow_replaced_rows(folder: Path, write: Write) -> None:

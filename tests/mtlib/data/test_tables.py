@@ -13,7 +13,7 @@ from mtlib.data.tables import (
     content_fingerprint,
     make_table,
 )
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS, Task, TaskFiles
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
@@ -143,6 +143,16 @@ def test_labels_at_the_ends_of_their_range_are_read(tmp_path: Path, task: Task, 
 )
 def test_a_wrong_label_is_refused_with_file_line_and_column(tmp_path: Path, task: Task, label: str, rule: str) -> None:
     assert one_line_error(read, tmp_path, labelled(task, label), task) == f"{task.file_name('dev')}:2: {rule}"
+
+
+@pytest.mark.parametrize(("label", "is_hinted"), [("true", True), ("2", False), ("0.5", False)])
+def test_a_label_in_words_of_own_files_may_get_a_name(tmp_path: Path, label: str, is_hinted: bool) -> None:
+    own = dataclasses.replace(QQP, files=TaskFiles(train="a.csv", dev="b.csv"))
+    hint = "; labels can be named: labels = [...] in tasks.toml"
+    assert one_line_error(read, tmp_path, labelled(own, label), own).endswith(
+        f"got '{label}'{hint if is_hinted else ''}"
+    )
+    assert one_line_error(read, tmp_path, labelled(QQP, label), QQP).endswith(f"got '{label}'")
 
 
 def labelled(task: Task, label: str) -> str:
