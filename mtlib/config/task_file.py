@@ -71,7 +71,8 @@ class TaskEntry:
     """Likewise, without labels; may be left out."""
     columns: tuple[str, ...] = ()
     """Names of all columns, of CSV and TSV files without a header line. A file whose first line has the names of the
-    columns of texts and label (of test: of texts) has a header line all the same."""
+    columns of texts and label (of test: of texts) has a header line all the same. Files of test may lack the
+    column of the label."""
     title: str = ""
     """Shown in tables; left out: the name."""
     scored_train_rows: int = 0

@@ -57,7 +57,7 @@ def read_file(
     *,
     numbered: bool = False,
     delimiters: str = DELIMITERS["csv"],
-    header: Sequence[str] = (),
+    headers: Sequence[Sequence[str]] = (),
 ) -> Iterator[Row]:
     """Rows of a file of training data, in which blank lines of CSV and TSV are rows of blank cells.
 
@@ -74,7 +74,7 @@ def read_file(
                 columns,
                 numbered=numbered,
                 delimiters=delimiters,
-                header=header,
+                headers=headers,
                 keep_blank_lines=True,
             )
             first = next(rows, None)
@@ -93,7 +93,7 @@ def read_stream(
     *,
     numbered: bool = True,
     delimiters: str = DELIMITERS["csv"],
-    header: Sequence[str] = (),
+    headers: Sequence[Sequence[str]] = (),
     keep_blank_lines: bool = False,
 ) -> Iterator[Row]:
     """Rows of a stream, each read when it is asked for.
@@ -108,8 +108,8 @@ def read_stream(
         numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
             has no key for the id. Plain lines always are.
         delimiters: column separators of CSV; the first of them that the header line holds is used.
-        header: names of all columns of CSV or TSV that has no header line; not used if the first line has the names of
-            the wanted columns, that of the id aside.
+        headers: names of all columns of CSV or TSV that has no header line, of several the first that are as many as
+            the cells of the first line; not used if that has the names of the wanted columns, the id's aside.
         keep_blank_lines: whether a blank line of CSV or TSV is a row of blank cells instead of none. Blank lines at the
             end of TSV, and all those of JSON lines, are never rows; those of plain lines always are.
 
@@ -124,9 +124,9 @@ def read_stream(
             than `MAX_LINE_LENGTH`.
     """
     if form == "csv":
-        return read_csv(stream, name, columns, numbered, delimiters, header, keep_blank_lines)
+        return read_csv(stream, name, columns, numbered, delimiters, headers, keep_blank_lines)
     if form == "tsv":
-        return read_tsv(stream, name, columns, numbered, header, keep_blank_lines)
+        return read_tsv(stream, name, columns, numbered, headers, keep_blank_lines)
     if form == "jsonl":
         return read_json_lines(stream, name, columns, numbered)
     return read_plain_lines(stream, name, columns)
@@ -143,7 +143,7 @@ def read_csv(
     columns: Sequence[str],
     numbered: bool,
     delimiters: str,
-    given: Sequence[str],
+    given: Sequence[Sequence[str]],
     keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, delimiters)
@@ -153,7 +153,7 @@ def read_csv(
     record = next(records)
     header = strip_cells(record[1])
     if lacks_header(header, columns, given):
-        header, records = list(given), itertools.chain([record], records)
+        header, records = choose_names(header, given), itertools.chain([record], records)
     check_header(name, header, columns, delimiters)
     positions = find_columns(f"{name}:1", header, columns, numbered)
     kept = (record for record in records if record[1] or keep_blank_lines)
@@ -209,14 +209,14 @@ def read_tsv(
     name: str,
     columns: Sequence[str],
     numbered: bool,
-    given: Sequence[str],
+    given: Sequence[Sequence[str]],
     keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, DELIMITERS["tsv"])
     first, start = next_header(lines, name), 2
     header = strip_cells(first.rstrip("\r\n").split("\t"))
     if lacks_header(header, columns, given):
-        header, lines, start = list(given), itertools.chain([first], lines), 1
+        header, lines, start = choose_names(header, given), itertools.chain([first], lines), 1
     check_header(name, header, columns, DELIMITERS["tsv"])
     positions = find_columns(f"{name}:1", header, columns, numbered)
     blank, number = 0, 0  # blank lines since the last row: those at the end are no rows
@@ -322,9 +322,14 @@ def next_header(lines: Iterator[str], name: str) -> str:
     return first
 
 
-def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[str]) -> bool:
+def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[Sequence[str]]) -> bool:
     """Whether the cells of a first line are a row, and the names of the columns are those given."""
     return bool(given) and not set(columns[1:]) <= set(first)
+
+
+def choose_names(first: Sequence[str], given: Sequence[Sequence[str]]) -> list[str]:
+    """The first of the given names of columns that are as many as the cells of a first line, else the first."""
+    return list(next((names for names in given if len(names) == len(first)), given[0]))
 
 
 def find_delimiter(text: str, delimiters: str) -> str:

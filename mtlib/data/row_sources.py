@@ -233,6 +233,9 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
 
 def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
     layout = source.layout
+    others = [name for name in layout.header if name != layout.label_column]
+    may_lack_label = layout.label_column not in columns
+    headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
     if path.suffix == PARQUET_SUFFIX:
         return read_parquet_file(path, columns, numbered=layout.is_numbered)
     return read_file(
@@ -241,7 +244,7 @@ def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iter
         columns,
         numbered=layout.is_numbered,
         delimiters=source.delimiters,
-        header=layout.header,
+        headers=headers,
     )
 
 

@@ -142,6 +142,34 @@ def test_test_rows_need_no_labels(folder: Path, capsys: pytest.CaptureFixture[st
     assert "        unusable: 1 row: new-1.jsonl:2: text is blank\n" in output
 
 
+@pytest.mark.parametrize(("suffix", "mark"), [("csv", ","), ("tsv", "\t")])
+def test_test_rows_without_header_line_may_lack_the_label(
+    tmp_path: Path, suffix: str, mark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / TASK_FILE).write_text(
+        f"""[tasks.tone]
+kind = "binary"
+texts = ["text"]
+label = "tone"
+columns = ["source", "tone", "text"]
+train = "train.{suffix}"
+dev = "dev.{suffix}"
+test = "new.{suffix}"
+"""
+    )
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.{suffix}").write_text(mark.join(("web", "1", "a good film")))
+    for cells in (("web", "a new film"), ("web", "", "a new film")):
+        (tmp_path / f"new.{suffix}").write_text(mark.join(cells))
+        lines = output_of(tmp_path, capsys).splitlines()
+        at = lines.index(f"  test  1 row without labels of new.{suffix}")
+        assert lines[at + 1] == "        words: median 3, 95 % of rows at most 3, longest 3"
+    (tmp_path / f"dev.{suffix}").write_text(mark.join(("web", "a good film")))
+    assert one_line_exit(main, capsys, tmp_path).startswith(
+        "dev.csv:1: a line must have 3 cells, got 2, no column text" if suffix == "csv" else f"{tmp_path.name}/dev.tsv"
+    )
+
+
 def test_labels_beyond_the_first_are_counted_together() -> None:
     task = TASKS["sst"]
     assert describe_labels(task, np.array([0, 0, 4])).endswith(

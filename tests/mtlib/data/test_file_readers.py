@@ -288,12 +288,15 @@ def test_given_names_stand_for_a_missing_header_line(tmp_path: Path, reader: Rea
     where = f"{tmp_path.name}/set.tsv"
     path.write_text("\n".join([mark.join(("s", "1", "fine")), mark.join(("s", "0", "good"))]))
     rows = [(f"{where}:1", ["0", "fine", "1"]), (f"{where}:2", ["1", "good", "0"])]
-    assert list(reader(path, COLUMNS, numbered=True, header=header)) == rows
+    assert list(reader(path, COLUMNS, numbered=True, headers=[header])) == rows
     path.write_text(mark.join(("gold", "premise")) + "\n" + mark.join(("1", "fine")))
     rows = [(f"{where}:2", ["0", "fine", "1"])]
-    assert list(reader(path, COLUMNS, numbered=True, header=header)) == rows, "it has a header line all the same"
+    assert list(reader(path, COLUMNS, numbered=True, headers=[header])) == rows, "it has a header line all the same"
+    path.write_text(mark.join(("1", "fine")))
+    rows = [(f"{where}:1", ["0", "fine", "1"])]
+    assert list(reader(path, COLUMNS, numbered=True, headers=[header, header[1:]])) == rows, "of the same number"
     path.write_text(mark.join(("s", "1", "fine", "more")))
-    message = one_line_error(lambda: list(reader(path, COLUMNS, numbered=True, header=header)))
+    message = one_line_error(lambda: list(reader(path, COLUMNS, numbered=True, headers=[header])))
     assert message == f"{where}:1: a line must have 3 cells, got 4, column premise must be the last"
 
 
