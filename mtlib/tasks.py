@@ -3,7 +3,7 @@
 This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtlib.config.task_file`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +117,7 @@ class Task:
 
     def bounds_text(self, bounds: Collection[float]) -> str:
         """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-        return bounds_text(self.name, bounds, {self.name: self})
+        return interval_text(map(self.value_of, bounds))
 
     def contribution(self, score: float) -> float:
         """What a score contributes to the overall score, 0..1."""
@@ -253,7 +253,12 @@ def title_of(name: str, tasks: Mapping[str, Task]) -> str:
     return tasks[name].title if name in tasks else name
 
 
-def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task], style: str = ".3f") -> str:
+def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task]) -> str:
     """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-    low, high = sorted(value_of(name, bound, tasks) for bound in bounds)
-    return f"{low:{style}} to {high:{style}}"
+    return interval_text(value_of(name, bound, tasks) for bound in bounds)
+
+
+def interval_text(values: Iterable[float]) -> str:
+    """The two values of an interval, the lower one first."""
+    low, high = sorted(values)
+    return f"{low:.3f} to {high:.3f}"

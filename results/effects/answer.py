@@ -126,9 +126,8 @@ def interval_text(value: ValueEffect, column: ColumnEffects) -> str:
     """E.g. `+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)`."""
     assert value.difference is not None
     assert value.interval is not None
-    low, high = column.bounds_of(value.interval)
     shown = f"{column.value_of(value.difference):+.3f} {column.title}"
-    return f"{shown} (95 %: {low:+.3f} to {high:+.3f}; {replicates_text(column)})"
+    return f"{shown} (95 %: {column.bounds_text(value.interval)}; {replicates_text(column)})"
 
 
 def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:

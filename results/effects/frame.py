@@ -113,10 +113,7 @@ def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
     mean = f"{column.value_of(effect.mean):.3f}"
     if effect.difference is None:
         return mean
-    interval = ""
-    if effect.interval is not None:
-        low, high = column.bounds_of(effect.interval)
-        interval = f"\n{low:+.3f} to {high:+.3f}"
+    interval = f"\n{column.bounds_text(effect.interval)}" if effect.interval is not None else ""
     return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
 
 

@@ -56,6 +56,11 @@ class ColumnEffects:
         low, high = sorted(map(self.value_of, bounds))
         return low, high
 
+    def bounds_text(self, bounds: Sequence[float]) -> str:
+        """The interval of a difference as it is shown: `-0.006 to +0.014`."""
+        low, high = self.bounds_of(bounds)
+        return f"{low:+.3f} to {high:+.3f}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepEffects:
