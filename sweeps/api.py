@@ -74,7 +74,8 @@ class TrialReport:
     step: int
     """Optimizer steps at the last scored epoch."""
     scores: Mapping[str, float]
-    """Newest dev score by task, and `overall` once all tasks have been active; higher is better."""
+    """Newest dev score by task, and `overall` once all tasks have been active. Higher is better: an RMSE appears as its
+    negative."""
     error: str | None
     """Why it failed."""
     counts: Mapping[str, int]
@@ -99,7 +100,8 @@ class FinishedSweep:
     def status(self) -> SweepStatus:
         """How it ended: `complete`, `some_failed` trials, `failed` as a whole, `limit_reached` or `interrupted`.
 
-        After all but the first, `run_sweep(resume=outcome.folder)` runs what is left.
+        After `limit_reached` and `interrupted`, `run_sweep(resume=outcome.folder)` runs what is left; failed trials are
+        run again with `retry_failed=True` only.
         """
         return STATUS_OF_CODE[self.exit_code]
 
@@ -200,7 +202,9 @@ def run_sweep(
 def space_words(space: str | Path | SearchSpace | None, storage: str | Path | None) -> list[str]:
     """The words of the command that name a space; one built in Python is written to a file in the storage."""
     if isinstance(space, SearchSpace):
-        is_built_in = space.name in space_names() and space == load_space(space.name)
+        is_built_in = space.name in space_names()
+        rule = "a space made of a built-in one must have its own name; rename it: dataclasses.replace(space, name=...)"
+        require(not is_built_in or space == load_space(space.name), rule, repr(space.name))
         space = space.name if is_built_in else write_space(space, storage)
     return [] if space is None else [f"--space={space}"]
 
