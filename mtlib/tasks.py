@@ -117,7 +117,7 @@ class Task:
 
     def bounds_text(self, bounds: Collection[float]) -> str:
         """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-        return interval_text(map(self.value_of, bounds))
+        return bounds_in_order(map(self.value_of, bounds))
 
     def contribution(self, score: float) -> float:
         """What a score contributes to the overall score, 0..1."""
@@ -255,10 +255,10 @@ def title_of(name: str, tasks: Mapping[str, Task]) -> str:
 
 def bounds_text(name: str, bounds: Collection[float], tasks: Mapping[str, Task]) -> str:
     """An interval of scores, or of differences, as it is shown: `0.512 to 0.540`, the lower value first."""
-    return interval_text(value_of(name, bound, tasks) for bound in bounds)
+    return bounds_in_order(value_of(name, bound, tasks) for bound in bounds)
 
 
-def interval_text(values: Iterable[float]) -> str:
+def bounds_in_order(values: Iterable[float]) -> str:
     """The two values of an interval, the lower one first."""
     low, high = sorted(values)
     return f"{low:.3f} to {high:.3f}"

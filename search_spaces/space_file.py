@@ -1,6 +1,7 @@
 """Search spaces by name or from a file of the user's own, which is run once and not installed."""
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import sys
@@ -13,7 +14,7 @@ from mtlib.data.file_suggestions import describe_missing
 from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
-from search_spaces.task_fit import fit_space
+from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
 
 SUFFIX = ".py"
 MAKER = "make_space"
@@ -23,20 +24,20 @@ MODULE_NAME = "space_of_a_file"
 what it needs of the file, so that workers do not import it."""
 
 
-def find_space(name: str, tasks: Mapping[str, Task]) -> tuple[SearchSpace, bytes | None]:
-    """A built-in space by its name, or the space in a file by its path, with the file's content, for these tasks.
+def find_space(name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES) -> tuple[SearchSpace, bytes | None]:
+    """A built-in space by its name, or the space in a file by its path, with the file's content, as `fit_space`.
 
     Raises:
         ValueError: as `load_space`, `fit_space` and `read_space_file`.
     """
     if is_path(name):
-        return read_space_file(Path(name), tasks)
+        return read_space_file(Path(name), tasks, changes)
     file = Path(f"{name}{SUFFIX}")
     is_file_meant = name not in space_names() and file.is_file()
     require(not is_file_meant, "--space must be a name or a path", f"'{name}'; did you mean '{file}'?")
     space = load_space(name)
     make_space = getattr(importlib.import_module(f"search_spaces.{name}"), MAKER, None)
-    return fit_space(space, make_space, tasks), None
+    return fit_space(space, make_space, tasks, changes), None
 
 
 def is_path(name: str) -> bool:
@@ -53,7 +54,7 @@ def resolve_name(name: str) -> str:
     return path.stem if is_built_in else str(path)
 
 
-def read_space_file(path: Path, tasks: Mapping[str, Task]) -> tuple[SearchSpace, bytes]:
+def read_space_file(path: Path, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES) -> tuple[SearchSpace, bytes]:
     """Runs a Python file and returns the search space that it defines, and the file's content.
 
     The file defines `SPACE`, or `make_space(tasks)`, a function that returns the space for the data's tasks, or both:
@@ -65,6 +66,14 @@ def read_space_file(path: Path, tasks: Mapping[str, Task]) -> tuple[SearchSpace,
             run, it defines neither or more than one space, the name is that of a built-in space, or as `fit_space`.
     """
     source = content_of(path)
+    return run_space_file(path, source, tuple(tasks.items()), tuple(changes.items())), source
+
+
+@functools.lru_cache(maxsize=1)
+def run_space_file(
+    path: Path, source: bytes, tasks: tuple[tuple[str, Task], ...], changes: tuple[tuple[str, str], ...]
+) -> SearchSpace:
+    """The space in a file with this content; the command asks twice, and the file, which may print, is run once."""
     module = types.ModuleType(MODULE_NAME)
     module.__file__ = str(path)
     run_source(source, path, module)
@@ -79,11 +88,11 @@ def read_space_file(path: Path, tasks: Mapping[str, Task]) -> tuple[SearchSpace,
     if "SPACE" in defined:
         check_is_space(space, f"SPACE in {path}")
     with naming_lines(path, module):
-        fitted = fit_space(space, make, tasks)
+        fitted = fit_space(space, make, dict(tasks), dict(changes))
     check_is_space(fitted, f"what {MAKER} in {path} returns")
     rule = f"the space in {path} must have a name that no built-in space has"
     require(fitted.name not in space_names(), rule, f"name='{fitted.name}'")
-    return fitted, source
+    return fitted
 
 
 def check_is_space(space: object, what: str) -> None:

@@ -1,10 +1,12 @@
 """Fits a search space to the tasks that the data has: its own base with their definitions, or one made for them."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from mtlib.config.schema import to_dict
+from mtlib.config.schema import split_text, to_dict
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, in_order
 from search_spaces.space import SearchSpace, all_configs
@@ -12,22 +14,57 @@ from search_spaces.space import SearchSpace, all_configs
 MakeSpace = Callable[[Mapping[str, Task]], SearchSpace]
 """From the definitions of the data's tasks, by name, to the space for them."""
 
+Changes = Mapping[str, str]
+"""Values as typed by dotted key, of --set."""
+NO_CHANGES: Changes = MappingProxyType({})
+STAGE_TASKS = re.compile(r"stages\.\d+\.tasks")
 
-def fit_space(space: SearchSpace | None, make_space: MakeSpace | None, tasks: Mapping[str, Task]) -> SearchSpace:
+
+def fit_space(
+    space: SearchSpace | None,
+    make_space: MakeSpace | None,
+    tasks: Mapping[str, Task],
+    changes: Changes = NO_CHANGES,
+) -> SearchSpace:
     """The space of a question for some tasks.
 
     Args:
         space: the space for the tasks that its own base has; None if there is none.
         make_space: makes one for other tasks; None if there is none. At least one of both is there.
         tasks: by name, as the data defines them.
+        changes: where these set the tasks of every stage, a space is made for the tasks that they name only.
 
     Raises:
         ValueError: one line: the space is about tasks that the data has not, or cannot be made for them.
     """
-    if space is not None and (make_space is None or set(tasks) == trained_tasks(space)):
+    if space is not None and (make_space is None or has_tasks(space, tasks)):
         return with_definitions(space, tasks)
     assert make_space is not None
-    return make_space(tasks)
+    chosen = chosen_tasks(tasks, changes)
+    made = make_space(chosen)
+    is_whole = len(chosen) == len(tasks) or not isinstance(made, SearchSpace)
+    stages = () if is_whole else range(len(made.base.stages))
+    return made if all(f"stages.{number}.tasks" in changes for number in stages) else make_space(tasks)
+
+
+def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:
+    """Those of some tasks that changes name as tasks of a stage; all if they name none, or one that is not there."""
+    named = {task for key, text in changes.items() if STAGE_TASKS.fullmatch(key) for task in split_text(text)}
+    is_part = bool(named) and named <= set(tasks)
+    return {name: task for name, task in tasks.items() if name in named} if is_part else tasks
+
+
+def has_tasks(space: SearchSpace, tasks: Mapping[str, Task]) -> bool:
+    """Whether these are exactly the tasks that the space trains, of the same shapes."""
+    return set(tasks) == trained_tasks(space) and all(
+        shape_of(task) == shape_of(space.base.task(name)) for name, task in tasks.items()
+    )
+
+
+def shape_of(task: Task) -> str:
+    """What the settings of a task in a space rely on: its kind, and the numbers of its classes and texts."""
+    classes = f" of {task.num_classes}" if task.kind == "classes" else ""
+    return f"{task.kind}{classes}, {'two texts' if task.is_pair else 'one text'}"
 
 
 def trained_tasks(space: SearchSpace) -> set[str]:
@@ -42,6 +79,9 @@ def with_definitions(space: SearchSpace, tasks: Mapping[str, Task]) -> SearchSpa
         return space
     rule = f"space '{space.name}' is about {', '.join(needed)}, which the data must have"
     require(set(needed) <= set(tasks), rule, ", ".join(in_order(tasks)))
+    for name in needed:
+        rule = f"space '{space.name}' is about {name} as {shape_of(space.base.task(name))}"
+        require(shape_of(tasks[name]) == shape_of(space.base.task(name)), rule, shape_of(tasks[name]))
     tree: dict[str, Any] = to_dict(space.base)
     changes: dict[str, Any] = {"tasks": {name: settings for name, settings in tree["tasks"].items() if name in tasks}}
     for key in space.base.tasks_by_group:

@@ -227,7 +227,8 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         )
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
-    space_name = NAME if space is None else find_space(space, data_tasks(data))[0].name
+    changes = read_changes("--set", arguments.set)
+    space_name = NAME if space is None else find_space(space, data_tasks(data), changes)[0].name
     has_range = any(map(is_range, varied.values()))
     derived = {
         "space": space,
@@ -238,7 +239,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         "name": f"{NAME if varied else space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
         "mirror": mirror,
-        "set": read_changes("--set", arguments.set),
+        "set": changes,
         "address": address,
     }
     names = {field.name for field in fields(SweepOptions)}

@@ -31,7 +31,7 @@ from search_spaces.space import (
     search_domain,
 )
 from search_spaces.space_file import find_space, is_path
-from search_spaces.task_fit import trained_tasks, with_definitions
+from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
 from search_spaces.vary import vary
 from sweeps.options import SweepOptions
 from sweeps.setup.differences import differences, listed
@@ -113,7 +113,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_name_is_free(options)
     tasks = find_definitions(options)
     given, source = read_space(options, tasks)
-    base, name = (general(tasks), "general") if given is None else (given.base, given.name)
+    base, name = (general(chosen_tasks(tasks, options.set)), "general") if given is None else (given.base, given.name)
     check_changes(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
@@ -181,7 +181,7 @@ def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[Search
     if options.space is None:
         return None, None
     is_copy = options.resume and is_path(options.space)
-    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space, tasks)
+    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space, tasks, options.set)
 
 
 def read_points(

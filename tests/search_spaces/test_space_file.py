@@ -211,3 +211,12 @@ def test_files_of_the_package_that_define_no_space_are_refused() -> None:
     assert "presets" not in space_names()
     message = one_line_error(find_space, resolve_name(str(ROOT / "search_spaces" / "presets.py")), TASKS)
     assert message.endswith("a function that returns one, got no SearchSpace")
+
+
+def test_a_file_that_is_asked_for_twice_is_run_once(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(SPACE + 'print("run")\n')
+    assert read_space_file(path, TASKS)[0] is read_space_file(path, TASKS)[0]
+    assert capsys.readouterr().out == "run\n"
+    write(SPACE + 'print("changed")\n')
+    read_space_file(path, TASKS)
+    assert capsys.readouterr().out == "changed\n"

@@ -101,3 +101,38 @@ def test_a_space_is_made_unless_the_data_has_exactly_its_tasks() -> None:
     assert fit_space(space, make, OWN).base == general(OWN)
     assert fit_space(None, make, TASKS).base == general(TASKS)
     assert calls == [OWN, TASKS]
+
+
+def test_a_space_is_made_for_the_tasks_that_are_chosen_for_all_its_stages() -> None:
+    tasks = {**OWN, "spam": replace(TONE, name="spam")}
+    space, _ = find_space("loss_weights", tasks, {"stages.0.tasks": "tone,spam"})
+    assert set(space.base.data.tasks) == {"tone", "spam"}
+    assert set(space.grid["loss_weights"]) == {"equal", "tone_half", "tone_double", "spam_half", "spam_double"}
+    for text in ("tone,spma", ""):
+        assert set(find_space("loss_weights", tasks, {"stages.0.tasks": text})[0].base.data.tasks) == set(tasks)
+
+
+def test_a_stage_whose_tasks_are_not_chosen_keeps_all() -> None:
+    def make(tasks: Mapping[str, Task]) -> SearchSpace:
+        base = general(tasks)
+        return replace(load_space("layer_decay"), base=replace(base, stages=base.stages * 2))
+
+    first = {"stages.0.tasks": "tone"}
+    assert fit_space(None, make, OWN, first).base.active_tasks == ("grades", "tone")
+    assert fit_space(None, make, OWN, {**first, "stages.1.tasks": "tone"}).base.active_tasks == ("tone",)
+
+
+def test_chosen_tasks_of_the_paper_keep_its_settings() -> None:
+    assert find_space("smart_lambda", TASKS, {"stages.0.tasks": "sst"})[0] is load_space("smart_lambda")
+
+
+OTHER_SST = replace(TASKS["sst"], label_range=(0.0, 1.0), files=TaskFiles(train="a.csv", dev="b.csv"))
+
+
+@pytest.mark.parametrize("other", [OTHER_SST, replace(TASKS["sst"], text_columns=("one", "two"))])
+def test_tasks_with_a_papers_names_but_of_other_shapes_do_not_get_its_settings(other: Task) -> None:
+    tasks = {**TASKS, "sst": other}
+    assert find_space("smart_lambda", tasks)[0].base == general(tasks)
+    shape = "classes of 2, one text" if other is OTHER_SST else "classes of 5, two texts"
+    message = one_line_error(find_space, "encodings", tasks)
+    assert message == f"space 'encodings' is about sst as classes of 5, one text, got {shape}"

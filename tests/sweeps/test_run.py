@@ -494,7 +494,7 @@ def test_dry_run_refuses_what_resuming_refuses(
 ) -> None:
     changed = dataclasses.replace(load_space("smart_lambda"), grid={"smart.weight": (0.0, 9.0)})
     with monkeypatch.context() as patch:
-        patch.setattr("sweeps.setup.inputs.find_space", lambda _name, _tasks: (changed, None))
+        patch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
         assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
     information = interrupted.folder / "sweep.json"
@@ -591,7 +591,7 @@ def test_changed_space_is_refused_with_the_difference(
 ) -> None:
     space = load_space("smart_lambda")
     changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
-    monkeypatch.setattr("sweeps.setup.inputs.find_space", lambda _name, _tasks: (changed, None))
+    monkeypatch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
     assert main(["--resume", str(interrupted.folder)]) == 2
     error = capsys.readouterr().err
     assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error

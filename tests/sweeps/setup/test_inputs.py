@@ -163,7 +163,7 @@ def test_starting_weights_are_unset_by_default(
 ) -> None:
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from is None
     own = space_with(load_space("smart_lambda").base.override({"encoder.start_from": "own"}))
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (own, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda *_: (own, None))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert read_inputs(options(data=tiny_folder)).space.base.encoder.start_from == str(tmp_path.resolve() / "own")
@@ -285,7 +285,7 @@ def test_space_without_a_grid_needs_a_search(
     options: Options, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = space_with(load_space("smart_lambda").base, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (space, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda *_: (space, None))
     with pytest.raises(ValueError, match="--search must be tpe or random for space 'trial', which has no grid"):
         read_inputs(options(data=tiny_folder))
     assert read_inputs(options(data=tiny_folder, search="tpe")).space.ranges == space.ranges
@@ -317,7 +317,7 @@ def folder(tiny_folder: Path, tmp_path: Path) -> Path:
 
 
 def material_of(space: SearchSpace, folder: Path, options: Options, monkeypatch: pytest.MonkeyPatch) -> SweepInputs:
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (space, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda *_: (space, None))
     return read_inputs(options(data=folder))
 
 
@@ -433,7 +433,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
 ) -> None:
     base = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
     monkeypatch.setattr(
-        prepare_module, "find_space", lambda _name, _tasks: (space_with(base, grid={"data.hold_out": (0.1,)}), None)
+        prepare_module, "find_space", lambda *_: (space_with(base, grid={"data.hold_out": (0.1,)}), None)
     )
     with pytest.raises(ValueError, match=r"^data.hold_out must be left to --hold-out, .*, got 0, 0.1$"):
         read_inputs(options(data=folder))
@@ -443,7 +443,7 @@ def test_space_that_varies_hold_out_shares_or_files_is_refused(
     source = {"task": "sst", "path": "other-{split}.csv"}
     other = base.override({f"data.sources.other.{key}": value for key, value in source.items()})
     varied = space_with(other, grid={"data.sources.other.role": ("extra", "replace")})
-    monkeypatch.setattr(prepare_module, "find_space", lambda _name, _tasks: (varied, None))
+    monkeypatch.setattr(prepare_module, "find_space", lambda *_: (varied, None))
     assert read_inputs(options(data=folder)).held_out == {}
     with pytest.raises(ValueError, match=r"^--hold-out must find a task's train rows in the same place in all trials"):
         read_inputs(options(data=folder, hold_out=0.2))
@@ -479,6 +479,15 @@ def test_general_spaces_are_for_the_tasks_of_the_data(options: Options, tmp_path
         assert inputs.space.base.task("tone").labels == ("bad", "good")
     message = one_line_error(read_inputs, options(data=tmp_path, space="encodings"))
     assert message == "space 'encodings' is about sst, qqp, sts, which the data must have, got mood, tone"
+
+
+def test_spaces_for_any_tasks_are_made_for_those_that_set_leaves(options: Options, tmp_path: Path) -> None:
+    write_tones(tmp_path, "mood", "spam")
+    part = {"stages.0.tasks": "tone,mood"}
+    for changes in ({"space": "loss_weights"}, {"space": None, "vary": {"smart.weight": "0,1"}}):
+        inputs = read_inputs(options(data=tmp_path, set=part, **changes))
+        assert set(inputs.space.base.tasks) == {"tone", "mood"}
+        assert set(inputs.space.base.smart.tasks) == {"tone", "mood"}
 
 
 def test_tasks_file_with_a_mistake_is_one_line(options: Options, tmp_path: Path) -> None:
