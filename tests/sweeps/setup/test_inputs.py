@@ -464,7 +464,7 @@ def write_tones(folder: Path, *further: str) -> None:
     (folder / "tone.jsonl").write_text("\n".join(rows))
     entries = [
         f'[tasks.{name}]\nkind = "binary"\nlabels = ["bad", "good"]\ntexts = ["text"]\nlabel = "tone"\n'
-        'train = "tone.jsonl"\ndev = "tone.jsonl"\n'
+        'train = "tone.jsonl"\ndev = 0.25\n'
         for name in ("tone", *further)
     ]
     (folder / "tasks.toml").write_text("".join(entries))
@@ -475,7 +475,8 @@ def test_general_spaces_are_for_the_tasks_of_the_data(options: Options, tmp_path
     for changes in ({"space": "smart_lambda"}, {"space": None, "vary": {"smart.weight": "0,1"}}):
         inputs = read_inputs(options(data=tmp_path, **changes))
         assert inputs.space.base.active_tasks == ("mood", "tone")
-        assert inputs.num_rows == {(task, split): 40 for task in ("mood", "tone") for split in ("train", "dev")}
+        rows = {"train": 30, "dev": 10}
+        assert inputs.num_rows == {(task, split): rows[split] for task in ("mood", "tone") for split in rows}
         assert inputs.space.base.task("tone").labels == ("bad", "good")
     message = one_line_error(read_inputs, options(data=tmp_path, space="encodings"))
     assert message == "space 'encodings' is about sst, qqp, sts, which the data must have, got mood, tone"
@@ -553,8 +554,8 @@ def test_changed_definition_of_a_trained_task_is_refused_with_the_difference(beg
     assert one_line_error(read_inputs, resumed) == (
         f"{rule}tasks.tone.label_column was tone, is other; tasks.tone.weight was 1.0, is 2.0"
     )
-    path.write_text(text.replace('dev = "tone.jsonl"', "dev = 0.25", 1))
-    assert one_line_error(read_inputs, resumed) == f"{rule}tasks.tone.files.dev_share was 0.0, is 0.25"
+    path.write_text(text.replace("dev = 0.25", "dev = 0.5", 1))
+    assert one_line_error(read_inputs, resumed) == f"{rule}tasks.tone.files.dev_share was 0.25, is 0.5"
 
 
 def test_title_and_files_of_a_task_may_change_while_its_rows_are_the_same(begin: Begin) -> None:
