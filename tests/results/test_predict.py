@@ -170,7 +170,7 @@ def test_leaderboard_is_written(trained_folder: Path, tiny_folder: Path, tmp_pat
 WRONG: list[tuple[list[str], str]] = [
     (["--task", "sst"], "--input must name a file, or - for standard input, got none"),
     (["--task", "sst", "--input", "GONE.csv"], "--input must be a readable file, got GONE.csv: No such file"),
-    (["--task", "sst", "--input", "a.parquet"], "--input must end in .csv, .tsv"),
+    (["--task", "sst", "--input", "a.pdf"], "--input must end in .csv, .tsv"),
     (["--task", "sst", "--input", "reviews.csv", "--output", "a.xls"], "--output must end in .csv, .jsonl"),
     (["--task", "sst", "--input", "reviews.csv", "--columns", "a,b"], "--columns must name 1 for sst, got a,b"),
     (["--task", "sst", "--input", "-", "--columns", "a"], "--columns cannot be combined with plain lines"),
@@ -473,4 +473,4 @@ def test_help_explains_the_called_command(monkeypatch: pytest.MonkeyPatch) -> No
     for word in ("SELECTION", "--encoder", "--bundle", "multitask-sweeps/NAME", "results/predict.py"):
         assert word in text
         assert word not in own
-    assert "{" not in text.replace("{csv,tsv,jsonl,lines}", "").replace("{auto,cpu,cuda}", "")
+    assert "{" not in text.replace("{csv,tsv,jsonl,lines,parquet}", "").replace("{auto,cpu,cuda}", "")

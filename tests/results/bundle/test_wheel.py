@@ -52,7 +52,7 @@ def test_wheel_holds_all_sources_and_the_licence(tmp_path: Path) -> None:
     sources["mtlib/config/glue.toml"] = (PROJECT_FOLDER / "mtlib/config/glue.toml").read_bytes()
     assert sources.items() <= held.items()
     rest = {name.partition(".dist-info/")[2] for name in held.keys() - sources.keys()}
-    assert rest == {"METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE"}
+    assert rest == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE"}
 
 
 def test_equal_sources_give_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

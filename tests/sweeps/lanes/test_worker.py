@@ -172,7 +172,7 @@ def plain_lane(
     config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
     links: list[PlainReporter] = []
 
-    def link(_mailbox: object, folder: Path, trial_id: str, _metric: str) -> PlainReporter:
+    def link(_mailbox: object, folder: Path, trial_id: str, *_further: object) -> PlainReporter:
         links.append(PlainReporter(folder, trial_id))
         return links[-1]
 
