@@ -22,6 +22,12 @@ def hints_of(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
 
 
+@functools.cache
+def required_fields(cls: Any) -> tuple[str, ...]:
+    """The fields of a dataclass that have no default."""
+    return tuple(f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING)
+
+
 def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[Class], Class]:
     """Declares further fields of a class, a type and a default by name, before `dataclass` reads it."""
 
@@ -102,10 +108,10 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
     hints = hints_of(cls)
     prefix = f"{where}." if where else ""
     for key in tree:
-        require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
+        if key not in hints:
+            require_name(f"{prefix}{key}", [f"{prefix}{name}" for name in hints], "key")
     values = {key: read_value(hints[key], item, f"{prefix}{key}") for key, item in tree.items()}
-    required = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
-    missing = [name for name in required if name not in values]
+    missing = [name for name in required_fields(cls) if name not in values]
     if missing:
         raise ValueError(f"{prefix}{missing[0]} is missing")
     try:
@@ -116,14 +122,14 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
 
 def read_value(hint: Any, item: Any, where: str) -> Any:
     """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
-    choices = [kind for kind in types_of(hint) if kind is not type(None)]
-    hint = type_if_given(hint, item)
-    if dataclasses.is_dataclass(hint):
-        return from_dict(hint, item, where)
+    whole, hint = hint, type_if_given(hint, item)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return item if isinstance(item, hint) else from_dict(hint, item, where)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
         item = split_text(item) if isinstance(item, str) else item
         if not isinstance(item, list | tuple):
+            choices = [kind for kind in types_of(whole) if kind is not type(None)]
             raise ValueError(f"{where} must be {type_name(choices)}, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -137,12 +143,20 @@ def type_if_given(hint: Any, item: Any) -> Any:
 
     Plain types are text, numbers, and None with the words for it.
     """
+    group, plain = group_and_plain_types(hint)
+    is_plain = isinstance(item, plain) and not isinstance(item, bool)
+    return hint if group is None or is_plain or str(item).lower() in NONE_WORDS else group
+
+
+@functools.cache
+def group_and_plain_types(hint: Any) -> tuple[Any, tuple[type, ...]]:
+    """The first tuple or dataclass type of a union, None without one; and the types of text and numbers in it."""
     found = [kind for kind in types_of(hint) if get_origin(kind) is tuple or dataclasses.is_dataclass(kind)]
     plain = tuple(kind for kind in types_of(hint) if kind in (str, int, float))
-    is_plain = isinstance(item, (*plain, int) if float in plain else plain) and not isinstance(item, bool)
-    return hint if is_plain or not found or str(item).lower() in NONE_WORDS else found[0]
+    return (found[0] if found else None), (*plain, int) if float in plain else plain
 
 
+@functools.cache
 def types_of(hint: Any) -> tuple[Any, ...]:
     """The members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
@@ -204,17 +218,27 @@ def check_value(hint: Any, item: Any, where: str) -> None:
     if hint is Any or (item is None and type(None) in get_args(hint)):
         return
     if words := words_of(hint):
-        require(item in words, f"{where} must be one of {', '.join(map(str, words))}", item)
+        if item not in words:
+            raise ValueError(f"{where} must be one of {', '.join(map(str, words))}, got {item}")
         return
-    allowed = tuple(get_origin(kind) or kind for kind in types_of(hint))
-    fits = (*allowed, int) if float in allowed else allowed  # a whole number becomes a float
-    is_wrong = not isinstance(item, fits) or (isinstance(item, bool) and bool not in allowed)
-    require(not is_wrong, f"{where} must be {type_name(allowed)}", repr(item))
-    require(not isinstance(item, float) or math.isfinite(item), f"{where} must be finite", item)
-    for part in item if origin is tuple else ():
+    allowed = allowed_types(hint)
+    if not isinstance(item, allowed) or (isinstance(item, bool) and bool not in allowed):
+        raise ValueError(f"{where} must be {type_name(types_of(hint))}, got {item!r}")
+    if isinstance(item, float) and not math.isfinite(item):
+        raise ValueError(f"{where} must be finite, got {item}")
+    parts: Any = item if origin is tuple else ()
+    for part in parts:
         check_value(get_args(hint)[0], part, f"an entry of {where}")
 
 
+@functools.cache
+def allowed_types(hint: Any) -> tuple[type, ...]:
+    """The classes whose instances a hint allows; a whole number becomes a float."""
+    allowed = tuple(get_origin(kind) or kind for kind in types_of(hint))
+    return (*allowed, int) if float in allowed else allowed
+
+
+@functools.cache
 def words_of(hint: Any) -> tuple[Any, ...]:
     """The words that a `Literal`, or `Annotated[str, words]`, allows; none for other types."""
     if get_origin(hint) is Annotated:

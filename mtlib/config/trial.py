@@ -3,6 +3,7 @@
 Where a trial runs (folder, device, workers) is not here; two trials with equal configurations learn the same.
 """
 
+import dataclasses
 import hashlib
 import json
 import types
@@ -196,10 +197,21 @@ class TrialConfig:
         Raises:
             ValueError: an unknown key (the nearest right one is named) or a value that is not allowed.
         """
-        tree = to_dict(self)
+        tree = self.opened(changes)
         for key, value in changes.items():
             set_in_tree(tree, key, to_dict(value), OPEN_GROUPS)
         return config_from_tree(tree)
+
+    def opened(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Its groups by name, as plain data where a dotted key leads into them; the others, which are checked, as they
+        are."""
+        groups = {key.split(".")[0] for key in keys}
+        tasks = {key.split(".")[1] for key in keys if key.startswith("tasks.")}
+        tree = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        tree |= {name: to_dict(tree[name]) for name in groups & tree.keys() - {"tasks"}}
+        is_whole = "data" in groups  # all settings are read by the tasks' definitions
+        tree["tasks"] = {name: to_dict(own) if is_whole or name in tasks else own for name, own in self.tasks.items()}
+        return tree
 
 
 def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str, Any]:
@@ -321,14 +333,22 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
 def config_from_tree(tree: Any) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
-    tasks, data = tree.get("tasks", {}), tree.get("data", {})
+    tasks, definitions = tree.get("tasks", {}), defined_tasks(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
-    given = data.get("tasks") if isinstance(data, Mapping) else None
-    definitions: Mapping[str, Task] = TASKS if given is None else read_value(Mapping[str, Task], given, "data.tasks")
     for name, group in tasks.items():
         require_name(name, definitions, "task")
-        require(isinstance(group, Mapping), f"tasks.{name} must be a group of keys", repr(group))
-    complete = to_dict(default_task_configs(definitions))
-    chosen = {name: {**complete[name], **group} for name, group in tasks.items()}
-    config: TrialConfig = from_dict(TrialConfig, {**tree, "tasks": chosen or complete}, "")
+        require(isinstance(group, Mapping | TaskConfig), f"tasks.{name} must be a group of keys", repr(group))
+    given = {
+        name: group if isinstance(group, TaskConfig) else {**to_dict(default_task_config(definitions[name])), **group}
+        for name, group in tasks.items()
+    }
+    config: TrialConfig = from_dict(TrialConfig, {**tree, "tasks": given or default_task_configs(definitions)}, "")
     return config
+
+
+def defined_tasks(data: Any) -> Mapping[str, Task]:
+    """The definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
+    if isinstance(data, DataConfig):
+        return data.tasks
+    given = data.get("tasks") if isinstance(data, Mapping) else None
+    return TASKS if given is None else read_value(Mapping[str, Task], given, "data.tasks")
