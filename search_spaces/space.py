@@ -5,6 +5,7 @@ a configuration once, so a wrong key or value is found before anything starts.
 """
 
 import dataclasses
+import functools
 import importlib
 import itertools
 import pkgutil
@@ -72,13 +73,25 @@ class SearchSpace:
         for key in self.conditions:
             rule = f"space '{self.name}': a key of the grid must have no condition, as its values are crossed with all"
             require(key not in self.grid, rule, key_title(key))
-        for _ in all_configs(self):
-            pass
+        self.configs  # noqa: B018 - built once here, as a check
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields; the configurations follow from them."""
+        return {name: value for name, value in self.__dict__.items() if name != "configs"}
+
+    @functools.cached_property
+    def configs(self) -> tuple[TrialConfig, ...]:
+        """The base, every choice or both ends of each range, and every grid point; they cover all tasks that it trains.
+
+        Raises:
+            ValueError: one cannot be built, or two grid points are the same.
+        """
+        return self.base, *range_configs(self), *grid_configs(self)
 
     @property
     def content_hash(self) -> str:
         """SHA-256, in hexadecimal, of what determines the trials and their order, without name and question."""
-        parts = {"base": used_settings(self.base, all_configs(self)), **describe_space(self)}
+        parts = {"base": used_settings(self.base, self.configs), **describe_space(self)}
         deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
         return hash_of(deciding)
 
@@ -167,13 +180,6 @@ def range_configs(space: SearchSpace) -> Iterator[TrialConfig]:
         *_, last = point
         if last in space.ranges:
             yield build(space, key_title(last), point)
-
-
-def all_configs(space: SearchSpace) -> Iterator[TrialConfig]:
-    """The base, every choice or both ends of each range, and every grid point; they cover all tasks that it trains."""
-    yield space.base
-    yield from range_configs(space)
-    yield from grid_configs(space)
 
 
 def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> TrialConfig:

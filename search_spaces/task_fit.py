@@ -9,7 +9,7 @@ from typing import Any
 from mtlib.config.schema import split_text, to_dict
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, in_order
-from search_spaces.space import SearchSpace, all_configs
+from search_spaces.space import SearchSpace
 
 MakeSpace = Callable[[Mapping[str, Task]], SearchSpace]
 """From the definitions of the data's tasks, by name, to the space for them."""
@@ -69,7 +69,7 @@ def shape_of(task: Task) -> str:
 
 def trained_tasks(space: SearchSpace) -> set[str]:
     """The tasks that some configuration of a space trains."""
-    return {task for config in all_configs(space) for task in config.active_tasks}
+    return {task for config in space.configs for task in config.active_tasks}
 
 
 def with_definitions(space: SearchSpace, tasks: Mapping[str, Task]) -> SearchSpace:

@@ -4,6 +4,7 @@ Where a trial runs (folder, device, workers) is not here; two trials with equal 
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -163,7 +164,7 @@ class TrialConfig:
         """Examples per batch of a set, over all workers."""
         return self.set_settings(train_set).batch_size
 
-    @property
+    @functools.cached_property
     def content_hash(self) -> str:
         """SHA-256, in hexadecimal, of the canonical JSON of what is used: the tasks that stages train, and their data.
 

@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
-from search_spaces.space import all_configs, describe_space
+from search_spaces.space import describe_space
 from sweeps.setup.differences import differences, listed
 from sweeps.setup.inputs import SweepInputs
 
@@ -24,7 +24,7 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
         ValueError: one line that names the differences.
     """
     space = inputs.space
-    users = tuple(all_configs(space))
+    users = space.configs
     base = TrialConfig.from_json(json.dumps(info["base"]))  # with the defaults of fields that are newer
     before = {"base": without_encoder_name(used_settings(base, users)), "space": space_tree(info["space"])}
     now = {

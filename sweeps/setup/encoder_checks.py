@@ -9,14 +9,13 @@ from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_laye
 from mtlib.model.layers import check_fits
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.preflight import check_step_runs
-from search_spaces.space import all_configs
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 
 
 def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
     """Raises ValueError unless the settings of every point of the space fit the encoder."""
-    configs = list(all_configs(inputs.space))
+    configs = inputs.space.configs
     for encoder_config in {config.encoder: None for config in configs}:
         check_points([config for config in configs if config.encoder == encoder_config], pretrained)
     check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)

@@ -25,7 +25,6 @@ from search_spaces.presets import general
 from search_spaces.space import (
     NamedOverrides,
     SearchSpace,
-    all_configs,
     changed_keys,
     grid_configs,
     search_domain,
@@ -196,7 +195,7 @@ def read_points(
     Raises:
         ValueError: as `mtlib.data.load.read_data`, for all points together; or points would hold out different rows.
     """
-    wanted = (find(config, folder) for config in all_configs(space) for find in (find_row_sources, find_held_sources))
+    wanted = (find(config, folder) for config in space.configs for find in (find_row_sources, find_held_sources))
     pairs = {pair: None for found in wanted for pair in found.items()}
     check_files((sources for _, sources in pairs), folder)
     read = read_tables((sources for _, sources in pairs), folder)

@@ -6,13 +6,13 @@ from pathlib import Path
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
 from mtlib.runtime.errors import require
-from search_spaces.space import SearchSpace, all_configs
+from search_spaces.space import SearchSpace
 from sweeps.options import SweepOptions
 
 
 def check_starts(space: SearchSpace) -> None:
     """Raises ValueError if starting weights are missing, or named by a path that is relative."""
-    for start in {config.encoder.start_from: None for config in all_configs(space)}:
+    for start in {config.encoder.start_from: None for config in space.configs}:
         path = Path(start or "/").expanduser()
         require(path.is_absolute(), "encoder.start_from must be an absolute path where a space searches it", start)
         require(path.exists(), "encoder.start_from must be a folder or a file", f"{start}, which is missing")
@@ -20,7 +20,7 @@ def check_starts(space: SearchSpace) -> None:
 
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
     """Raises ValueError if the search or the scheduler compares trials that train different tasks."""
-    found = sorted({config.active_tasks for config in all_configs(space)})
+    found = sorted({config.active_tasks for config in space.configs})
     is_compared = options.search == "tpe" or options.scheduler != "none"
     rule = f"--search tpe and --scheduler compare trials, which in space '{space.name}' train different tasks"
     require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
@@ -28,7 +28,7 @@ def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
 
 def check_held_out_share(space: SearchSpace) -> None:
     """Raises ValueError unless all trials hold out the same share: a selection is scored on one held-out part."""
-    found = sorted({config.data.hold_out for config in all_configs(space)})
+    found = sorted({config.data.hold_out for config in space.configs})
     rule = f"data.hold_out must be left to --hold-out, the same for all trials, in space '{space.name}'"
     require(len(found) == 1, rule, ", ".join(f"{share:g}" for share in found))
 

@@ -19,7 +19,6 @@ from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
 from search_spaces.space import (
     NOT_QUESTIONS,
     SearchSpace,
-    all_configs,
     changed_keys,
     describe_space,
     grid_configs,
@@ -59,7 +58,7 @@ def test_trials_of_the_grid_are_unique() -> None:
 
 def test_all_configurations_are_the_base_the_ends_of_ranges_and_the_grid() -> None:
     space = space_with(grid={"smart.weight": (1.0,)}, ranges={"replicate": Choice(values=(7, 8))})
-    found = [(config.smart.weight, config.replicate) for config in all_configs(space)]
+    found = [(config.smart.weight, config.replicate) for config in space.configs]
     assert found == [(0.0, 0), (0.0, 7), (0.0, 8), (1.0, 0)]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mtlib.tasks import TASKS, Task, TaskFiles
 from search_spaces.presets import general
-from search_spaces.space import SearchSpace, all_configs, load_space, space_names
+from search_spaces.space import SearchSpace, load_space, space_names
 from search_spaces.space_file import find_space
 from search_spaces.task_fit import fit_space, trained_tasks
 from tests.one_line_error import one_line_error
@@ -52,8 +52,8 @@ def test_spaces_that_are_not_about_a_paper_are_for_any_tasks(name: str) -> None:
             continue
         space, _ = find_space(name, tasks)
         assert (space.name, space.base.data.tasks) == (name, tasks)
-        assert {config.active_tasks for config in all_configs(space)} == {general(tasks).active_tasks}
-        assert {config.optimizer.schedule for config in all_configs(space)} == {"slanted_triangular"}
+        assert {config.active_tasks for config in space.configs} == {general(tasks).active_tasks}
+        assert {config.optimizer.schedule for config in space.configs} == {"slanted_triangular"}
 
 
 @pytest.mark.parametrize("name", sorted(set(space_names()) - set(ANY_TASKS)))
@@ -74,9 +74,7 @@ def test_a_papers_settings_are_kept_with_definitions_of_the_data() -> None:
 
 def test_further_tasks_of_the_data_do_not_change_a_papers_configurations() -> None:
     before, (space, _) = load_space("encodings"), find_space("encodings", {**TASKS, **OWN})
-    assert [config.content_hash for config in all_configs(space)] == [
-        config.content_hash for config in all_configs(before)
-    ]
+    assert [config.content_hash for config in space.configs] == [config.content_hash for config in before.configs]
 
 
 def test_all_tasks_that_some_trial_trains_must_be_there() -> None:

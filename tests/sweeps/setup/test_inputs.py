@@ -22,7 +22,7 @@ from results.records.examples import check_held_out_rows, read_hold_out
 from results.records.trials import write_sweep
 from search_spaces.domain import Choice, Float
 from search_spaces.presets import general
-from search_spaces.space import SearchSpace, all_configs, grid_configs, load_space, space_names
+from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
@@ -82,7 +82,7 @@ NOT_FOR_DEMO = ("layer_scales", "layers_alone", "long_runs", "pals_more_data", "
 def test_every_space_can_be_prepared_for_the_demonstration(options: Options, name: str) -> None:
     search = "grid" if load_space(name).grid else "tpe"
     space = read_inputs(options(space=name, search=search)).space
-    for config in all_configs(space):
+    for config in space.configs:
         assert sum(stage.epochs for stage in config.stages) <= 10
         assert config.encoder.name == space.base.encoder.name
 
@@ -385,7 +385,7 @@ def test_held_out_rows_reach_no_trial_and_are_recorded(
     asked = options(data=tiny_folder, hold_out=0.2, storage=tmp_path)
     inputs = read_inputs(asked)
     base = inputs.space.base
-    assert {config.data.hold_out for config in all_configs(inputs.space)} == {0.2}
+    assert {config.data.hold_out for config in inputs.space.configs} == {0.2}
     assert {task: len(table.ids) for task, table in inputs.held_out.items()} == {"sst": 6, "qqp": 14, "sts": 4}
     assert inputs.train_rows_of(base) == {"sst": 24, "qqp": 56, "sts": 18}
     assert [inputs.num_rows[task, HELD] for task in inputs.held_out] == [6, 14, 4]
