@@ -334,7 +334,7 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
 def config_from_tree(tree: Any) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
-    tasks, definitions = tree.get("tasks", {}), defined_tasks(tree.get("data", {}))
+    tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
     for name, group in tasks.items():
         require_name(name, definitions, "task")
@@ -347,7 +347,7 @@ def config_from_tree(tree: Any) -> TrialConfig:
     return config
 
 
-def defined_tasks(data: Any) -> Mapping[str, Task]:
+def task_definitions(data: Any) -> Mapping[str, Task]:
     """The definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
     if isinstance(data, DataConfig):
         return data.tasks
