@@ -201,7 +201,7 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     reports: list[TrialReport] = []
     space = small_space()
     small = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 3}
-    found = run_sweep(space, **places, set=small, on_progress=reports.append)
+    found = run_sweep(space, **places, set=small, concurrent=1, on_progress=reports.append)
     assert (found.status, found.counts) == ("complete", {"complete": 2})
     assert ray.is_initialized()
     assert ray.available_resources()["CPU"] == 2
