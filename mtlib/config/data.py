@@ -1,4 +1,4 @@
-"""Settings of data: further sources, rows to hold out, batching, and the batch size of the evaluation."""
+"""Settings of data: further sources, rows to hold out, batching, and the batches of the evaluation."""
 
 import types
 from collections.abc import Mapping
@@ -149,11 +149,17 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How dev is scored. Scores do not depend on it."""
+    """How dev is scored. Scores depend on it by rounding only."""
 
     batch_size: int = 64
-    """Examples per evaluation batch and worker, at least 1."""
+    """Most examples of an evaluation batch, at least 1."""
+    batch_tokens: int | None = None
+    """Most tokens of an evaluation batch, padding included, at least 1; a longer example is a batch of its own. None:
+    1,024 on a CPU, where the hidden states of more leave its caches (benchmarks/evaluation.py), elsewhere any number.
+    """
 
     def __post_init__(self) -> None:
         check_types(self)
         require(self.batch_size >= 1, "evaluation.batch_size must be at least 1", self.batch_size)
+        tokens = self.batch_tokens
+        require(tokens is None or tokens >= 1, "evaluation.batch_tokens must be at least 1", tokens)

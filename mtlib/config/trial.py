@@ -233,6 +233,8 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for settings in tree["tasks"].values():
         if settings["target_scale"] == "raw":  # as before there was another scale
             del settings["target_scale"]
+    if tree["evaluation"]["batch_tokens"] is None:  # as before batches had a number of tokens
+        del tree["evaluation"]["batch_tokens"]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
     if not own:  # as before definitions were a part of the configuration

@@ -18,6 +18,9 @@ from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.tasks import Task
 
+CPU_BATCH_TOKENS = 1024
+"""Most tokens of a batch on a CPU, where `evaluation.batch_tokens` is None."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
@@ -64,10 +67,13 @@ def predict(
     was_training = model.training
     model.eval()
     try:
-        parts = [
-            (positions, predict_batch(model, config, table, rows[positions], device))
-            for positions in my_batches(config, table, rows)
-        ]
+        # One autocast context: it casts each weight once, not in every batch. Not `inference_mode`: some encoders keep
+        # tensors of a forward pass (rotary positions), and those could not be used in a training step.
+        with torch.no_grad(), autocast(config, device):
+            parts = [
+                (positions, predict_batch(model, config, table, rows[positions], device))
+                for positions in my_batches(config, table, rows, device)
+            ]
     finally:
         model.train(was_training)
     logits = np.zeros((len(rows), config.task(task).num_logits), dtype=np.float32)
@@ -85,13 +91,35 @@ def predict(
     )
 
 
-def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray) -> list[np.ndarray]:
+def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device) -> list[np.ndarray]:
     """Positions in `rows` of this worker's batches: rows of similar length together, batches dealt in turn."""
-    encoding = config.tasks[table.task].encoding
-    order = np.argsort(table.lengths(encoding, config.encoder.max_length)[rows], kind="stable")
-    size = config.evaluation.batch_size
-    starts = range(worker_rank() * size, len(rows), num_workers() * size)
-    return [order[start : start + size] for start in starts]
+    lengths = table.lengths(config.tasks[table.task].encoding, config.encoder.max_length)[rows]
+    order = np.argsort(lengths, kind="stable")
+    starts = batch_starts(lengths[order], config.evaluation.batch_size, batch_tokens(config, device))
+    return np.split(order, starts[1:])[worker_rank() :: num_workers()] if len(rows) else []
+
+
+def batch_tokens(config: TrialConfig, device: torch.device) -> int | None:
+    """Most tokens of a batch; None for any number."""
+    default = CPU_BATCH_TOKENS if device.type == "cpu" else None
+    return config.evaluation.batch_tokens or default
+
+
+def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -> list[int]:
+    """The first row of each batch.
+
+    Args:
+        lengths: (rows,) tokens of each row, ascending.
+        most_rows: of a batch, at least 1.
+        most_tokens: of a batch, padding included; a longer row is alone. None for any number.
+    """
+    starts = [0]
+    for row, length in enumerate(lengths.tolist()):
+        num_rows = row - starts[-1] + 1
+        is_too_long = most_tokens is not None and num_rows > 1 and num_rows * length > most_tokens
+        if num_rows > most_rows or is_too_long:
+            starts.append(row)
+    return starts
 
 
 def predict_batch(
@@ -105,8 +133,7 @@ def predict_batch(
         max_length=config.encoder.max_length,
         device=device,
     )
-    with torch.no_grad(), autocast(config, device):
-        logits: np.ndarray = model.from_unit(table.task, model(batch).logits.float()).cpu().numpy()
+    logits: np.ndarray = model.from_unit(table.task, model(batch).logits.float()).cpu().numpy()
     return logits
 
 

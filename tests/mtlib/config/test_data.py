@@ -22,6 +22,7 @@ CASES: list[Case] = [
     ("data.hold_out", -0.001, "data.hold_out must be from 0 to 0.5", 0.0),
     ("data.hold_out", 0.501, "data.hold_out must be from 0 to 0.5", 0.5),
     ("evaluation.batch_size", 0, "evaluation.batch_size must be at least 1", 1),
+    ("evaluation.batch_tokens", 0, "evaluation.batch_tokens must be at least 1", 1),
     *(
         (
             "data.sources.snli.path",
@@ -50,7 +51,7 @@ def test_every_field_changes_the_hash() -> None:
     data: dict[str, Any] = {"sources": sources, "bucket_by_length": False, "bucket_batches": 3, "hold_out": 0.1}
     data["tasks"] = {**TASKS, "sst": replace(TASKS["sst"], title="Reviews")}
     assert_every_field_changes_the_hash("data", DataConfig, data)
-    assert_every_field_changes_the_hash("evaluation", EvaluationConfig, {"batch_size": 3})
+    assert_every_field_changes_the_hash("evaluation", EvaluationConfig, {"batch_size": 3, "batch_tokens": 9})
 
 
 def test_built_in_extra_data_is_known_and_off() -> None:

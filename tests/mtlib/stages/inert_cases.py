@@ -181,6 +181,7 @@ ALONE: Table = {
     "data.bucket_batches": case(0, REACHES),
     "data.hold_out": case(0.2, REACHES),
     "evaluation.batch_size": case(5, SCORES),
+    "evaluation.batch_tokens": case(40, SCORES),
     "relational_tasks": case(["sst"], INERT) + case(["sts", "qqp"], REACHES),
     "loss_weighting": case("uncertainty", REACHES),
     "gradients": case("pcgrad", INERT, SUMMED),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import mtlib.training.evaluation
 from mtlib.config.training import StageConfig
@@ -20,7 +21,16 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.tasks import TASKS
-from mtlib.training.evaluation import Predictions, my_batches, predict, score, scored_train_rows
+from mtlib.training.evaluation import (
+    CPU_BATCH_TOKENS,
+    Predictions,
+    batch_starts,
+    batch_tokens,
+    my_batches,
+    predict,
+    score,
+    scored_train_rows,
+)
 
 CPU = torch.device("cpu")
 DEFAULT = TrialConfig(stages=(StageConfig(tasks=tuple(TASKS)),))
@@ -97,7 +107,7 @@ def test_predictions_match_the_model_run_one_example_at_a_time(
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
 @pytest.mark.parametrize("name", READING)
-def test_scores_do_not_depend_on_the_evaluation_batch_size(
+def test_scores_do_not_depend_on_the_batches_of_the_evaluation(
     task: str, name: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     tiny_config = tiny_config.override(READING[name])
@@ -105,8 +115,8 @@ def test_scores_do_not_depend_on_the_evaluation_batch_size(
         MultiTaskModel(tiny_config, tiny_encoder)
     ).double()  # so that correlations do not depend on rounding in fp32
     found = []
-    for size in (1, 3, 12, 13, 14, 1000):
-        config = tiny_config.override({"evaluation.batch_size": size})
+    for size, tokens in ((1, None), (3, None), (13, 1), (13, 40), (14, 100_000), (1000, None)):
+        config = tiny_config.override({"evaluation.batch_size": size, "evaluation.batch_tokens": tokens})
         found.append(predict(model, config, tiny_corpus, task, "dev", CPU))
         assert np.allclose(found[-1].logits, found[0].logits, rtol=1e-6, atol=2e-6)
     scores = [score(part, DEFAULT) for part in found]
@@ -199,10 +209,63 @@ def test_workers_share_the_rows_and_all_get_the_whole(
 
 def test_rows_of_similar_length_are_batched_together(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
     config, table = tiny_config.override({"evaluation.batch_size": 5}), tiny_corpus["qqp", "train"]
-    batches = my_batches(config, table, np.arange(70))
+    batches = my_batches(config, table, np.arange(70), CPU)
     lengths = table.lengths("cross", 32)
     assert np.array_equal(lengths[np.concatenate(batches)], np.sort(lengths))
     assert [len(batch) for batch in batches] == [5] * 14
+    config = config.override({"evaluation.batch_size": 70, "evaluation.batch_tokens": 60})
+    batches = my_batches(config, table, np.arange(70), CPU)
+    assert np.array_equal(lengths[np.concatenate(batches)], np.sort(lengths))
+    assert max(len(batch) * lengths[batch].max() for batch in batches) <= 60
+    assert my_batches(config, table, np.arange(0), CPU) == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most_rows", "most_tokens", "starts"),
+    [
+        ([3, 3, 3, 3], 4, 12, [0]),
+        ([3, 3, 3, 3], 4, 11, [0, 3]),
+        ([3, 3, 3, 3], 3, 12, [0, 3]),
+        ([3, 3, 3, 3], 3, None, [0, 3]),
+        ([1, 1, 1, 4], 9, 15, [0, 3]),  # padded to 4, the first three count 12
+        ([1, 1, 1, 4], 9, 16, [0]),
+        ([2, 9, 9, 9], 9, 4, [0, 1, 2, 3]),  # each longer than a batch
+        ([7], 1, 1, [0]),
+    ],
+)
+def test_a_batch_ends_before_it_has_too_many_rows_or_tokens(
+    lengths: list[int], most_rows: int, most_tokens: int | None, starts: list[int]
+) -> None:
+    assert batch_starts(np.array(lengths), most_rows, most_tokens) == starts
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "expected"),
+    [(None, "cpu", CPU_BATCH_TOKENS), (None, "cuda", None), (5, "cpu", 5), (5, "cuda", 5)],
+)
+def test_tokens_of_a_batch_have_a_limit_on_a_cpu_unless_one_is_given(
+    given: int | None, device: str, expected: int | None, tiny_config: TrialConfig
+) -> None:
+    config = tiny_config.override({"evaluation.batch_tokens": given})
+    assert batch_tokens(config, torch.device(device)) == expected
+
+
+def test_a_weight_is_cast_to_bf16_once_for_all_batches(
+    model: MultiTaskModel, tiny_config: TrialConfig, tiny_corpus: Corpus
+) -> None:
+    weight, casts = model.get_parameter("heads.sst.weight"), []
+
+    class Casts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, function: Any, _types: Any, given: Any = (), named: Any = None) -> Any:
+            if function is torch.ops.aten._to_copy.default and given[0] is weight:
+                casts.append(named)
+            return function(*given, **(named or {}))
+
+    config = tiny_config.override({"precision": "bf16", "evaluation.batch_size": 3})
+    assert len(my_batches(config, tiny_corpus["sst", "dev"], np.arange(13), CPU)) > 1
+    with Casts():  # type: ignore[no-untyped-call]
+        predict(model, config, tiny_corpus, "sst", "dev", CPU)
+    assert [named["dtype"] for named in casts] == [torch.bfloat16]
 
 
 def test_bf16_predictions_are_close_to_fp32(
