@@ -20,7 +20,7 @@ from mtlib.runtime.workers import gather_from_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
-from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, score_epoch
+from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
 from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
@@ -44,8 +44,9 @@ def train(
         corpus: token cache that holds train and dev of every active task.
         wrap: wraps the objective for several workers (DDP).
         on_step: called after each optimizer step; False ends the run on all workers, with its state saved.
-        on_epoch: called after each epoch's evaluation with the same report on every worker, and again for the same
-            epoch if the run was killed before its state was saved; False, from all workers, ends the trial.
+        on_epoch: called after each epoch, once it is scored if it is to be, with the same report on every worker, and
+            again for the same epoch if the run was killed before its state was saved; False, from all workers, ends
+            the trial.
         on_stage: called with its number at each stage's end, on every worker, once the state is saved there; False,
             from all workers, ends the run, which may continue from that state or a later one.
         states: where states and best weights are saved; None saves none.
@@ -62,7 +63,7 @@ def train(
         if run.is_stage_over:
             begin_next_stage(run)
         train_epoch(run, on_step, states)
-        report = score_epoch(run)
+        report = report_epoch(run)
         keep_best_weights(run, states)
         if not on_epoch(report):
             return
@@ -144,8 +145,8 @@ def origin_of(
 
 
 def keep_best_weights(run: Run, states: StateFolder | None) -> None:
-    """Saves the weights of the epoch that has just been scored if it is the best for a task or overall."""
-    if states and worker_rank() == 0:
+    """Saves the weights of the epoch that has just been trained if it is the best for a task or overall."""
+    if states and worker_rank() == 0 and run.is_scored_epoch:
         best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
         keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.model))
 

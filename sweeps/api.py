@@ -70,9 +70,9 @@ class TrialReport:
     status: str
     """`running`, or at its end `complete`, `reused`, `pruned`, `failed` or `interrupted`."""
     epoch: int
-    """Epochs scored so far, over all stages."""
+    """Epochs done so far, over all stages."""
     step: int
-    """Optimizer steps at the last scored epoch."""
+    """Optimizer steps at the end of the last of them."""
     scores: Mapping[str, float]
     """Newest dev score by task, and `overall` once all tasks have been active. Higher is better: an RMSE appears as its
     negative."""
@@ -283,7 +283,8 @@ def reporting_listener(listener: Listener, on_progress: Callable[[TrialReport], 
 def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
     """What `on_progress` gets for an event; None for events that it does not get."""
     is_repeated = event.facts.get("is_replayed") or event.facts.get("was_started") is False
-    if event.kind not in REPORTED_EVENTS or is_repeated:
+    is_unscored = event.kind == "report" and not event.facts["scores"]
+    if event.kind not in REPORTED_EVENTS or is_repeated or is_unscored:
         return None
     record = ledger.records[str(event.trial_id)]
     return TrialReport(

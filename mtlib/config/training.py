@@ -32,7 +32,11 @@ class StageConfig:
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1
-    """Number of epochs, at least 1; each ends with a dev evaluation."""
+    """Number of epochs, at least 1."""
+    score_every: int = 1
+    """Dev and the scored rows of train are scored every so many epochs of the stage, at least 1, and after its last.
+    Other epochs have training losses only: neither can they be the best one, nor are they selected, nor does a
+    scheduler count them. Source: this project."""
     steps_per_epoch: int | None = None
     """Optimizer steps of an epoch, at least 1. None: as many as the order needs, or, where tasks are drawn at random,
     as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which begins again,
@@ -48,12 +52,20 @@ class StageConfig:
         """Whether a step holds several tasks."""
         return self.sum_losses and len(self.tasks) > 1
 
+    @property
+    def scored_epochs(self) -> tuple[int, ...]:
+        """The epochs, from 1, at whose end dev is scored."""
+        return tuple(
+            epoch for epoch in range(1, self.epochs + 1) if epoch % self.score_every == 0 or epoch == self.epochs
+        )
+
     def __post_init__(self) -> None:
         check_types(self)
         require(bool(self.tasks), "a stage must name at least one task", list(self.tasks))
         for name in ("tasks", "extra_data"):
             require_once(getattr(self, name), f"{name} of a stage must not be named twice")
         require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
+        require(self.score_every >= 1, "score_every must be at least 1", self.score_every)
         for order in BATCH_ORDERS.values():
             settings_of(order.settings, self)  # checks them
         steps = self.steps_per_epoch

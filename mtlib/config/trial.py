@@ -233,6 +233,9 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for settings in tree["tasks"].values():
         if settings["target_scale"] == "raw":  # as before there was another scale
             del settings["target_scale"]
+    for stage in tree["stages"]:
+        if stage["score_every"] == 1:  # as before every epoch was scored
+            del stage["score_every"]
     if tree["evaluation"]["batch_tokens"] is None:  # as before batches had a number of tokens
         del tree["evaluation"]["batch_tokens"]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}

@@ -122,8 +122,12 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
         "start_from": index > 0,
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
+        "score_every": False,
     }
-    return {**leave_out(stage, conditions), "epochs_done": stage.epochs if epochs is None else epochs}
+    done = stage.epochs if epochs is None else epochs
+    scored = [epoch for epoch in stage.scored_epochs if epoch <= done]  # they decide on scores and best weights
+    some = {} if len(scored) == done else {"scored_epochs": scored}
+    return {**leave_out(stage, conditions), "epochs_done": done, **some}
 
 
 def bare_definition(task: Task) -> Task:

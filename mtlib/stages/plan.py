@@ -1,5 +1,6 @@
 """The plan of a trial: its stages and how many steps each takes, computed without training."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -52,14 +53,24 @@ def tasks_active_by(config: TrialConfig, stage_index: int) -> tuple[str, ...]:
     return tuple(task for task in config.active_tasks if task in seen)
 
 
-def first_scored_epoch(config: TrialConfig) -> int:
-    """The first epoch, 1-based over all stages, by whose end every task has been active: where overall scores begin."""
-    epoch = 1
-    for index, stage in enumerate(config.stages):
-        if tasks_active_by(config, index) == config.active_tasks:
-            return epoch
-        epoch += stage.epochs
-    raise AssertionError("the last stage completes the active tasks")
+def scored_epochs(config: TrialConfig) -> tuple[tuple[int, int], ...]:
+    """The epochs, 1-based over all stages, at whose end dev is scored, each with its stage, from 0."""
+    firsts = itertools.accumulate((stage.epochs for stage in config.stages), initial=0)
+    parts = zip(firsts, enumerate(config.stages), strict=False)  # the last one is the end
+    return tuple((first + epoch, index) for first, (index, stage) in parts for epoch in stage.scored_epochs)
+
+
+def overall_epochs(config: TrialConfig) -> tuple[int, ...]:
+    """The epochs, 1-based over all stages, with an overall score: dev is scored and every task has been active."""
+    return tuple(
+        epoch for epoch, stage in scored_epochs(config) if tasks_active_by(config, stage) == config.active_tasks
+    )
+
+
+def scored_epoch(config: TrialConfig, epoch: int) -> int:
+    """Which of the overall scores an epoch, 1-based over all stages, has: 1, 2, ..., or 0 where it has none."""
+    found = overall_epochs(config)
+    return found.index(epoch) + 1 if epoch in found else 0
 
 
 def num_epochs(config: TrialConfig) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mtlib.loss.objective import learned_weight
-from mtlib.stages.plan import first_scored_epoch, tasks_active_by
+from mtlib.stages.plan import scored_epoch, tasks_active_by
 from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, note_stage_best
@@ -45,7 +45,7 @@ class EpochReport:
     epoch: int
     """1-based over all stages."""
     scored_epoch: int
-    """0 while some task has not been active yet, then 1, 2, ...: what a scheduler counts."""
+    """Which of the overall scores this is, 1, 2, ...: what a scheduler counts. 0 where there is none."""
     stage: int
     """From 0."""
     step: int
@@ -54,14 +54,20 @@ class EpochReport:
     """Seconds of work on this trial so far, evaluation included."""
     points: tuple[Point, ...]
     predictions: tuple[Predictions, ...]
-    """Dev of the tasks active so far, and the scored rows of train."""
+    """Dev of the tasks active so far, and the scored rows of train; none at an epoch that is not scored."""
     overall: float | None
-    """Overall dev score, 0..1; None while `scored_epoch` is 0."""
+    """Overall dev score, 0..1; None where `scored_epoch` is 0: some task has not been active yet, or dev is not scored.
+    """
     is_last: bool
 
 
 def progress_of(run: Run) -> StepProgress:
     return StepProgress(stage=run.stage, epoch=run.total_epoch, step=run.total_step, num_steps=run.num_steps)
+
+
+def report_epoch(run: Run) -> EpochReport:
+    """The report of the epoch that has just been trained, with scores if its stage scores it."""
+    return score_epoch(run) if run.is_scored_epoch else report_of(run, None, {}, [])
 
 
 def score_epoch(run: Run) -> EpochReport:
@@ -89,10 +95,10 @@ def score_epoch(run: Run) -> EpochReport:
 def report_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> EpochReport:
-    """The report of the epoch that has just been scored."""
+    """The report of the epoch that has just been trained."""
     return EpochReport(
         epoch=run.total_epoch,
-        scored_epoch=max(run.total_epoch - first_scored_epoch(run.config) + 1, 0),
+        scored_epoch=scored_epoch(run.config, run.total_epoch),
         stage=run.stage,
         step=run.total_step,
         seconds=run.seconds,

@@ -85,6 +85,11 @@ class Run:
         return sum(stage.num_steps for stage in self.plan)
 
     @property
+    def is_scored_epoch(self) -> bool:
+        """Whether dev is scored at the end of the epoch that is trained."""
+        return self.epoch + 1 in self.config.stages[self.stage].scored_epochs
+
+    @property
     def is_last_epoch(self) -> bool:
         return self.total_epoch == sum(stage.epochs for stage in self.plan)
 
@@ -187,7 +192,8 @@ def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]
     for name, fingerprint in key_parts(config, stage, epoch, origin).items():
         rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
         require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
-    has_best = epoch == 0 or not next_stage_starts_from_best(config, stage) or numbers["stage_best"] is not None
+    is_scored = epoch >= config.stages[stage].scored_epochs[0]
+    has_best = not is_scored or not next_stage_starts_from_best(config, stage) or numbers["stage_best"] is not None
     rule = "a saved state must hold the stage's best weights, from which the next stage starts"
     require(has_best, rule, "one without them")
 

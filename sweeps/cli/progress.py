@@ -52,7 +52,8 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
     if event.kind in ("started", "resumed"):
         lines.append(f"{name} starts: {params_text(records[name])}")
     elif event.kind == "report" and not event.facts.get("is_replayed"):
-        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(score_texts(records[name], ledger.plan.tasks))}")
+        texts = score_texts(records[name], ledger.plan.tasks) if event.facts["scores"] else ["not scored"]
+        lines.append(f"{name} epoch {records[name].epochs}: {', '.join(texts)}")
     elif event.kind == "ended" and event.facts["was_started"]:
         lines.append(f"{name} {records[name].status} after {duration(records[name].wall_seconds)}")
         lines.append(summary(ledger, started))

@@ -184,7 +184,7 @@ def num_planned_epochs(record: TrialRecord) -> int:
 
 
 def trial_place(record: TrialRecord) -> str:
-    """The last scored epoch of a trial, of how many."""
+    """The last epoch of a trial that is done, of how many."""
     return f"{record.epochs} of {num_planned_epochs(record)}"
 
 

@@ -132,7 +132,7 @@ def on_starting_point(record: TrialRecord, event: Event, _ledger: Ledger) -> Tri
 
 
 def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
-    """An epoch has been scored."""
+    """An epoch is done; it may be scored."""
     epoch, scores = event.facts["epoch"], event.facts["scores"]
     better = {name: score for name, score in scores.items() if score > record.best.get(name, float("-inf"))}
     return replace(

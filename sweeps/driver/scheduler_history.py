@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.plan import first_scored_epoch
+from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import score_of
 from results.records.epochs import read_curves
 from results.records.recovery import is_main_score
@@ -25,13 +25,14 @@ def decided_reports(plan: SweepPlan, known: Sequence[TrialRecord]) -> dict[str, 
     for record in known:
         if record.replicate > 0:
             continue
-        first, last = first_scored_epoch(TrialConfig.from_json(record.config)), num_decided_epochs(plan, record)
+        last = num_decided_epochs(plan, record)
+        counted = [epoch for epoch in overall_epochs(TrialConfig.from_json(record.config)) if epoch <= last]
         wanted = {"trial": record.trial_id, "task": plan.space.metric}
         points = [point for point in curves if wanted.items() <= point.items() and is_main_score(point, tasks)]
-        decided = [point for point in points if first <= point["epoch"] <= last]
+        decided = [point for point in points if point["epoch"] in counted]
         scores = {point["epoch"]: score_of(plan.space.metric, point["value"], tasks) for point in decided}
         bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
-        found[record.trial_id] = [(e - first + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
+        found[record.trial_id] = [(counted.index(e) + 1, best) for e, best in zip(sorted(scores), bests, strict=True)]
     return found
 
 

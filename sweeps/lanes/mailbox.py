@@ -140,7 +140,7 @@ class Mailbox:
 
         Args:
             trial_id: of the trial.
-            report: `epoch` (1-based, over all stages), `scored_epoch` (0 before the first overall score: the report is
+            report: `epoch` (1-based, over all stages), `scored_epoch` (0 without an overall score: the report is
                 recorded, and the scheduler not asked), `score` (what the search maximises), and more to record.
 
         Returns:

@@ -11,7 +11,7 @@ from ray.actor import ActorHandle
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.workers import gather_from_workers, worker_rank
-from mtlib.stages.plan import first_scored_epoch, num_epochs
+from mtlib.stages.plan import num_epochs, scored_epoch
 from mtlib.tasks import Task, score_of
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
@@ -102,10 +102,10 @@ class TrialReporter:
     def _replay(self, epochs: int, config: TrialConfig) -> int | None:
         """`replay` on rank 0: the epoch after which the trial must stop, 0 if it continues, None without a decision."""
         curves = read_trial_curves(open_folder(self._folder), self._trial_id).to_pylist()
-        first, last = first_scored_epoch(config), num_epochs(config)
+        last = num_epochs(config)
         for epoch in range(1, epochs + 1):
             rows = [row for row in curves if row["epoch"] == epoch]
-            place = {"epoch": epoch, "scored_epoch": max(epoch - first + 1, 0), "is_last": epoch == last}
+            place = {"epoch": epoch, "scored_epoch": scored_epoch(config, epoch), "is_last": epoch == last}
             scored = self._scored(rows[0]["seconds"], scores_in(rows, self._tasks))
             message = {**place, "step": rows[0]["step"], "is_replayed": True, **scored}
             must_stop: bool | None = ray.get(self._mailbox.report_epoch.remote(self._trial_id, message))

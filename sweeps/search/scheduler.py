@@ -52,7 +52,7 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 def make_scheduler(
     plan: SweepPlan, reported: Mapping[str, Sequence[tuple[int, float]]] | None = None
 ) -> TrialScheduler:
-    """The scheduler of a sweep. It counts epochs from the first overall score.
+    """The scheduler of a sweep. It counts epochs with an overall score.
 
     `reported` are the scored epochs and best scores so far of a resumed sweep's trials, replicates aside, by trial id.
     """

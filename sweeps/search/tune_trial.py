@@ -45,7 +45,7 @@ def forward_reports(mailbox: ActorHandle[Any], suggested: Mapping[str, str]) -> 
 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that Tune's schedulers and searchers get; `epoch` counts from the first overall score."""
+    """The metrics that Tune's schedulers and searchers get; `epoch` counts overall scores."""
     return {
         "epoch": report["scored_epoch"],
         "trained_epochs": report["epoch"],

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.keys import Cut, next_stage_starts_from_best
-from mtlib.stages.plan import first_scored_epoch, num_epochs, tasks_active_by
+from mtlib.stages.plan import num_epochs, overall_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.model_size import EncoderSize, measure_model
@@ -111,28 +111,27 @@ def held_weights(segment: Segment, encoder: EncoderSize, kept: float, share: flo
 def expected_weights(config: TrialConfig, cut: Cut | None, share: float, encoder: EncoderSize) -> list[float]:
     """By epoch, expected bytes of its weights among the best ones at a cut.
 
-    Each score's epochs so far, counted from the first that has the score, are equally likely to be its best. So an
-    epoch is best by no score with probability prod_scores (1 - share / epochs of the score).
+    The epochs so far that have a score are equally likely to be its best. So an epoch is best by no score with
+    probability prod_scores (1 - share / epochs of the score), over the scores that it has.
 
     `cut` is None for the trial's end; `share` is the probability that the best weights by a score are kept at all.
     """
     total = num_epochs(config) if cut is None else cut.total_epochs
-    found: list[float] = []
+    found, by_score = list[float](), epochs_by_score(config)
     for index, stage in enumerate(config.stages):
         size = WEIGHTS_KEPT_BYTES * measure_model(config, tasks_active_by(config, index), encoder).kept
         for _ in range(min(stage.epochs, total - len(found))):
-            firsts = [first for first in first_epoch_by_score(config) if first <= len(found) + 1]
-            found.append(size * (1 - math.prod(1 - share / (total - first + 1) for first in firsts)))
+            had = [epochs for epochs in by_score if len(found) + 1 in epochs]
+            counts = [sum(epoch <= total for epoch in epochs) for epochs in had]
+            found.append(size * (1 - math.prod(1 - share / count for count in counts)))
     return found
 
 
-def first_epoch_by_score(config: TrialConfig) -> list[int]:
-    """The first epoch of each score, 1-based over all stages."""
-    firsts, epoch = {"overall": first_scored_epoch(config)}, 1
-    for index, stage in enumerate(config.stages):
-        firsts = {**dict.fromkeys(tasks_active_by(config, index), epoch), **firsts}
-        epoch += stage.epochs
-    return list(firsts.values())
+def epochs_by_score(config: TrialConfig) -> list[tuple[int, ...]]:
+    """The epochs, 1-based over all stages, that have each score."""
+    scored = [(epoch, tasks_active_by(config, stage)) for epoch, stage in scored_epochs(config)]
+    own = [tuple(epoch for epoch, tasks in scored if task in tasks) for task in config.active_tasks]
+    return [*own, overall_epochs(config)]
 
 
 def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> int:
@@ -151,14 +150,15 @@ def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
 def max_weights(lasts: Sequence[Segment], encoder: EncoderSize, options: SweepOptions, num_concurrent: int) -> int:
     """Most bytes of best weights that trials keep, running ones included."""
     found = [max_best(last, encoder) for last in lasts]
-    num_ended = options.keep_models * max(len(first_epoch_by_score(last.config)) for last in lasts)
+    num_ended = options.keep_models * max(len(epochs_by_score(last.config)) for last in lasts)
     return sum(sorted(found * options.replicates)[-(num_ended + num_concurrent) :])
 
 
 def max_best(segment: Segment, encoder: EncoderSize) -> int:
     """Most bytes of best weights up to a segment's end: another epoch for each score."""
     tasks = tasks_active_by(segment.config, segment.cut.stage)
-    num_best = min(segment.cut.total_epochs, len(first_epoch_by_score(segment.config)))
+    num_scored = sum(epoch <= segment.cut.total_epochs for epoch, _ in scored_epochs(segment.config))
+    num_best = min(num_scored, len(epochs_by_score(segment.config)))
     return num_best * WEIGHTS_KEPT_BYTES * measure_model(segment.config, tasks, encoder).kept
 
 
@@ -178,9 +178,9 @@ def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:
 def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> int:
     """Bytes of a trial's predictions in its first epochs: dev and scored train rows of each active task."""
     total, num_rows = 0, inputs.rows_of(config)
-    for index, stage in enumerate(config.stages):
-        num_own = min(stage.epochs, epochs)
-        epochs -= num_own
+    scored_stages = [stage for epoch, stage in scored_epochs(config) if epoch <= epochs]
+    for index in range(len(config.stages)):
+        num_own = scored_stages.count(index)
         for task in tasks_active_by(config, index):
             scored = min(config.tasks[task].scored_train_rows, num_rows[task, "train"])
             rows, tables = num_rows[task, "dev"] + scored, 1 + (scored > 0)

@@ -189,6 +189,60 @@ def test_overall_scores_begin_once_every_task_has_been_active(whole: Trace) -> N
     assert ("sts", "train", "smart_penalty") not in last
 
 
+SPARSE = {"smart.weight": 0, "stages.0.epochs": 3, "stages.1.epochs": 3, "stages.1.steps_per_epoch": 4}
+
+
+def test_scoring_some_epochs_only_changes_no_weight_and_no_other_score(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(SPARSE)
+    every = run_whole(config, tiny_corpus, tiny_encoder)
+    some = run_whole(config.override({"stages.0.score_every": 2, "stages.1.score_every": 3}), tiny_corpus, tiny_encoder)
+    assert {name for name in every.weights if not torch.equal(every.weights[name], some.weights[name])} == set()
+    assert [report.scored_epoch for report in some.reports.values()] == [0, 0, 0, 0, 0, 1]
+    assert [report.overall is not None for report in some.reports.values()] == [False] * 5 + [True]
+    for epoch, report in some.reports.items():
+        if epoch in (2, 3, 6):
+            assert scores_of(report) == scores_of(every.reports[epoch])
+            assert len(report.predictions) == len(every.reports[epoch].predictions) > 0
+        else:
+            assert report.predictions == ()
+            trained = [part for part in scores_of(every.reports[epoch]) if part[2] == "train"]
+            losses = [part for part in scores_of(report) if part[3] == "loss"]
+            assert losses
+            assert set(scores_of(report)) <= set(trained)
+
+
+def test_only_scored_epochs_can_be_the_best(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    config, states, kept = tiny_config.override({**SPARSE, "stages.1.score_every": 2}), StateFolder(path=tmp_path), {}
+
+    def note(report: EpochReport) -> bool:
+        kept[report.epoch] = {path.name for path in (tmp_path / "weights").glob("epoch-*.safetensors")}
+        return True
+
+    train(config, tiny_corpus, tiny_encoder, on_epoch=note, states=states)
+    assert kept[4] == kept[3], "the fourth epoch, the first of the second stage, is not scored"
+    assert {name for names in kept.values() for name in names} <= {
+        f"epoch-{n:04d}.safetensors" for n in (1, 2, 3, 5, 6)
+    }
+
+
+@pytest.mark.parametrize("killed_after", [1, 5, 9, 13])
+def test_a_stage_that_starts_from_the_best_scored_epoch_resumes_after_an_epoch_without_scores(
+    killed_after: int, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    config = tiny_config.override({**SPARSE, "stages.0.score_every": 2, "stages.1.start_from": "best"})
+    whole = run_whole(config, tiny_corpus, tiny_encoder)
+    states, resumed = StateFolder(path=tmp_path), Trace()
+    arguments = {"wrap": resumed.watch, "on_epoch": resumed.note, "states": states}
+    with pytest.raises(Killed):
+        train(config, tiny_corpus, tiny_encoder, on_step=killer(killed_after), **arguments)  # type: ignore[arg-type]
+    train(config, tiny_corpus, tiny_encoder, **arguments)  # type: ignore[arg-type]
+    assert_same(whole, resumed)
+
+
 def test_on_epoch_can_end_the_trial(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:

@@ -149,7 +149,7 @@ def test_reports_are_of_starts_new_epochs_and_ends(make_plan: MakePlan) -> None:
     def event(kind: Any, **facts: Any) -> Event:
         return Event(kind=kind, trial_id=trial_id, facts=facts)
 
-    assert trial_report(event("report"), ledger) == TrialReport(
+    assert trial_report(event("report", scores={"sst": 0.5}), ledger) == TrialReport(
         trial=trial_id,
         params={"smart.weight": 0.3},
         replicate=0,
@@ -163,12 +163,13 @@ def test_reports_are_of_starts_new_epochs_and_ends(make_plan: MakePlan) -> None:
     for reported in (event("started"), event("resumed"), event("ended", was_started=True)):
         assert trial_report(reported, ledger) is not None
     silent = (
-        event("report", is_replayed=True),
+        event("report", is_replayed=True, scores={"sst": 0.5}),
+        event("report", scores={}),
         event("ended", was_started=False),
         event("progress"),
         Event(kind="note"),
     )
-    assert [trial_report(one, ledger) for one in silent] == [None] * 4
+    assert [trial_report(one, ledger) for one in silent] == [None] * 5
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ CASES: list[Case] = [
     ("stages.0.annealing", -1e-9, "stages.0: annealing must be from 0 to 1", 0.0),
     ("stages.0.annealing", 1.001, "stages.0: annealing must be from 0 to 1", 1.0),
     ("stages.0.epochs", 0, "stages.0: epochs must be at least 1", 1),
+    ("stages.0.score_every", 0, "stages.0: score_every must be at least 1", 1),
     ("stages.0.steps_per_epoch", 0, "stages.0: steps_per_epoch must be at least 1", 1),
     ("optimizer.learning_rate", 0.0, "optimizer.learning_rate must be above 0", 1e-12),
     ("optimizer.head_learning_rate", 0.0, "optimizer.head_learning_rate must be above 0", 1e-12),
@@ -56,9 +57,25 @@ def test_every_field_of_a_stage_changes_the_hash() -> None:
     two = BASE.override({"stages": [BASE.stages[0], BASE.stages[0]]})
     values: dict[str, Any] = {"tasks": ["qqp"], "extra_data": ["snli"], "order": "annealed", "annealing": 0.5}
     values |= {"sum_losses": True, "epochs": 2, "steps_per_epoch": 7, "start_from": "best", "reset_optimizer": True}
+    values |= {"score_every": 2}
     assert set(values) == set(StageConfig.__dataclass_fields__)
     hashes = {two.override({f"stages.1.{name}": value}).content_hash for name, value in values.items()}
     assert len(hashes | {two.content_hash}) == len(values) + 1
+
+
+@pytest.mark.parametrize(
+    ("epochs", "every", "scored"),
+    [
+        (1, 1, (1,)),
+        (3, 1, (1, 2, 3)),
+        (6, 2, (2, 4, 6)),
+        (7, 3, (3, 6, 7)),
+        (3, 3, (3,)),
+        (3, 4, (3,)),
+    ],
+)
+def test_every_so_manieth_epoch_and_the_last_are_scored(epochs: int, every: int, scored: tuple[int, ...]) -> None:
+    assert StageConfig(tasks=("sst",), epochs=epochs, score_every=every).scored_epochs == scored
 
 
 def test_every_field_of_the_optimizer_changes_the_hash() -> None:

@@ -9,7 +9,14 @@ import pytest
 from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.stages.plan import first_scored_epoch, num_epochs, plan_stages, tasks_active_by
+from mtlib.stages.plan import (
+    num_epochs,
+    overall_epochs,
+    plan_stages,
+    scored_epoch,
+    scored_epochs,
+    tasks_active_by,
+)
 from mtlib.stages.sampler import epoch_steps
 
 ALL = ("sst", "qqp", "sts")
@@ -121,7 +128,15 @@ def test_a_task_stays_active_from_the_first_stage_that_trains_it() -> None:
     ],
 )
 def test_overall_scores_begin_in_the_epoch_in_which_the_last_task_is_trained(config: TrialConfig, first: int) -> None:
-    assert first_scored_epoch(config) == first
+    assert overall_epochs(config) == tuple(range(first, num_epochs(config) + 1))
+
+
+def test_scored_epochs_are_counted_over_all_stages() -> None:
+    changes = {"stages.0.epochs": 5, "stages.0.score_every": 2, "stages.1.epochs": 3, "stages.1.score_every": 3}
+    config = sequence(("qqp",), ALL, ALL).override(changes)
+    assert scored_epochs(config) == ((2, 0), (4, 0), (5, 0), (8, 1), (9, 2), (10, 2))
+    assert overall_epochs(config) == (8, 9, 10)
+    assert [scored_epoch(config, epoch) for epoch in range(1, 11)] == [0] * 7 + [1, 2, 3]
 
 
 def test_epochs_are_counted_over_all_stages() -> None:

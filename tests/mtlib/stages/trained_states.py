@@ -20,7 +20,7 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.stages.keys import Cut, Origin, make_cut
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, prepare_run, train_epoch
-from mtlib.training.epoch_report import EpochReport, score_epoch
+from mtlib.training.epoch_report import EpochReport, report_epoch
 from mtlib.training.run import begin_next_stage, end_epoch, state_of
 
 CPU = torch.device("cpu")
@@ -74,7 +74,7 @@ class Trainer:
             if run.is_stage_over:
                 begin_next_stage(run)
             train_epoch(run, lambda _: True, None)
-            reports.append(score_epoch(run))
+            reports.append(report_epoch(run))
             end_epoch(run)
         state = state_of(run)
         numbers = {name: value for name, value in state.numbers.items() if name != "seconds"}

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,6 +66,22 @@ def test_placed_epochs_read_like_those_of_the_source(
     assert read_first_epochs(tmp_path / "other", TRIAL) == read_first_epochs(sweep_folder, SOURCE, epochs)
     write_epoch(tmp_path / "other", TRIAL, make_report(epochs + 1))
     assert {row["epoch"] for row in read_first_epochs(tmp_path / "other", TRIAL)[0]} == set(range(1, epochs + 2))
+
+
+def test_an_epoch_without_scores_is_transferred_between_two_that_have_them(
+    sweep_folder: Path, tmp_path: Path, make_report: MakeReport
+) -> None:
+    unscored, scored = make_report(3), make_report(4)
+    losses = tuple(point for point in unscored.points if point.metric == "loss")
+    for report in (replace(unscored, points=losses, predictions=()), scored):
+        write_epoch(sweep_folder, SOURCE, report)
+    kept = export_to_folder(sweep_folder, SOURCE, 4, tmp_path / "kept")
+    import_epochs(kept, tmp_path / "other", TRIAL)
+    copy_epochs(sweep_folder, SOURCE, tmp_path / "third", TRIAL, 4)
+    curves, predictions, *_ = before = read_first_epochs(sweep_folder, SOURCE)
+    assert read_first_epochs(tmp_path / "other", TRIAL) == read_first_epochs(tmp_path / "third", TRIAL) == before
+    assert {row["epoch"] for row in curves} == {1, 2, 3, 4}
+    assert {row["epoch"] for row in predictions} == {1, 2, 4}
 
 
 def test_files_of_an_epoch_are_the_curves_and_all_predictions(sweep_folder: Path) -> None:

@@ -126,11 +126,15 @@ def test_sweep_without_trials_file_has_none(tmp_path: Path, make_report: MakeRep
 
 
 def random_report(random: np.random.Generator, epoch: int, num_active: int) -> EpochReport:
-    """Scores from a few values, so that many are equal, and points that are no main dev scores."""
+    """Scores from a few values, so that many are equal, and points that are no main dev scores.
+
+    With no active task it is an epoch that is not scored.
+    """
     tasks = list(TASKS)[:num_active]
     places = [(task, split, metric) for task in tasks for split in ("dev", "train") for metric in ("loss", "f1")]
     places += [(task, split, TASKS[task].metric) for task in tasks for split in ("dev", "train")]
     places += [("overall", "dev", "overall")] if num_active == len(TASKS) else []
+    places = places or [("sst", "train", "loss")]
     points = [
         Point(step=7 * epoch, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=1.1 * epoch)
         for (task, split, metric), value in zip(places, random.integers(-3, 4, len(places)) / 3, strict=True)
@@ -157,7 +161,8 @@ def test_curves_give_the_record_that_reports_gave(tmp_path: Path, make_record: M
     start = make_record(2, **{**BLANK, "status": "running", "shared_steps": 3})
     record = start
     for epoch in range(1, 1 + int(random.integers(1, 6))):
-        report = random_report(random, epoch, min(epoch + seed % 3, len(TASKS)))
+        is_scored = random.random() < 0.7
+        report = random_report(random, epoch, min(epoch + seed % 3, len(TASKS)) if is_scored else 0)
         write_epoch(tmp_path, TRIAL, report)
         scores = scores_in(map(vars, report.points), TASKS)
         facts = {"epoch": epoch, "scores": scores, "step": report.step, "seconds": report.seconds}

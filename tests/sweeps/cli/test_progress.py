@@ -64,6 +64,13 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
     assert len(lines) == 4
 
 
+def test_log_shows_that_an_epoch_is_not_scored(make_plan: MakePlan) -> None:
+    assert printed(open_ledger(make_plan()), started(), scored(1, sst=0.25), scored(2))[1:] == [
+        "0000-r0 epoch 1: SST 0.250",
+        "0000-r0 epoch 2: not scored",
+    ]
+
+
 def test_progress_adds_no_line_to_a_log(make_plan: MakePlan) -> None:
     steps = [event("progress", epoch=1, step=step, num_steps=100) for step in range(50)]
     assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1

@@ -53,6 +53,20 @@ def test_all_reports_of_finished_trials_are_replayed(halved: SweepPlan) -> None:
         assert decided_reports(halved, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
 
 
+def test_scores_are_counted_where_not_every_epoch_is_scored(make_plan: MakePlan, tiny_config: TrialConfig) -> None:
+    base = tiny_config.override({"stages.1.epochs": 5, "stages.1.score_every": 2})
+    plan = make_plan(scheduler="asha", base=base)
+    scores = {3: 0.4, 5: 0.3, 6: 0.5}  # epochs 2 and 4 of the second stage, and its last
+    points = [
+        Point(step=epoch, epoch=epoch, task="overall", split="dev", metric="overall", value=score, seconds=1.0)
+        for epoch, score in scores.items()
+    ]
+    write_parquet(open_folder(plan.options.folder), curves_path("0000-r0"), curve_rows("0000-r0", points))
+    known = records_of(plan, status="complete", epochs=6)
+    assert decided_reports(plan, known) == {"0000-r0": [(1, 0.4), (2, 0.4), (3, 0.5)]}
+    assert decided_reports(plan, records_of(plan, status="pruned", epochs=4)) == {"0000-r0": [(1, 0.4)]}
+
+
 def test_unreported_reused_epochs_of_a_pruned_trial_are_not_replayed(halved: SweepPlan) -> None:
     write_scores(halved, "0000-r0", (0.4, 0.3, 0.5))
     assert decided_reports(halved, records_of(halved, status="pruned", epochs=2)) == {"0000-r0": [(1, 0.4)]}

@@ -319,6 +319,21 @@ def test_finished_epochs_are_replayed_as_first_reported(
         assert later["seconds"] == pytest.approx(first["seconds"], abs=0.5), "curves are stamped a little earlier"
 
 
+def test_an_epoch_without_scores_is_replayed_as_first_reported(
+    answers: Any, tmp_path: Path, short_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = short_config.override({"stages.1.score_every": 2})
+    answers.report_epoch.answers = [False] * 6
+    reporter = make_reporter(answers, tmp_path)
+    train(config, tiny_corpus, tiny_encoder, on_epoch=reporter.on_epoch)
+    assert reporter.replay(3, config) is None
+    first, again = ([message for _, message in answers.report_epoch.calls[part]] for part in (slice(3), slice(3, 6)))
+    assert [message["scored_epoch"] for message in first] == [0, 0, 1]
+    assert [(message["scores"], message["score"]) for message in first][1] == ({}, None)
+    for one, other in zip(first, again, strict=True):
+        assert other == {**one, "is_replayed": True, "seconds": other["seconds"]}
+
+
 def test_reason_for_waiting_is_reported_once(answers: Any, tmp_path: Path) -> None:
     answers.report_event.answers = [None, None]
     reporter = make_reporter(answers, tmp_path)

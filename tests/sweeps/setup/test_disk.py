@@ -27,9 +27,9 @@ from sweeps.setup.disk import (
     DiskEstimate,
     describe_disk,
     entry_bytes,
+    epochs_by_score,
     estimate_disk,
     expected_weights,
-    first_epoch_by_score,
     prediction_bytes,
     state_bytes,
 )
@@ -87,8 +87,19 @@ def test_scored_train_rows_are_at_most_all_rows(inputs: SweepInputs) -> None:
 
 
 def test_best_epochs_of_a_task_start_where_it_becomes_active() -> None:
-    assert sorted(first_epoch_by_score(TrialConfig(stages=TWO_STAGES))) == [1, 3, 3]  # QQP; SST, overall
-    assert first_epoch_by_score(PLAIN) == [1, 1]
+    assert sorted(epochs_by_score(TrialConfig(stages=TWO_STAGES))) == [(1, 2, 3, 4, 5), (3, 4, 5), (3, 4, 5)]
+    assert epochs_by_score(PLAIN) == [(1,), (1,)]
+
+
+def test_epochs_that_are_not_scored_have_neither_predictions_nor_best_weights(inputs: SweepInputs) -> None:
+    config = TrialConfig(stages=TWO_STAGES).override({"stages.0.score_every": 2, "stages.1.score_every": 2})
+    assert epochs_by_score(config) == [(4, 5), (2, 4, 5), (4, 5)]  # SST, QQP, overall
+    found = [size / 4000 for size in expected_weights(config, None, 1, ENCODER)]
+    late = 1 - 2 / 3 * (1 / 2) ** 2
+    assert found == pytest.approx([0, 1 / 3, 0, late, late])
+    qqp, sst = 100 * (20 + 4) + BYTES_PER_TABLE, (10 + 100) * (20 + 4 * 5) + 2 * BYTES_PER_TABLE
+    sizes = [prediction_bytes(config, inputs, epochs) for epochs in range(6)]
+    assert sizes == [0, 0, qqp, qqp, 2 * qqp + sst, 3 * qqp + 2 * sst]
 
 
 def test_one_epoch_can_be_best_for_all_tasks() -> None:
