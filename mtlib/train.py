@@ -16,12 +16,13 @@ from mtlib.loss.proximal import mean_teacher
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.workers import gather_from_workers, worker_rank
+from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
+from mtlib.training.row_gradients import keep_word_gradient
 from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
 
@@ -121,6 +122,7 @@ def prepare_run(
         teacher=teacher,
         objective=wrap(Objective(config, model, teacher)),
         optimizer=make_optimizer(config, model, tasks_active_by(config, 0)),
+        words=keep_word_gradient(model.encoder) if device.type == "cpu" and num_workers() == 1 else None,
     )
     state = load_state(states) if states else None
     if state:

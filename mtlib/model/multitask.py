@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
+from mtlib.model.bert_layers import encode_bert, has_bert_layers
+from mtlib.model.dropout import BulkDropout, use_bulk_dropout
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.heads import CosineHead, make_head, make_projection, make_relational
@@ -42,6 +44,7 @@ class MultiTaskModel(nn.Module):
     def __init__(self, config: TrialConfig, pretrained: PretrainedEncoder) -> None:
         super().__init__()
         self.encoder = build_encoder(pretrained, config.encoder)
+        use_bulk_dropout(self.encoder)
         check_fits(config, self.encoder)
         if config.needs_embeddings:
             embedding_layer(self.encoder)
@@ -60,7 +63,7 @@ class MultiTaskModel(nn.Module):
         self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
         scaled = [task for task in tasks if config.tasks[task].target_scale == "unit"]
         self.label_scales = nn.ModuleDict({task: LabelScale() for task in scaled})
-        self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
+        self.dropout = BulkDropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
         """Logits of a batch.
@@ -80,8 +83,7 @@ class MultiTaskModel(nn.Module):
         vectors, kept = [], []
         for index, inputs in enumerate(batch.inputs):
             entering = None if embeddings is None else embeddings[index]
-            with self.task_layers(batch.task, inputs):
-                hidden, embedded = self.encode(inputs, entering, keep)
+            hidden, embedded = self.encode(batch.task, inputs, entering, keep)
             vectors.append(pooled(hidden, inputs.attention_mask, self.pooling[batch.task], self.is_read_last))
             kept.append(embedded)
         return torch.stack(vectors, dim=1), tuple(kept) if keep else ()
@@ -111,18 +113,40 @@ class MultiTaskModel(nn.Module):
         assert isinstance(found, LabelScale)
         return found
 
-    def task_layers(self, task: str, inputs: Inputs) -> contextlib.AbstractContextManager[None]:
-        """A context in which the task's PALs are added to the encoder's layers; empty for a task without."""
-        if task not in self.pals:
-            return contextlib.nullcontext()
-        pals = self.pals[task]
-        assert isinstance(pals, Pals | LowRank)
-        return beside_layers(pals, self.encoder, inputs.attention_mask)
+    def encode(self, task: str, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
+        """Hidden states of one input of a task and, if kept, the first layer's input.
 
-    def encode(self, inputs: Inputs, entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
-        """Hidden states (rows, tokens, hidden) of one input and, if kept, the first layer's input."""
+        They are (rows, tokens, hidden), or (rows, 1, hidden) of the first tokens where the task reads no others.
+        """
         texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
         arguments = encoder_arguments(self.encoder.config, *texts)
+        pals = self.pals_of(task)
+        if has_bert_layers(self.encoder):
+            mask, only_first = arguments.pop("attention_mask"), self.pooling[task] == "cls" and not self.is_read_last
+            embedded = self.embed(arguments) if entering is None else self.enter(entering)
+            return encode_bert(self.encoder, embedded, mask, pals, only_first), embedded
+        with contextlib.nullcontext() if pals is None else beside_layers(pals, self.encoder, inputs.attention_mask):
+            return self.encode_by_hooks(arguments, entering, keep)
+
+    def embed(self, arguments: dict[str, Tensor]) -> Tensor:
+        """The first layer's input."""
+        embedded: Tensor = embedding_layer(self.encoder)(**arguments)
+        return embedded
+
+    def enter(self, embedded: Tensor) -> Tensor:
+        """The first layer's input as it is given, after the draws of the embeddings' dropout that it stands for: with
+        the random state of a pass before, the layers' masks are that pass's."""
+        self.encoder.get_submodule("embeddings.dropout")(embedded.detach())
+        return embedded
+
+    def pals_of(self, task: str) -> Pals | LowRank | None:
+        """The task's modules beside the layers; None for a task without."""
+        found = self.pals[task] if task in self.pals else None  # noqa: SIM401 - a ModuleDict has no get
+        assert found is None or isinstance(found, Pals | LowRank)
+        return found
+
+    def encode_by_hooks(self, arguments: dict[str, Tensor], entering: Tensor | None, keep: bool) -> tuple[Tensor, Any]:
+        """As `encode`, by the encoder's own code."""
         if entering is None and not keep:
             return self.encoder(**arguments).last_hidden_state, None
         seen: list[Tensor] = []

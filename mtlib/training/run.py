@@ -18,6 +18,7 @@ from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
+from mtlib.training.row_gradients import RowGradient
 
 
 @dataclass(kw_only=True)
@@ -40,6 +41,8 @@ class Run:
     objective: nn.Module
     """The objective as it was wrapped for several workers."""
     optimizer: torch.optim.AdamW
+    words: RowGradient | None
+    """The gradient of the word pieces where it is kept between steps; None on a GPU, and where DDP averages it."""
     stage: int = 0
     """The stage that is trained, from 0."""
     epoch: int = 0

@@ -1,5 +1,6 @@
 """One optimizer step: batches, loss, agreement of the workers, gradients, update."""
 
+import contextlib
 import math
 
 import torch
@@ -52,7 +53,8 @@ def take_step(run: Run, step: Step) -> None:
 
 def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> None:
     """Sets the gradients of the step's summed loss; DDP averages them over the workers."""
-    loss, details = run.objective(batches, places)
+    with run.words.kept() if run.words else contextlib.nullcontext():
+        loss, details = run.objective(batches, places)
     check_step(run, batches, places, details)
     run.optimizer.zero_grad(set_to_none=True)
     loss.backward()

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from mtlib.model.encoder import PretrainedEncoder, preview_encoder
 from tests.hub_server import ROOT, Hub, serve_hub
-from tests.mtlib.model.architectures import DECODERS
+from tests.mtlib.architectures import DECODERS
 
 ANSWER = """
 import json, sys, torch

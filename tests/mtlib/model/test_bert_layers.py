@@ -1,0 +1,128 @@
+"""The layers of BERT and its relatives against the code of `transformers`: values, gradients, PALs."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, BertConfig
+
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.model.bert_layers import encode_bert, has_bert_layers
+from mtlib.model.pals import beside_layers, make_pals
+from tests.mtlib.architectures import DECODERS, ENCODERS
+
+SAME_LAYERS = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+IDS = torch.tensor([[5, 7, 8, 9, 3, 11], [5, 11, 3, 1, 1, 1], [5, 6, 7, 3, 1, 1]])
+TEXT = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0]])
+FULL = torch.ones_like(TEXT)
+
+
+def built(config: Any) -> Any:
+    """An encoder with random weights, large enough that tokens differ and attention is far from uniform."""
+    torch.manual_seed(0)
+    encoder = AutoModel.from_config(config)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.mul_(3 if parameter.dim() > 1 else 1).add_(0.01)
+    return encoder
+
+
+def without_dropout(encoder: nn.Module) -> nn.Module:
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return encoder.train()
+
+
+def theirs(encoder: Any, mask: Tensor) -> Tensor:
+    states: Tensor = encoder(input_ids=IDS, attention_mask=mask).last_hidden_state
+    return states
+
+
+def ours(encoder: Any, mask: Tensor, pals: Any = None, only_first: bool = False) -> Tensor:
+    return encode_bert(encoder, encoder.embeddings(input_ids=IDS), mask, pals, only_first)
+
+
+def gradients(encoder: nn.Module, states: Tensor) -> dict[str, Tensor]:
+    """The gradient of every parameter that the first tokens' states depend on, by name."""
+    encoder.zero_grad()
+    torch.autograd.backward(states[:, 0].square().sum())
+    return {name: part.grad for name, part in encoder.named_parameters() if part.grad is not None}
+
+
+def test_encoders_with_such_layers_are_known() -> None:
+    assert {name for name, config in ENCODERS.items() if has_bert_layers(AutoModel.from_config(config))} == {
+        *SAME_LAYERS
+    }
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders_have_no_such_layers(name: str) -> None:
+    crossed = BertConfig(**{**ENCODERS["bert"].to_dict(), "is_decoder": True, "add_cross_attention": True})
+    assert not has_bert_layers(AutoModel.from_config(crossed))
+    if name != "bert, as a decoder":  # its layers are the same; such an encoder is refused before
+        assert not has_bert_layers(AutoModel.from_config(DECODERS[name]))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mask", [TEXT, FULL])
+@pytest.mark.parametrize("name", SAME_LAYERS)
+def test_states_of_all_text_are_those_of_transformers(name: str, mask: Tensor) -> None:
+    encoder = built(ENCODERS[name]).eval()
+    expected, is_text = theirs(encoder, mask), mask.bool()
+    torch.testing.assert_close(ours(encoder, mask)[is_text], expected[is_text], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours(encoder, mask, only_first=True), expected[:, :1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("only_first", [False, True])
+@pytest.mark.parametrize("name", SAME_LAYERS)
+def test_gradients_are_those_of_transformers(name: str, only_first: bool) -> None:
+    encoder = without_dropout(built(ENCODERS[name]))
+    expected = gradients(encoder, theirs(encoder, TEXT))
+    found = gradients(encoder, ours(encoder, TEXT, only_first=only_first))
+    assert found.keys() == expected.keys() - {"pooler.dense.weight", "pooler.dense.bias"}
+    for weight, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[weight], rtol=1e-4, atol=1e-5, msg=weight)
+
+
+def test_a_mask_row_of_attention_with_dropout_leaves_padding_out() -> None:
+    """By the path with explicit scores: what padding holds changes nothing."""
+    encoder = built(ENCODERS["bert"]).train()
+    found = []
+    for filler in (1, 40):
+        torch.manual_seed(0)
+        ids = torch.where(TEXT.bool(), IDS, filler)
+        found.append(encode_bert(encoder, encoder.embeddings(input_ids=ids), TEXT, None, only_first=True))
+    assert torch.equal(*found)
+    assert not torch.equal(found[0], ours(encoder, TEXT, only_first=True))  # other masks
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("only_first", [False, True])
+@pytest.mark.parametrize("function", ["attention", "low_rank"])
+@pytest.mark.parametrize("placement", ["attention", "layer"])
+def test_pals_are_added_as_by_hooks(placement: str, function: str, only_first: bool) -> None:
+    encoder = built(ENCODERS["bert"]).eval()
+    stage = StageConfig(tasks=("sst",))
+    changes = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst"], "pals.placement": placement}
+    config = TrialConfig(stages=(stage,)).override({**changes, "pals.function": function})
+    pals = make_pals(config, "sst", encoder.config.hidden_size, encoder.config.num_hidden_layers)
+    for parameter in pals.parameters():
+        parameter.mul_(20).add_(0.05)
+    with beside_layers(pals, encoder, TEXT):
+        expected = theirs(encoder, TEXT)
+    found = ours(encoder, TEXT, pals, only_first)
+    assert found.shape[1] == (1 if only_first else IDS.shape[1])
+    torch.testing.assert_close(found[:, 0], expected[:, 0], rtol=1e-5, atol=1e-5)
+    assert (found[:, 0] - theirs(encoder, TEXT)[:, 0]).abs().max() > 0.01
+
+
+@torch.no_grad()
+def test_bf16_states_are_near_those_of_transformers() -> None:
+    encoder = built(ENCODERS["bert"]).eval()
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = ours(encoder, FULL), theirs(encoder, FULL)
+    exact = theirs(encoder, FULL)
+    assert (found - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3
