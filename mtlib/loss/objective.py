@@ -42,7 +42,10 @@ class Objective(nn.Module):
             The loss to differentiate, a scalar; and (batches, len(TERMS)) sums over the shard's rows, without gradient,
             0 for the terms that a batch does not carry (see `terms_of`).
         """
-        parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
+        device = batches[0].labels.device
+        # The outer context lets all passes of the step share each weight's cast; the inner one keeps losses in fp32.
+        with autocast(self.config, device), torch.autocast(device.type, enabled=False):
+            parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
         total = torch.stack([loss for loss, _ in parts]).sum()
         return total * num_workers(), torch.stack([details for _, details in parts])
 
