@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-LEVELS = 1 << 16
-"""On the CPU the probability of dropout is rounded to a multiple of 1 / LEVELS."""
+MASK_LEVELS = 1 << 16
+"""On the CPU the probability of dropout is rounded to a multiple of 1 / MASK_LEVELS."""
 BITS_OF = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By bytes of a floating-point type, the integers of that size."""
 
@@ -52,18 +52,18 @@ def dropout(values: Tensor, probability: float) -> Tensor:
         return values
     if values.device.type != "cpu":
         return functional.dropout(values, probability)
-    num_dropped = round(probability * LEVELS)
+    num_dropped = round(probability * MASK_LEVELS)
     mask = kept_mask(values.shape, num_dropped)
-    masked: Tensor = Masked.apply(values, mask, LEVELS / (LEVELS - num_dropped))  # type: ignore[no-untyped-call]
+    masked: Tensor = Masked.apply(values, mask, MASK_LEVELS / (MASK_LEVELS - num_dropped))  # type: ignore[no-untyped-call]
     return masked
 
 
 def kept_mask(shape: torch.Size, num_dropped: int) -> Tensor:
-    """16 bits for each value of a tensor, all 0 with probability `num_dropped` / `LEVELS`, otherwise all 1."""
+    """16 bits for each value of a tensor, all 0 with probability `num_dropped` / `MASK_LEVELS`, otherwise all 1."""
     count = shape.numel()
     drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None).view(torch.int16)[:count]
     kept = torch.empty(count, dtype=torch.int16)
-    torch.ge(drawn, num_dropped - LEVELS // 2, out=kept)  # 1 or 0
+    torch.ge(drawn, num_dropped - MASK_LEVELS // 2, out=kept)  # 1 or 0
     return kept.neg_().view(shape)
 
 

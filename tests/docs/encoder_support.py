@@ -20,7 +20,7 @@ from mtlib.stages.sampler import StepBatch
 from mtlib.train import prepare_run
 from mtlib.training.preflight import check_step_runs
 from mtlib.training.step import take_step
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, untrained
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, untrained
 
 REFUSED = {**{name: DECODERS[name] for name in ("gpt2", "llama")}, **ENCODER_DECODERS}
 

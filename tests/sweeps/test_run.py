@@ -36,8 +36,8 @@ from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.search.study import open_study
+from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
-from tests.mtlib.architectures import DECODERS, ENCODERS
 from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"

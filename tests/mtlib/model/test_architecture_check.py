@@ -14,7 +14,7 @@ from mtlib.model.architecture_check import (
     check_architecture,
     two_texts,
 )
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NO_TEXT_ENCODERS
 from tests.one_line_error import one_line_error
 
 RULE = f"encoder 'it' must be bidirectional, as {WORKING} are, got "

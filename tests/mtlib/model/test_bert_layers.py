@@ -11,7 +11,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.bert_layers import encode_bert, has_bert_layers
 from mtlib.model.pals import beside_layers, make_pals
-from tests.mtlib.architectures import DECODERS, ENCODERS
+from tests.architectures import DECODERS, ENCODERS
 
 SAME_LAYERS = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 IDS = torch.tensor([[5, 7, 8, 9, 3, 11], [5, 11, 3, 1, 1, 1], [5, 6, 7, 3, 1, 1]])

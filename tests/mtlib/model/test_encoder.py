@@ -41,7 +41,7 @@ from mtlib.model.encoder import (
     num_positions,
 )
 from mtlib.model.layers import encoder_layers
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
 from tests.one_line_error import one_line_error
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)

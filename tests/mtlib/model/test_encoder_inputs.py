@@ -5,7 +5,7 @@ import torch
 
 from mtlib.model.architecture_check import small_model
 from mtlib.model.encoder_inputs import encoder_arguments, takes_segments
-from tests.mtlib.architectures import ENCODERS
+from tests.architectures import ENCODERS
 
 
 def test_segments_are_passed_to_models_that_know_them() -> None:

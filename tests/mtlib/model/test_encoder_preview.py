@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from mtlib.model.encoder import PretrainedEncoder, preview_encoder
+from tests.architectures import DECODERS
 from tests.hub_server import ROOT, Hub, serve_hub
-from tests.mtlib.architectures import DECODERS
 
 ANSWER = """
 import json, sys, torch

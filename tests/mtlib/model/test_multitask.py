@@ -25,8 +25,8 @@ from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, embedding_layer
 from mtlib.model.multitask import MultiTaskModel, pooled
-from tests.mtlib.architectures import ENCODERS, NOT_ENTERED
-from tests.mtlib.architectures import untrained as random_encoder
+from tests.architectures import ENCODERS, NOT_ENTERED
+from tests.architectures import untrained as random_encoder
 
 ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
 SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}

@@ -14,7 +14,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training import preflight
 from mtlib.training.preflight import check_step_runs
-from tests.mtlib.architectures import ENCODERS, ENDS, SMALL, untrained
+from tests.architectures import ENCODERS, ENDS, SMALL, untrained
 from tests.one_line_error import one_line_error
 
 PLAIN: dict[str, Any] = {"smart.weight": 0, "encoder.max_length": 40, "encoder.dropout": None}

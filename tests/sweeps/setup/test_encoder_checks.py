@@ -17,7 +17,7 @@ from sweeps.options import SweepOptions
 from sweeps.run import main
 from sweeps.setup.encoder_checks import check_encoder_fits, check_points, describe_family
 from sweeps.setup.inputs import SweepInputs, read_inputs
-from tests.mtlib.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 from tests.sweeps.setup.conftest import Build
 
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
