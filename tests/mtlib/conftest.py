@@ -21,9 +21,9 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import prepare_run
 from mtlib.training.run import Run
+from tests.combinations import EVERY_METHOD, ORDERS, Changes, Material
 from tests.further_data import write_further_data
 from tests.mtlib.runtime.worker_pair import RunOnBoth, pair_of_workers
-from tests.mtlib.training.combinations import EVERY_METHOD, ORDERS, Changes, Material
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
 

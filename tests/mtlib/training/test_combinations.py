@@ -19,9 +19,7 @@ from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
-from tests.killed import Killed
-from tests.mtlib.runtime.worker_pair import RunOnBoth
-from tests.mtlib.training.combinations import (
+from tests.combinations import (
     ALTERNATING_ONLY,
     COVER,
     EVERY_METHOD,
@@ -32,6 +30,8 @@ from tests.mtlib.training.combinations import (
     Material,
     fits,
 )
+from tests.killed import Killed
+from tests.mtlib.runtime.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
 

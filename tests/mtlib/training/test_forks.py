@@ -25,8 +25,8 @@ from mtlib.stages.keys import list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
+from tests.combinations import COVER, MATRIX, ORDERS, Changes, Material
 from tests.mtlib.runtime.worker_pair import RunOnBoth
-from tests.mtlib.training.combinations import COVER, MATRIX, ORDERS, Changes, Material
 from tests.one_line_error import one_line_error
 
 Build = Callable[[str, str, Changes], Material]

@@ -19,8 +19,8 @@ from mtlib.training.epoch_report import EpochReport
 from mtlib.training.gradient_norms import GRADIENT_NORM, NUM_STEPS, add_norm, is_measured
 from mtlib.training.run import Run
 from mtlib.training.step import batch_of, batch_place, take_step
+from tests.combinations import Changes, Material
 from tests.mtlib.runtime.worker_pair import RunOnBoth
-from tests.mtlib.training.combinations import Changes, Material
 
 NewRun = Callable[..., Run]
 SST = StepBatch(set="sst", rows=np.arange(8), turn=0)

@@ -11,7 +11,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import active_weights
 from mtlib.training.optimizer import trained_parameters
 from sweeps.setup.model_size import EncoderSize, measure_encoder, measure_model
-from tests.mtlib.training.combinations import METHODS, Changes
+from tests.combinations import METHODS, Changes
 
 
 def test_encoder_parameters_are_those_of_its_weights(tiny_encoder: PretrainedEncoder) -> None:
