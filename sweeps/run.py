@@ -24,6 +24,7 @@ from mtlib.runtime.command_line import (
     print_error,
     show_lines,
 )
+from mtlib.runtime.garbage_collection import collect_rarely
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
@@ -125,4 +126,5 @@ def exit_process(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
+    collect_rarely()
     exit_process(main())

@@ -9,19 +9,22 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import ray
 
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
+    LOCAL_VARIABLES,
     WORKER_VARIABLES,
     silence_process_messages,
     skip_shutdown_at_exit,
     use_saved_token,
+    without_monitors,
 )
 
 THREAD_PREFIX = "sweep: "
@@ -31,13 +34,15 @@ OBJECT_STORE_BYTES = 200 * 2**20
 START_ATTEMPTS = 3
 START_TIMEOUT = "timed out during startup"
 """Part of Ray's error message when its processes did not start in time."""
+SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"
+"""Called in each of the sweep's processes when it starts."""
 CONNECT_SECONDS = 5.0
 """Time limit of a TCP connection to a cluster."""
 
 
 @contextlib.contextmanager
 def connected_to_ray(address: str | None) -> Iterator[str | None]:
-    """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields its dashboard's URL.
+    """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields a cluster's dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
     its driver.
@@ -53,9 +58,13 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     if ray.is_initialized():
         yield None
         return
-    place = start_local() if address is None else connect(address)
+    dashboard = None
+    if address is None:
+        start_local()
+    else:
+        dashboard = connect(address)
     try:
-        yield f"http://{place}" if place else None
+        yield dashboard
     finally:
         if is_inside_ray():
             skip_shutdown_at_exit()
@@ -114,8 +123,8 @@ def silence_ray() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def start_local() -> str | None:
-    """Starts Ray on this machine and returns the host and port of its dashboard.
+def start_local() -> None:
+    """Starts Ray on this machine, without a dashboard, which takes longer to start than all the rest.
 
     Ray waits 30 s for its own processes, too few where many others run: then it is started again.
 
@@ -125,7 +134,8 @@ def start_local() -> str | None:
     reason = ""
     for _ in range(START_ATTEMPTS):
         try:
-            return start_local_once()
+            start_local_once()
+            return
         except Exception as error:  # Ray raises nothing more specific
             if START_TIMEOUT not in str(error):
                 raise
@@ -134,23 +144,24 @@ def start_local() -> str | None:
     raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} timeouts: {reason}")
 
 
-def start_local_once() -> str | None:
+def start_local_once() -> None:
     """Starts Ray, with a port of its own; raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
+    for name, value in LOCAL_VARIABLES.items():
+        os.environ.setdefault(name, value)
     try:
-        with ignoring_interrupts():
+        with ignoring_interrupts(), without_monitors():
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
-            context = ray.init(
+            ray.init(
                 address="local",
-                include_dashboard=True,
+                include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
                 log_to_driver=False,
                 logging_level=logging.CRITICAL + 1,
             )
-            return context.dashboard_url or None
     finally:
         del os.environ[GCS_PORT_VARIABLE]
 
@@ -159,7 +170,7 @@ def start_local_once() -> str | None:
 def ignoring_interrupts() -> Iterator[None]:
     """Lets processes that are started in this context ignore Ctrl-C, which a terminal sends to all of them.
 
-    Ray's other processes block it; its dashboard would die, and lanes, which query it, would close late.
+    Ray's other processes block it; the one that would serve a dashboard would die.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -180,7 +191,7 @@ def free_port() -> int:
 
 
 def connect(address: str) -> str | None:
-    """Connects to a running cluster and returns the host and port of its dashboard, if it has one."""
+    """Connects to a running cluster and returns the URL of its dashboard, if it has one."""
     try:
         host, _, port = address.rpartition(":")
         if port.isdigit():  # Ray would retry for minutes and print each attempt
@@ -193,16 +204,17 @@ def connect(address: str) -> str | None:
             log_to_driver=False,
             logging_level=logging.CRITICAL + 1,
         )
-        return context.dashboard_url or None
+        return f"http://{context.dashboard_url}" if context.dashboard_url else None
     except (OSError, ValueError) as error:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token"
         rule = "--address must be a running Ray cluster"
         raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
 
 
-def worker_environment(more: dict[str, str]) -> dict[str, dict[str, str]]:
+def worker_environment(more: dict[str, str]) -> dict[str, Any]:
     """Ray's runtime environment for all processes of the sweep, with `more` variables."""
     path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
     settings = {name: os.environ.get(name, value) for name, value in WORKER_VARIABLES.items()}
     parallelism = os.environ.get("TOKENIZERS_PARALLELISM", "false")
-    return {"env_vars": {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}}
+    variables = {**settings, "TOKENIZERS_PARALLELISM": parallelism, "PYTHONPATH": path, **more}
+    return {"env_vars": variables, "worker_process_setup_hook": SETUP_HOOK}

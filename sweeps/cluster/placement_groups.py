@@ -29,6 +29,13 @@ def remove_own_groups(states: Collection[str], kept: Collection[str]) -> None:
             remove_placement_group(group_of_id(group))
 
 
+def remove_group(group: str | None) -> None:
+    """Removes the placement group with this id, if there is one that has not been removed."""
+    table = placement_group_table().get(group)
+    if table is not None and table["state"] in ALL_STATES:
+        remove_placement_group(group_of_id(str(group)))
+
+
 def remove_orphaned_groups() -> None:
     """Removes unnamed placement groups that wait for resources though their driver has ended."""
     ended = dead_jobs()

@@ -5,11 +5,15 @@ what has changed. No other file of `sweeps/` imports a private module of Ray.
 """
 
 import atexit
+import contextlib
 import re
+from collections.abc import Iterator
+from unittest import mock
 
 import ray
 from ray._private import ray_logging, state
 from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
+from ray._private.node import Node
 from ray._raylet import PlacementGroupID
 from ray.util.placement_group import PlacementGroup
 
@@ -21,6 +25,13 @@ DRIVER_VARIABLES = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
 }
 """Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
+
+LOCAL_VARIABLES = {
+    "RAY_enable_worker_prestart": "0",  # no process could take one over: each has an environment of its own
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_task_events_report_interval_ms": "0",
+}
+"""Environment variables of the Ray that a sweep starts on this machine, which has no dashboard."""
 
 WORKER_VARIABLES = {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a dead or finished worker is noticed; 2 by default
@@ -73,6 +84,16 @@ def use_saved_token() -> None:
     `ray start` does so, and asks for that token; `ray.init(address=...)` does not.
     """
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+@contextlib.contextmanager
+def without_monitors() -> Iterator[None]:
+    """Lets `ray.init` start neither the monitor of an autoscaler nor that of logs, for which it has no arguments.
+
+    A single machine has nothing to scale, and its logs are not sent to the driver.
+    """
+    with mock.patch.multiple(Node, start_monitor=lambda _node: None, start_log_monitor=lambda _node: None):
+        yield
 
 
 def skip_shutdown_at_exit() -> None:

@@ -1,20 +1,24 @@
-"""Opens lanes: each is one run of Ray Train that lasts as long as there are trials to train."""
+"""Opens lanes: each is one run of Ray Train that lasts as long as there are trials to train.
+
+Ray Train's controller imports this file for its callback, so nothing here loads torch at once.
+"""
 
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.actor import ActorHandle
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
-from ray.train.torch import TorchTrainer
 
 from mtlib.runtime.errors import first_line
 from sweeps.cluster.capacity import alive_nodes
 from sweeps.cluster.connection import BackgroundRun
 from sweeps.lanes.mailbox import UNEXPLAINED
-from sweeps.lanes.worker import LaneSetup, run_lane
+
+if TYPE_CHECKING:
+    from sweeps.lanes.worker import LaneSetup
 
 REPORT_SECONDS = 30.0
 """Time limit of a report to the mailbox."""
@@ -43,11 +47,14 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 
-def open_lane(setup: LaneSetup, storage: Path) -> BackgroundRun:
+def open_lane(setup: "LaneSetup", storage: Path) -> BackgroundRun:
     """Opens one lane; Ray Train's own files go into `storage`."""
+    from sweeps.cluster.train_internals import choose_trainer, fit_lean
+    from sweeps.lanes.worker import run_lane
+
     options = setup.plan.options
     resources = {"CPU": float(options.cpus_per_worker), "GPU": options.gpus_per_worker}
-    trainer = TorchTrainer(
+    trainer = choose_trainer(options.workers)(
         lambda: run_lane(setup),
         scaling_config=ScalingConfig(
             num_workers=options.workers,
@@ -61,4 +68,4 @@ def open_lane(setup: LaneSetup, storage: Path) -> BackgroundRun:
             callbacks=[LaneCallback(setup.mailbox, setup.lane)],
         ),
     )
-    return BackgroundRun(trainer.fit, setup.lane)
+    return BackgroundRun(lambda: fit_lean(trainer), setup.lane)

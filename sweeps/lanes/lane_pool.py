@@ -17,7 +17,7 @@ from sweeps.cluster.capacity import (
     num_more_lanes,
 )
 from sweeps.cluster.connection import BackgroundRun
-from sweeps.cluster.placement_groups import ALL_STATES, WAITING_STATES, own_groups, remove_own_groups
+from sweeps.cluster.placement_groups import ALL_STATES, WAITING_STATES, own_groups, remove_group, remove_own_groups
 from sweeps.lanes.lane import open_lane
 from sweeps.lanes.mailbox import node_name
 from sweeps.lanes.messages import Event
@@ -110,6 +110,8 @@ def remove_ended_lanes(pool: LanePool) -> str | None:
         pool.lanes.remove(lane)
         why = pool.load_errors.get(lane.name) or lane.error or "its workers died repeatedly while they were loading"
         is_lost = ray.get(pool.mailbox.remove_lane.remote(lane.name, why))
+        if lane.error is not None:  # if its controller was killed, nothing else removes its placement group
+            remove_group(ray.get(pool.mailbox.group_of.remote(lane.name)))
         pool.num_failed += is_lost and (lane.name in pool.load_errors or lane.name not in pool.ever_open)
         if not pool.lanes and pool.num_failed >= pool.num_initial:
             return f"no lane is left: {why}"

@@ -75,6 +75,8 @@ class Mailbox:
         self._calls: dict[str, int] = {}
         self._open: dict[str, Mapping[str, str]] = {}
         """Lanes that have workers: the hosts of their nodes, by node id."""
+        self._groups: dict[str, str] = {}
+        """Ids of the placement groups that lanes have registered."""
         self._closed: set[str] = set()
         """Lanes that were asked to close."""
         self._max_lanes: int | None = None
@@ -87,11 +89,13 @@ class Mailbox:
 
     # Called by lanes.
 
-    async def register_lane(self, lane: str, nodes: Mapping[str, str]) -> bool:
+    async def register_lane(self, lane: str, nodes: Mapping[str, str], group: str | None = None) -> bool:
         """Registers a lane whose workers are about to load; False if it must close: it failed too often, or is surplus.
 
-        `nodes` are the hosts of its workers' nodes, by node id.
+        `nodes` are the hosts of its workers' nodes, by node id; `group` is the id of its placement group.
         """
+        if group is not None:
+            self._groups[lane] = group
         self._openings[lane] = self._openings.get(lane, 0) + 1
         # If it still has a trial, its workers were restarted without `report_dead_workers`.
         self._requeue_trial_of(lane, UNEXPLAINED, kill=self._open.pop(lane, {}))
@@ -236,6 +240,10 @@ class Mailbox:
             self._emit(Event(kind="lane_lost", lane=lane, facts={"why": why}))
         self._requeue_trial_of(lane, why, kill=nodes)
         return is_lost
+
+    async def group_of(self, lane: str) -> str | None:
+        """The id of the placement group that a lane last registered; None if it never did."""
+        return self._groups.get(lane)
 
     async def take_events(self, timeout: float) -> list[Event]:
         """Events since the last call; waits up to `timeout` seconds for the first."""

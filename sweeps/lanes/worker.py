@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-import ray.train.torch
 import torch
 from ray.actor import ActorHandle
+from ray.util.placement_group import get_current_placement_group
 
 from mtlib.checkpoints.state import drop_states, why_full
 from mtlib.config.trial import TrialConfig
@@ -54,7 +54,7 @@ def run_lane(setup: LaneSetup) -> None:
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
     nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
-    if not from_rank_0(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes))):
+    if not from_rank_0(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes, own_group()))):
         return
     base, folders = setup.plan.space.base, (setup.plan.data_folder, setup.plan.options.cache_folder)
     try:  # loads data and encoder before the first trial is requested
@@ -73,6 +73,12 @@ def run_lane(setup: LaneSetup) -> None:
             run_assignment(setup, answer)
 
 
+def own_group() -> str | None:
+    """The id of the placement group that holds this worker; None outside of one."""
+    group = get_current_placement_group()
+    return None if group is None else group.id.hex()
+
+
 def first_problem(attempt: Callable[[], Any]) -> str | None:
     """Runs `attempt` on every worker; returns, on all, the message of the first ValueError that any of them raised."""
     try:
@@ -89,7 +95,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
     """
-    device = ray.train.torch.get_device()
+    device = own_device(setup.plan.options.gpus_per_worker)
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(setup.plan.options, assignment.trial_id)
@@ -117,6 +123,16 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def own_device(gpus_per_worker: float) -> torch.device:
+    """The device that this worker trains on."""
+    if gpus_per_worker == 0:
+        return torch.device("cpu")
+    from ray.train.torch import get_device  # here: it takes a quarter of a second to import
+
+    device: torch.device = get_device()
+    return device
 
 
 def record_end(folder: TrialFolder, facts: Mapping[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The environment of Ray's processes, their protection from Ctrl-C, and connecting; other tests start Ray itself."""
 
+import importlib
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import threading
 import pytest
 import ray
 
+from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.connection import (
@@ -29,6 +31,11 @@ def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.M
     monkeypatch.delenv("PYTHONPATH")
     assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(PROJECT_FOLDER)
     assert (PROJECT_FOLDER / "sweeps" / "run.py").is_file()
+
+
+def test_processes_of_the_sweep_rarely_collect_garbage() -> None:
+    module, _, name = worker_environment({})["worker_process_setup_hook"].rpartition(".")
+    assert getattr(importlib.import_module(module), name) is collect_rarely
 
 
 def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,17 +84,17 @@ def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slow_local_ray_is_started_again(
     num_timeouts: int, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[Exception | str] = [Exception("The current node timed out during startup. x")] * num_timeouts
+    answers: list[Exception | None] = [Exception("The current node timed out during startup. x")] * num_timeouts
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
-    answers.append("127.0.0.1:8265")
-    assert start_local() == "127.0.0.1:8265"
+    answers.append(None)
+    start_local()
     assert not answers
     assert len(shutdowns) == num_timeouts
 
 
 @pytest.mark.usefixtures("shutdowns")
 def test_local_ray_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[Exception | str] = [Exception("The current node timed out during startup. x\ny")] * 3
+    answers: list[Exception | None] = [Exception("The current node timed out during startup. x\ny")] * 3
     monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
     with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out"):
         start_local()
@@ -96,11 +103,10 @@ def test_local_ray_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPa
         start_local()
 
 
-def give(answers: list[Exception | str]) -> str:
+def give(answers: list[Exception | None]) -> None:
     answer = answers.pop(0)
-    if isinstance(answer, Exception):
+    if answer is not None:
         raise answer
-    return answer
 
 
 def test_address_without_a_listener_is_one_error_at_once() -> None:
@@ -130,11 +136,11 @@ def test_failed_background_run_is_one_line() -> None:
 
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(connection, "start_local", lambda: "127.0.0.1:8265")
+    monkeypatch.setattr(connection, "start_local", lambda: None)
     may_go = threading.Event()
     with connected_to_ray(None) as dashboard:
         run = BackgroundRun(lambda: may_go.wait(10), "lane0")
-    assert (dashboard, shutdowns) == ("http://127.0.0.1:8265", [])
+    assert (dashboard, shutdowns) == (None, [])
     may_go.set()
     run.wait(10)
     with connected_to_ray(None):

@@ -12,16 +12,18 @@ import ray
 from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray._private import ray_constants, ray_logging, state
 from ray._private.authentication import authentication_token_setup
+from ray._private.node import Node
 from ray._raylet import JobID, PlacementGroupID
 from ray.train import FailureConfig, UserCallback
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from results.records.files import PROJECT_FOLDER
-from sweeps.cluster import ray_internals
+from sweeps.cluster import ray_internals, train_internals
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
     HEAD_NODE_RESOURCES,
+    LOCAL_VARIABLES,
     WORKER_VARIABLES,
     available_resources_by_node,
     dead_jobs,
@@ -29,6 +31,7 @@ from sweeps.cluster.ray_internals import (
     job_of_group,
     silence_process_messages,
     use_saved_token,
+    without_monitors,
 )
 
 READERS = {
@@ -50,6 +53,21 @@ READERS = {
 def test_ray_reads_the_variable(name: str) -> None:
     path = Path(ray.__file__).parent / READERS[name]
     assert f'"{name}"' in path.read_text(), f"{path} no longer names {name}: find what has taken its place"
+
+
+@pytest.mark.parametrize("name", LOCAL_VARIABLES)
+def test_raylet_reads_the_variable(name: str) -> None:
+    raylet = Path(ray.__file__).parent / "core" / "src" / "ray" / "raylet" / "raylet"
+    assert name.encode() in raylet.read_bytes(), f"Ray no longer reads {name}: find what has taken its place"
+
+
+def test_monitors_are_left_out_only_while_ray_starts() -> None:
+    monitors = Node.start_monitor, Node.start_log_monitor
+    source = (Path(ray.__file__).parent / "_private" / "node.py").read_text()
+    assert all(f"self.{start.__name__}()" in source for start in monitors)
+    with without_monitors():
+        assert Node.start_monitor(None) is Node.start_log_monitor(None) is None
+    assert (Node.start_monitor, Node.start_log_monitor) == monitors
 
 
 def test_port_of_a_local_cluster_comes_from_the_variable() -> None:
@@ -142,7 +160,8 @@ def private_imports(path: Path) -> Iterator[str]:
 
 
 def test_no_other_file_uses_private_names_of_ray() -> None:
-    own = Path(ray_internals.__file__)
-    found = {path.name: set(private_imports(path)) for path in (PROJECT_FOLDER / "sweeps").rglob("*.py") if path != own}
+    own = {Path(ray_internals.__file__), Path(train_internals.__file__)}
+    files = {*(PROJECT_FOLDER / "sweeps").rglob("*.py")}
+    found = {path.name: set(private_imports(path)) for path in files - own}
     assert {name: names for name, names in found.items() if names} == {}
-    assert set(private_imports(own))
+    assert all(set(private_imports(path)) for path in own)

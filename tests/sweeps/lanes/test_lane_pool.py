@@ -47,6 +47,9 @@ class Mailbox:
     def _remove_lane(self, lane: str, _why: str) -> bool:
         return lane not in self.closed
 
+    def _group_of(self, lane: str) -> str:
+        return f"group of {lane}"
+
 
 @pytest.fixture
 def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
@@ -175,6 +178,18 @@ def test_sweep_fails_once_all_lanes_are_lost(open_test_pool: Callable[..., LaneP
         send_event(pool, "lane_load_crash", lane.name, why="CUDA is not there")
         lane.is_over = True  # type: ignore[misc]
     assert remove_ended_lanes(pool) == "no lane is left: CUDA is not there"
+
+
+def test_lane_whose_run_has_failed_loses_its_placement_group(
+    open_test_pool: Callable[..., LanePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, removed = open_test_pool(), list[str | None]()
+    monkeypatch.setattr(sweeps.lanes.lane_pool, "remove_group", removed.append)
+    for lane in pool.lanes:
+        lane.is_over = True  # type: ignore[misc]
+    pool.lanes[0].error = "ActorDiedError: the controller was killed"
+    remove_ended_lanes(pool)
+    assert removed == ["group of sweep-lane0"]
 
 
 def test_missing_nodes_are_reported_once_and_timed(
