@@ -54,10 +54,10 @@ class SmartConfig:
     tasks: tuple[str, ...] = ()
     """Tasks that carry the penalty. Source: BB 3.5 uses SST and QQP, not STS."""
     mode: Literal["unit_norm", "paper", "random"] = "unit_norm"
-    """How noise becomes a perturbation (`precision=bf16` rounds the ascent step away: `unit_norm` is then `random` at a
-    higher cost, and `paper` is refused). `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
+    """How noise becomes a perturbation. `unit_norm`: noise plus a gradient step, scaled to inf-norm 1 per token (what
     BB ran). `paper`: a step of `step_size` along the gradient over its inf-norm, projected on the ball of radius
-    `epsilon` (Jiang et al. 2020, algorithm 1). `random`: scaled as `unit_norm`, no gradient step, for a lower cost."""
+    `epsilon` (Jiang et al. 2020, algorithm 1); refused under `precision=bf16`, in which its noise vanishes. `random`:
+    scaled as `unit_norm`, no gradient step, for a lower cost."""
     noise_std: float = 1e-5
     """sigma, standard deviation of the first noise, in units of the embedding output, at least 0. Source: BB 4.3. At 0
     an ascent step starts from rounding errors alone."""
@@ -71,7 +71,8 @@ class SmartConfig:
     reduction: Literal["mean", "sum"] = "mean"
     """Over the batch: `mean` makes the weight independent of the batch size, `sum` reproduces BB."""
     masks: Literal["independent", "shared"] = "independent"
-    """Whether dropout draws new masks for the perturbed passes, or uses those of the clean pass again."""
+    """Whether dropout draws new masks for the perturbed passes, or uses those of the clean pass again (in
+    `precision=bf16` the ascent steps then run in fp32, as rounding errors would hide what they climb)."""
     every_batches: int = 1
     """k: only every k-th batch of a task carries the penalty, the first of each epoch and then in steps of k; at least
     1. Its weight is not raised for that."""

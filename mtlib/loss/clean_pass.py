@@ -43,13 +43,15 @@ class CleanPass:
     def kind(self) -> Kind:
         return self.config.task(self.batch.task).kind
 
-    def logits(self, embeddings: Sequence[Tensor] | None = None) -> Tensor:
+    def logits(self, embeddings: Sequence[Tensor] | None = None, in_fp32: bool = False) -> Tensor:
         """Logits of a further pass, with new dropout masks; (rows, num_logits).
 
         Args:
             embeddings: (rows, tokens, hidden) for each input, in place of the embedded text.
+            in_fp32: whatever the configured precision.
         """
-        with autocast(self.config, self.batch.labels.device):
+        device = self.batch.labels.device
+        with torch.autocast(device.type, enabled=False) if in_fp32 else autocast(self.config, device):
             output: Output = self.model(self.batch, embeddings=embeddings)
         return output.logits
 

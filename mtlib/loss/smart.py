@@ -8,7 +8,7 @@ without a single module for all of this, such as XLM, are refused (`mtlib.model.
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch
@@ -24,13 +24,20 @@ def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tens
     """The penalty and the norm of its noise, (rows,) each; the noise is sliced from that of the global batch."""
     batch, embeddings = clean.batch, clean.output.embeddings
 
-    def perturbed(noise: Sequence[Tensor]) -> Tensor:
+    def perturbed(noise: Sequence[Tensor], in_fp32: bool = False) -> Tensor:
         # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
         moved = [text.float() + part for text, part in zip(embeddings, noise, strict=True)]
         if settings.masks == "shared":
             restore_random_state(batch.labels.device, clean.random_state)
-        return clean.logits(moved)
+        return clean.logits(moved, in_fp32)
 
+    def perturbed_in_fp32(noise: Sequence[Tensor]) -> Tensor:
+        return perturbed(noise, in_fp32=True)
+
+    climbed: tuple[Tensor, Perturbed] = clean.output.logits, perturbed
+    if settings.mode != "random" and is_rounded_away(clean, settings):
+        with torch.no_grad():
+            climbed = perturbed_in_fp32([torch.zeros_like(text) for text in embeddings]), perturbed_in_fp32
     return smoothness(
         settings,
         clean.kind,
@@ -38,7 +45,20 @@ def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tens
         first_noise(batch, embeddings, clean.place.noise_seed),
         [inputs.attention_mask for inputs in batch.inputs],
         perturbed,
+        climbed,
     )
+
+
+def is_rounded_away(clean: CleanPass, settings: SmartConfig) -> bool:
+    """Whether the divergence that the ascent climbs is below bfloat16's rounding errors.
+
+    It is where both passes have the same dropout masks, or none: a noise of 1e-5 then moves the logits by some 1e-5.
+    With masks of their own they differ anyway, and the gradient's direction is that of fp32 (cosine .99 and more).
+    """
+    if clean.config.precision == "fp32":
+        return False
+    dropouts = (module for module in clean.model.modules() if isinstance(module, nn.Dropout))
+    return settings.masks == "shared" or not any(module.p > 0 for module in dropouts)
 
 
 def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[Tensor]:
@@ -57,6 +77,7 @@ def smoothness(
     first_noise: Sequence[Tensor],
     masks: Sequence[Tensor],
     perturbed: Perturbed,
+    climbed: tuple[Tensor, Perturbed] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The smoothness penalty of one batch.
 
@@ -67,6 +88,8 @@ def smoothness(
         first_noise: standard normal draws, (rows, tokens, hidden) for each input of the task.
         masks: (rows, tokens) for each input, 1 on text and 0 on padding; padding gets no noise.
         perturbed: gives the logits for a noise.
+        climbed: clean logits and the function of the noise whose divergence the ascent climbs, where these are not
+            `clean_logits` and `perturbed`.
 
     Returns:
         The penalty, (rows,), and the inf-norm of its noise, (rows,), in units of the embedding output. Gradients flow
@@ -77,11 +100,12 @@ def smoothness(
     """
     keep = [mask.unsqueeze(2).to(torch.float32) for mask in masks]
     noise = [config.noise_std * draw * mask for draw, mask in zip(first_noise, keep, strict=True)]
+    held, moved = climbed or (clean_logits, perturbed)
     if config.mode == "random":
         noise = [unit_norm(part, config.epsilon) for part in noise]
     else:
         for _ in range(config.num_steps):
-            noise = ascend(config, kind, clean_logits, noise, keep, perturbed)
+            noise = ascend(config, kind, held, noise, keep, moved)
     penalty = symmetric_divergence(kind, perturbed(noise), clean_logits)
     norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise])
     return penalty, norms.amax(dim=0)

@@ -13,11 +13,13 @@ from torch.nn import functional
 
 import mtlib.loss.objective
 import mtlib.loss.simcse
+import mtlib.loss.smart
+from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.objective import TERMS, learned_weight, terms_of
 from mtlib.loss.proximal import mean_teacher
-from mtlib.loss.smart import first_noise
+from mtlib.loss.smart import first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.run import Run
@@ -344,7 +346,7 @@ def test_noise_of_another_seed_gives_another_penalty(new_run: NewRun) -> None:
 @pytest.mark.parametrize("mode", ["unit_norm", "random"])
 def test_tiny_noise_is_added_in_fp32_under_bf16(mode: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {"smart.noise_std": 1e-6, "smart.epsilon": 1e-5, "smart.mode": mode}
-    run = new_run({**SMART, **tiny, "precision": "bf16"})
+    run = new_run({**SMART, **tiny, "precision": "bf16", "encoder.dropout": 0.1})
     (batch,) = shards_of(run, "sst", 8)
     # BERT's LayerNorm gives fp32 under autocast; other embeddings may not.
     embedding_layer(run.model.encoder).register_forward_hook(lambda _module, _given, output: output.bfloat16())
@@ -364,6 +366,34 @@ def test_tiny_noise_is_added_in_fp32_under_bf16(mode: str, new_run: NewRun, monk
         assert moved.dtype == torch.float32
         assert (moved - entered[0]).abs().amax(2)[mask].min() > 0
         assert torch.equal(moved[~mask], entered[0][~mask])
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes"),
+    [
+        ({"encoder.dropout": 0.1}, 3),
+        ({"encoder.dropout": 0.1, "smart.masks": "shared"}, 4),
+        ({}, 4),  # no dropout, so that both passes have the same masks
+    ],
+)
+def test_the_ascent_has_the_direction_of_fp32_under_bf16(
+    changes: dict[str, Any], passes: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climbed: list[Tensor] = []
+
+    def listening(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
+        climbed.append(gradient.flatten(1))
+        return step_noise(config, noise, gradient)
+
+    monkeypatch.setattr(mtlib.loss.smart, "step_noise", listening)
+    settings = {**SMART, "smart.mode": "unit_norm", "smart.noise_std": 1e-4, **changes}
+    for precision in ("fp32", "bf16"):
+        run = new_run({**settings, "precision": precision})
+        torch.manual_seed(0)
+        evaluate(run, shards_of(run, "sst", 8))
+    exact, rounded = climbed
+    assert functional.cosine_similarity(exact, rounded).min() > 0.95
+    assert passes_of(new_run({**settings, "precision": "bf16"}), "sst") == passes
 
 
 def test_only_bf16_multiplies_in_bfloat16(new_run: NewRun) -> None:
