@@ -16,12 +16,12 @@ if TYPE_CHECKING:  # Ray is loaded below, once everything has been checked
 
 def printing_listener() -> Listener:
     """Prints what the command prints: the sweep, its progress, the ranking, the ensembles, the next commands."""
-    return Listener(show=show_lines, watch=watch_on_console, finish=print_end)
+    return Listener(show=show_lines, watch=watch_on_console, answer=print_answer, finish=print_end)
 
 
 def silent_listener() -> Listener:
     """Prints nothing and selects no ensembles."""
-    return Listener(show=lambda _lines: None, watch=watch_nothing, finish=end_silently)
+    return Listener(show=lambda _lines: None, watch=watch_nothing, answer=lambda _options: None, finish=end_silently)
 
 
 @contextlib.contextmanager
@@ -40,6 +40,16 @@ def watch_on_console() -> "Iterator[OnEvent]":
 def watch_nothing() -> "Iterator[OnEvent]":
     """Ignores events."""
     yield lambda _event, _ledger: None
+
+
+def print_answer(options: SweepOptions) -> None:
+    """Prints the answer and the ranking; the sweep goes on to its end even if standard output is closed."""
+    from sweeps.cli.summary import show_answer
+
+    try:
+        show_answer(options.folder)
+    except BrokenPipeError:
+        discard_output()
 
 
 def print_end(options: SweepOptions, outcome: "SweepOutcome") -> Ending:

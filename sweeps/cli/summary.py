@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
@@ -22,22 +22,27 @@ from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
 
+def show_answer(folder: Path) -> None:
+    """Prints the answer to a sweep's question and its ranking, from the records of its trials so far."""
+    print()
+    for line in lines_or_failure("The ranking", lambda: show_ranking(folder)):
+        print(line, flush=True)
+
+
 def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
-    """Prints how a sweep ended, and copies its records to its mirror.
+    """Prints how a sweep ended, below its ranking, and copies its records to its mirror.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
     command for it is printed instead.
     """
-    print()
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
-        ("The ranking", lambda: show_ranking(options.folder)),
         ("Choosing ensembles", lambda: [] if outcome.is_interrupted else [*choose_ensembles(options.folder), ""]),
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
     for title, make_lines in parts:
         for line in lines_or_failure(title, make_lines):
-            print(line)
+            print(line, flush=True)
     ending = end_sweep(options, outcome)
     for line in ending.messages:
         print(line, file=sys.stderr)
@@ -52,16 +57,16 @@ def end_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
     return Ending(outcome=outcome, exit_code=code, messages=messages)
 
 
-def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> list[str]:
-    """The lines of a part of the summary, or one that says why it failed."""
+def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """The lines of a part of the summary as they are made, or one that says why it failed."""
     try:
-        return list(make_lines())
+        yield from make_lines()
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
-        return [f"{title} was interrupted."]
+        yield f"{title} was interrupted."
     except Exception as error:  # the other parts must still be printed
-        return [f"{title} failed: {type(error).__name__}: {first_line(error)}"]
+        yield f"{title} failed: {type(error).__name__}: {first_line(error)}"
 
 
 def show_ranking(folder: Path) -> list[str]:
@@ -70,18 +75,18 @@ def show_ranking(folder: Path) -> list[str]:
     return [""]
 
 
-def choose_ensembles(folder: Path) -> list[str]:
-    """Chooses the ensemble of each task and writes `selection.json`; the verdict in lines, or why there is none."""
+def choose_ensembles(folder: Path) -> Iterator[str]:
+    """Chooses the ensemble of each task; the verdict in lines, or why there is none. Then writes `selection.json`."""
     try:
         selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
     except (ValueError, OSError) as error:
-        return [f"No ensemble was chosen: {first_line(error)}."]
-    verdict = brief_verdict(selection)
+        yield f"No ensemble was chosen: {first_line(error)}."
+        return
+    yield from brief_verdict(selection)
     try:
         write_selection(folder, selection)
     except OSError as error:
-        verdict.append(f"The selection could not be written: {first_line(error)}.")
-    return verdict
+        yield f"The selection could not be written: {first_line(error)}."
 
 
 def exit_code(outcome: SweepOutcome) -> int:

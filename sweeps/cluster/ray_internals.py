@@ -34,7 +34,6 @@ LOCAL_VARIABLES = {
 """Environment variables of the Ray that a sweep starts on this machine, which has no dashboard."""
 
 WORKER_VARIABLES = {
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a dead or finished worker is noticed; 2 by default
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # saves a process; a lost node is noticed without it
@@ -43,6 +42,10 @@ WORKER_VARIABLES = {
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
+
+TUNE_WAIT_SECONDS = 0.5
+TUNE_WAIT_USUALLY = 0.1
+"""How long Tune waits for an event, which has no variable or argument."""
 
 HEAD_NODE_RESOURCES = {"node:__internal_head__": 0.001}
 """A negligible share of the head node's marker resource: `tune.with_resources` rejects an empty request, and takes no
@@ -93,6 +96,21 @@ def without_monitors() -> Iterator[None]:
     A single machine has nothing to scale, and its logs are not sent to the driver.
     """
     with mock.patch.multiple(Node, start_monitor=lambda _node: None, start_log_monitor=lambda _node: None):
+        yield
+
+
+@contextlib.contextmanager
+def patient_tune() -> Iterator[None]:
+    """Lets Tune wait for `TUNE_WAIT_SECONDS` before it looks around; an event of a trial still wakes it at once."""
+    from ray.air.execution._internal.actor_manager import RayActorManager  # here: it takes long to import
+
+    wait = RayActorManager.next
+
+    def wait_longer(manager: RayActorManager, timeout: float | None = None) -> bool:
+        is_usual = timeout == TUNE_WAIT_USUALLY
+        return bool(wait(manager, TUNE_WAIT_SECONDS if is_usual else timeout))
+
+    with mock.patch.object(RayActorManager, "next", wait_longer):
         yield
 
 

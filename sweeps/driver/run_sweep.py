@@ -35,8 +35,10 @@ from sweeps.search.tune_run import start_tune
 
 OnEvent = Callable[[Event, Ledger], None]
 
-POLL_SECONDS = 0.25
-"""How long the driver waits for events before it checks lanes and Ctrl-C."""
+POLL_SECONDS = 1.0
+"""How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
+ENDING_SECONDS = 0.1
+"""The same once all trials have ended: Tune is about to end, of which there is no event."""
 STOP_SECONDS = 4.0
 """After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
 CLOSING_SECONDS = 20.0
@@ -80,13 +82,20 @@ class RunningSweep:
     """The scores by which each trial still keeps best weights."""
 
 
-def run_plan(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+def run_plan(
+    plan: SweepPlan,
+    on_event: OnEvent,
+    known: Sequence[TrialRecord] = (),
+    *,
+    on_trained: Callable[[], None] = lambda: None,
+) -> SweepOutcome:
     """Runs all trials of a plan that have not ended.
 
     Args:
         plan: the sweep; its folder exists.
         on_event: called in this thread with each event and the ledger after it.
         known: of a resumed sweep, its trials so far; those that are queued are run.
+        on_trained: called once all trials have ended, before lanes and records are closed.
 
     Raises:
         ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
@@ -97,7 +106,7 @@ def run_plan(plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord] = 
     save_ledger(ledger, plan.options.folder)
     with send_heartbeats(plan.options.folder), Interrupts() as interrupts:
         try:
-            error = run_on_ray(plan, ledger, on_event, interrupts, limits)
+            error = run_on_ray(plan, ledger, on_event, on_trained, interrupts, limits)
         finally:
             closing_errors = close_records(plan, ledger)
     is_interrupted = interrupts.is_stop_requested and error is None
@@ -138,7 +147,12 @@ def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
 
 
 def run_on_ray(
-    plan: SweepPlan, ledger: Ledger, on_event: OnEvent, interrupts: Interrupts, limits: Limits
+    plan: SweepPlan,
+    ledger: Ledger,
+    on_event: OnEvent,
+    on_trained: Callable[[], None],
+    interrupts: Interrupts,
+    limits: Limits,
 ) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
     with connected_to_ray(plan.options.address) as dashboard:
@@ -151,7 +165,10 @@ def run_on_ray(
         lanes, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
         handle_event(sweep, make_note(f"Opening {lanes} of {workers} each"))
         try:
-            return handle_until_end(sweep, interrupts)
+            error = handle_until_end(sweep, interrupts)
+            if error is None and not ledger.num_unfinished:
+                on_trained()
+            return error
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
         finally:
@@ -208,7 +225,7 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts) -> str | None:
     error: str | None = None
     deadline, is_winding_down = float("inf"), False
     while not sweep.tune_run.is_over and time.monotonic() < deadline:
-        handle_events(sweep, POLL_SECONDS)
+        handle_events(sweep, POLL_SECONDS if sweep.ledger.num_unfinished else ENDING_SECONDS)
         if deadline < float("inf"):
             continue  # everything is ending already
         error = remove_ended_lanes(sweep.pool)

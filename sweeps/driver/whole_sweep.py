@@ -45,8 +45,10 @@ class Listener:
     """Gets lines about the sweep before its first trial."""
     watch: Callable[[], "AbstractContextManager[OnEvent]"]
     """Opened while trials run; yields the function that gets each event."""
+    answer: Callable[[SweepOptions], None]
+    """Called once all trials have ended, before anything is closed; after that if the sweep ended in another way."""
     finish: Callable[[SweepOptions, "SweepOutcome"], Ending]
-    """Called at the end, while the sweep's folder is still locked."""
+    """Called at the end, after `answer`, while the sweep's folder is still locked."""
 
 
 def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence[str]) -> Ending:
@@ -101,18 +103,30 @@ def finish_ended_sweep(
         plan, open_study(plan.options.folder, plan.options.name), on_new=lambda _spec: None, max_live=1, known=known
     )
     ledger = open_ledger(plan, known)
+    listener.answer(options)
     return listener.finish(options, outcome_of(ledger, close_records(plan, ledger)))
 
 
 def run_and_finish(options: SweepOptions, plan: SweepPlan, listener: Listener, known: Sequence[TrialRecord]) -> Ending:
     """Runs a sweep in its folder and finishes it; removes the folder if an error comes before the first trial."""
+    is_answered = False
+
+    def answer() -> None:
+        nonlocal is_answered
+        display.close()
+        listener.answer(options)
+        is_answered = True
+
     try:
         from sweeps.driver.run_sweep import run_plan
 
-        with listener.watch() as on_event:
-            outcome = run_plan(plan, on_event, known)
+        with contextlib.ExitStack() as display:
+            on_event = display.enter_context(listener.watch())
+            outcome = run_plan(plan, on_event, known, on_trained=answer)
     except Exception:
         if not options.resume:
             discard_unstarted(plan.options.folder)
         raise
+    if not is_answered:
+        listener.answer(options)
     return listener.finish(options, outcome)

@@ -58,6 +58,8 @@ class LanePool:
     nodes: dict[str, str] = field(default_factory=dict)
     """Hosts of the alive nodes at the last check, by node id."""
     next_check: float = 0.0
+    wanted: int | None = None
+    """How many lanes there is work for, as the mailbox knows; None before the first check."""
     without_node_since: float | None = None
     """Time on the monotonic clock since when a trial fits no node; None if it fits one."""
 
@@ -129,7 +131,9 @@ def scale_pool(pool: LanePool, num_unfinished: int) -> Iterator[str]:
         return
     pool.next_check = now + CHECK_SECONDS
     wanted = max(1, min(num_unfinished, pool.plan.options.concurrent or num_unfinished))
-    ray.get(pool.mailbox.set_max_lanes.remote(wanted))
+    if wanted != pool.wanted:
+        ray.get(pool.mailbox.set_max_lanes.remote(wanted))
+        pool.wanted = wanted
     yield from update_nodes(pool)
     if wanted > len(pool.lanes):
         num_waiting = sum(lane.name not in pool.open for lane in pool.lanes)

@@ -246,8 +246,8 @@ class Mailbox:
         return self._groups.get(lane)
 
     async def take_events(self, timeout: float) -> list[Event]:
-        """Events since the last call; waits up to `timeout` seconds for the first."""
-        await self._wait_until(lambda: bool(self._events), timeout)
+        """Events since the last call; waits up to `timeout` seconds for one that is more than a trial's progress."""
+        await self._wait_until(lambda: any(event.kind != "progress" for event in self._events), timeout)
         events, self._events = self._events, []
         return events
 

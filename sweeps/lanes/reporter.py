@@ -22,7 +22,7 @@ from sweeps.lanes.messages import FinalStatus
 from sweeps.reuse.finished_trials import ReusedWork
 from sweeps.reuse.starting_point import StartingPoint
 
-PROGRESS_SECONDS = 0.5
+PROGRESS_SECONDS = 1.0
 """Least time between two progress messages, and so the longest time until an interruption is noticed."""
 
 

@@ -8,6 +8,7 @@ from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
 from sweeps.cluster.connection import BackgroundRun
+from sweeps.cluster.ray_internals import patient_tune
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import trial_function
 
@@ -45,7 +46,12 @@ def start_tune(
             name="trials", storage_path=str(storage), verbose=0, callbacks=[DecisionCallback(mailbox)]
         ),
     )
-    return BackgroundRun(tuner.fit, "search")
+
+    def fit() -> None:
+        with patient_tune():
+            tuner.fit()
+
+    return BackgroundRun(fit, "search")
 
 
 def trial_name(trial: Any) -> str:

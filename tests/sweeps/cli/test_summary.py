@@ -18,7 +18,7 @@ from results.records.trials import read_sweep, write_sweep, write_trials
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest
 from sweeps.cli.arguments import build_parser, find_sweep_folder
-from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish_sweep
+from sweeps.cli.summary import describe_files, describe_outcome, describe_shared, exit_code, finish_sweep, show_answer
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepOptions
 from tests.results.conftest import build_record, build_report
@@ -109,7 +109,6 @@ def test_interrupted_sweep_names_the_selection_command(
     monkeypatch.chdir(PROJECT_FOLDER)
     assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130
     text = capsys.readouterr().out
-    assert "SST dev" in text, "the ranking is there"
     assert "Chosen for" not in text
     assert not (two_trials.folder / "selection.json").exists()
     (line,) = [line for line in text.splitlines() if "results/selector.py" in line]
@@ -161,12 +160,26 @@ def test_failure_in_one_part_leaves_the_others(
 
     asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
+    show_answer(asked.folder)
     code = finish_sweep(asked, outcome_with()).exit_code
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
     assert ("Chosen for SST: " in printed.out) == (broken != "select_from")
     assert code == (1 if broken == "update_mirror" else 0)
+
+
+def test_answer_and_verdict_are_printed_before_anything_is_written(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(two_trials.folder.rglob("*"))
+    show_answer(two_trials.folder)
+    assert "SST dev" in capsys.readouterr().out
+    assert sorted(two_trials.folder.rglob("*")) == before
+    printed: list[str] = []
+    monkeypatch.setattr("sweeps.cli.summary.write_selection", lambda *_: printed.append(capsys.readouterr().out))
+    finish_sweep(two_trials, outcome_with())
+    assert printed[0].count("Chosen for ") == 3
 
 
 def test_ctrl_c_during_selection_leaves_the_other_parts(

@@ -14,6 +14,8 @@ from ray._private import ray_constants, ray_logging, state
 from ray._private.authentication import authentication_token_setup
 from ray._private.node import Node
 from ray._raylet import JobID, PlacementGroupID
+from ray.air.execution import PlacementGroupResourceManager
+from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.train import FailureConfig, UserCallback
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
@@ -24,11 +26,14 @@ from sweeps.cluster.ray_internals import (
     GCS_PORT_VARIABLE,
     HEAD_NODE_RESOURCES,
     LOCAL_VARIABLES,
+    TUNE_WAIT_SECONDS,
+    TUNE_WAIT_USUALLY,
     WORKER_VARIABLES,
     available_resources_by_node,
     dead_jobs,
     group_of_id,
     job_of_group,
+    patient_tune,
     silence_process_messages,
     use_saved_token,
     without_monitors,
@@ -40,7 +45,6 @@ READERS = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "tune/execution/tune_controller.py",
     "RAY_AIR_NEW_OUTPUT": "tune/experimental/output.py",
     "RAY_CHDIR_TO_TRIAL_DIR": "train/constants.py",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "train/v2/_internal/constants.py",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "train/v2/_internal/constants.py",
     "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "train/constants.py",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "train/v2/_internal/constants.py",
@@ -68,6 +72,19 @@ def test_monitors_are_left_out_only_while_ray_starts() -> None:
     with without_monitors():
         assert Node.start_monitor(None) is Node.start_log_monitor(None) is None
     assert (Node.start_monitor, Node.start_log_monitor) == monitors
+
+
+def test_tune_waits_longer_only_where_it_waits_for_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (Path(ray.__file__).parent / "tune" / "execution" / "tune_controller.py").read_text()
+    assert f"self._actor_manager.next(timeout={TUNE_WAIT_USUALLY})" in source
+    waited: list[float | None] = []
+    monkeypatch.setattr(RayActorManager, "next", lambda _manager, timeout=None: waited.append(timeout))
+    manager = RayActorManager(PlacementGroupResourceManager())
+    with patient_tune():
+        manager.next(timeout=TUNE_WAIT_USUALLY)
+        manager.next(timeout=1)
+    manager.next(timeout=TUNE_WAIT_USUALLY)
+    assert waited == [TUNE_WAIT_SECONDS, 1, TUNE_WAIT_USUALLY]
 
 
 def test_port_of_a_local_cluster_comes_from_the_variable() -> None:

@@ -1,7 +1,7 @@
 """A sweep's way through its listener, and its locked folder; tests/sweeps/test_run.py has the whole command."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,14 @@ def options(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> Swe
     return SweepOptions(space="smart_lambda", name="first", set=changes, **places)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("has_trained", "order"),
+    [(True, ["watched", "answer", "closed"]), (False, ["closed", "watched", "answer"])],
+)
 def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_end(
-    options: SweepOptions, monkeypatch: pytest.MonkeyPatch
+    options: SweepOptions, monkeypatch: pytest.MonkeyPatch, has_trained: bool, order: list[str]
 ) -> None:
+    """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
     heard: list[str] = []
 
     def show(lines: Iterable[str]) -> None:
@@ -33,20 +38,28 @@ def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_e
     def watch() -> Iterator[OnEvent]:
         heard.append("watching")
         yield lambda event, _ledger: heard.append(event.kind)
+        heard.append("watched")
 
     def finish(_options: SweepOptions, outcome: SweepOutcome) -> Ending:
         with pytest.raises(ValueError, match="a sweep must not be running already"), exclusive_folder(options.folder):
             pass
         return Ending(outcome=outcome, exit_code=7, messages=())
 
-    def run(_plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
+    def run(
+        _plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord], *, on_trained: Callable[[], None]
+    ) -> SweepOutcome:
         assert list(known) == []
         on_event(Event(kind="note"), None)  # type: ignore[arg-type]
+        if has_trained:
+            on_trained()
+        heard.append("closed")
         return SweepOutcome(counts={}, failures={})
 
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
-    ending = run_or_resume(options, Listener(show=show, watch=watch, finish=finish), ["--space", "smart_lambda"])
+    listener = Listener(show=show, watch=watch, answer=lambda _options: heard.append("answer"), finish=finish)
+    ending = run_or_resume(options, listener, ["--space", "smart_lambda"])
     assert ending.exit_code == 7
-    assert (heard[0], heard[-2:]) == ("Sweep", ["watching", "note"])
+    assert heard[0] == "Sweep"
+    assert heard[heard.index("watching") + 1 :] == ["note", *order]
     with exclusive_folder(options.folder):
         pass

@@ -31,6 +31,24 @@ async def events_of(mailbox: Mailbox, kind: str) -> list[Event]:
     return [event for event in await mailbox.take_events(0.01) if event.kind == kind]
 
 
+def test_progress_waits_for_the_next_event_or_the_end_of_the_time() -> None:
+    async def scenario() -> None:
+        mailbox = Mailbox()
+        await mailbox.submit("0000-r0", "{}")
+        await mailbox.next_trial("a", "host", 1)
+        await mailbox.take_events(0.01)
+        events = begin(mailbox.take_events(30.0))
+        await mailbox.report_progress("0000-r0", {"step": 1})
+        await settle()
+        assert not events.done()
+        await mailbox.report_epoch("0000-r0", report(1, 0.5, scored_epoch=0))
+        assert [event.kind for event in await events] == ["progress", "report"]
+        await mailbox.report_progress("0000-r0", {"step": 2})
+        assert [event.kind for event in await mailbox.take_events(0.01)] == ["progress"]
+
+    asyncio.run(scenario())
+
+
 def test_waiting_lane_gets_the_next_trial() -> None:
     async def scenario() -> None:
         mailbox = Mailbox()
