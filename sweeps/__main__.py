@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, print_error
 from mtlib.runtime.errors import require_name
+from mtlib.runtime.garbage_collection import collect_rarely
 from mtlib.runtime.program_names import CONSOLE_COMMAND, SCRIPTS, console_program
 
 PURPOSES = {
@@ -45,6 +46,7 @@ def help_text() -> str:
 
 def run_as_command() -> NoReturn:
     """Runs `main` and ends the process, as `sweeps.run` does where Ray was loaded."""
+    collect_rarely()
     code = main()
     if "sweeps.run" in sys.modules:
         from sweeps.run import exit_process

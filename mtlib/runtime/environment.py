@@ -24,7 +24,7 @@ LIBRARIES = (
 
 WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
-    *("data/file_suggestions.py", "training/preflight.py"),
+    *("data/file_suggestions.py", "runtime/garbage_collection.py", "training/preflight.py"),
 )
 """Source files that cannot change a trained number; data and encoder of the demonstration have their own hashes."""
 
