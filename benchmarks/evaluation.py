@@ -12,23 +12,21 @@ command.
 """
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 if not __package__:  # started as a script: imports begin at a checkout's folder, by default this one
-    sys.path[0] = os.environ.get("CHECKOUT", str(Path(__file__).resolve().parent.parent))
+    HERE = Path(__file__).resolve().parent.parent
+    sys.path[:1] = [os.environ.get("CHECKOUT", str(HERE)), str(HERE)]
 
 import torch
 
+from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, quartiles, serving
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -38,10 +36,8 @@ from mtlib.tasks import TASKS
 from mtlib.train import prepare_run
 from mtlib.training.evaluation import predict, score
 
-HERE = Path(__file__).resolve().parent.parent
 ROUNDING = {"fp32": 0.002, "bf16": 0.02}
 """Largest difference between equal scores: predictions near a limit between classes may fall on either side."""
-Server = subprocess.Popen[str]
 Scored = tuple[float, float, int]
 """The seconds of scoring dev of a task, the score and the number of rows."""
 
@@ -65,56 +61,23 @@ def main() -> None:
     precisions = (options.precision_before or options.precision, options.precision)
     print(f"{options.device}, one thread, {precisions[0]} before, {precisions[1]} now, {options.rounds} rounds")
     with ExitStack() as stack:
-        before = stack.enter_context(serving(options.against.resolve(), precisions[0], []))
-        now = stack.enter_context(serving(HERE, precisions[1], options.set))
-        for side in (before, now):  # warms up
-            scores_of(side, options.tasks[0])
-        found = {task: measure(before, now, task, options.rounds) for task in options.tasks}
+        before, now = (
+            stack.enter_context(serving(__file__, folder, arguments_of(precision, changes)))
+            for folder, precision, changes in ((options.against, precisions[0], []), (HERE, precisions[1], options.set))
+        )
+        for ask in (before, now):  # warms up
+            ask(options.tasks[0])
+        found = {task: ask_in_turn(before, now, options.rounds, task) for task in options.tasks}
     report(found, max(ROUNDING[name] for name in precisions))
 
 
-def measure(before: Server, now: Server, task: str, rounds: int) -> list[tuple[Scored, Scored]]:
-    """What both checkouts need for a task, round by round."""
-    found = []
-    for number in range(rounds):
-        if number % 2:
-            found.append((scores_of(before, task), scores_of(now, task)))
-        else:
-            second = scores_of(now, task)
-            found.append((scores_of(before, task), second))
-    return found
-
-
-@contextmanager
-def serving(checkout: Path, precision: str, changes: list[str]) -> Iterator[Server]:
-    """A process of a checkout that scores dev of each task whose name it reads."""
-    given = [*sys.argv[1:], "--serve", "--precision", precision, "--set", *changes]
-    environment = {**os.environ, "CHECKOUT": str(checkout), "PYTHONPATH": str(checkout)}
-    command = [sys.executable, str(Path(__file__).resolve()), *given]
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
-def scores_of(process: Server, task: str) -> Scored:
-    """What a process needs for dev of a task."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{task}\n")
-    process.stdin.flush()
-    answer = process.stdout.readline()
-    if not answer:
-        sys.exit("a process of the benchmark has ended; its error is above")
-    seconds, score_of_task, rows = json.loads(answer)
-    return seconds, score_of_task, rows
+def arguments_of(precision: str, changes: list[str]) -> list[str]:
+    """The command line of a process that scores dev of each task whose name it reads."""
+    return [*sys.argv[1:], "--serve", "--precision", precision, "--set", *changes]
 
 
 def serve(options: Any) -> None:
-    """Scores dev of each task whose name is read, and prints a `Scored` as JSON."""
+    """Scores dev of each task whose name is read, and answers with what `Scored` names."""
     torch.set_num_threads(1)
     encoder, device = load_encoder(options.encoder), torch.device(options.device)
     changes = dict(change.split("=", 1) for change in options.set)
@@ -123,19 +86,13 @@ def serve(options: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpus = tokenize(read_data(config, options.data), encoder.tokenizer, Path(folder))
         run = prepare_run(config, corpus, encoder, device, lambda objective: objective, None)
-        for task in map(str.strip, sys.stdin):
+
+        def answer(task: str) -> Scored:
             started = clock(device)
             scores = score(predict(run.model, config, corpus, task, "dev", device), config)
-            seconds = clock(device) - started
-            print(json.dumps((seconds, scores[TASKS[task].metric], corpus[task, "dev"].num_rows)), flush=True)
+            return clock(device) - started, scores[TASKS[task].metric], corpus[task, "dev"].num_rows
 
-
-def clock(device: torch.device) -> float:
-    """CPU seconds of this process; on a GPU wall seconds, once its work is done."""
-    if device.type == "cpu":
-        return time.process_time()
-    torch.cuda.synchronize()
-    return time.perf_counter()
+        answer_all(answer)
 
 
 def report(found: dict[str, list[tuple[Scored, Scored]]], rounding: float) -> None:
@@ -144,7 +101,7 @@ def report(found: dict[str, list[tuple[Scored, Scored]]], rounding: float) -> No
     for names in (*([task] for task in found), list(found)):
         rows, rounds = sum(found[task][0][0][2] for task in names), zip(*(found[task] for task in names), strict=True)
         seconds = [[sum(scored[side][0] for scored in one) for side in (0, 1)] for one in rounds]
-        low, middle, high = statistics.quantiles([before / now for before, now in seconds], n=4)
+        low, middle, high = quartiles([before / now for before, now in seconds])
         rates = " ".join(f"{rows / statistics.median(spent):7.0f}/s" for spent in zip(*seconds, strict=True))
         print(f"{names[0] if len(names) == 1 else 'all':6} {rows:6} {rates} {middle:7.2f}   {low:.2f} to {high:.2f}")
     difference = max(abs(before[1] - now[1]) for rounds in found.values() for before, now in rounds)

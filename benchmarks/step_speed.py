@@ -70,7 +70,7 @@ def main() -> None:
             stack.enter_context(serving(__file__, folder, arguments_of(precision, changes)))
             for folder, precision, changes in sides
         )
-        report(*ask_in_turn(before, now, options.rounds))
+        report(ask_in_turn(before, now, options.rounds))
 
 
 def arguments_of(precision: str, changes: list[str]) -> list[str]:
@@ -91,7 +91,7 @@ def serve(options: argparse.Namespace) -> None:
         steps = iter(epoch_steps(run.config, 0, 0, run.lengths, run.own_rows))
         for _ in range(WARM_UP):
             take_step(run, next(steps))
-        answer_all(lambda: measure(run, [next(steps) for _ in range(STEPS_PER_ROUND)]))
+        answer_all(lambda _question: measure(run, [next(steps) for _ in range(STEPS_PER_ROUND)]))
 
 
 def measure(run: Run, steps: list[Step]) -> dict[str, float]:
@@ -118,12 +118,13 @@ def product_rate(run: Run) -> float:
     return STEPS_PER_ROUND * 2 * rows * depth * columns / (clock(run.device) - started)
 
 
-def report(before: list[Any], now: list[Any]) -> None:
+def report(found: list[tuple[Any, Any]]) -> None:
     """Prints times, their ratio, and the share of the products."""
-    for name, found in (("before", before), ("now", now)):
-        low, middle, high = quartiles([1000 * one["seconds"] for one in found])
+    before, now = zip(*found, strict=True)
+    for name, answers in (("before", before), ("now", now)):
+        low, middle, high = quartiles([1000 * one["seconds"] for one in answers])
         print(f"{name:8} {middle:7.1f} ms a step   {low:.1f} to {high:.1f}")
-    ratios = [first["seconds"] / second["seconds"] for first, second in zip(before, now, strict=True)]
+    ratios = [first["seconds"] / second["seconds"] for first, second in found]
     low, middle, high = quartiles(ratios)
     print(f"ratio    {middle:7.2f}             {low:.2f} to {high:.2f}")
     low, middle, high = quartiles([one["share"] for one in now])

@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 HERE = Path(__file__).resolve().parent.parent
+Ask = Callable[..., Any]
+"""Puts a question, a line of text, to a process and returns its answer, JSON data."""
 
 
 @contextmanager
-def serving(script: str, checkout: Path, arguments: Sequence[str]) -> Iterator[Callable[[], Any]]:
-    """A process that runs a benchmark's script on the packages of a checkout; yields what asks it for an answer.
+def serving(script: str, checkout: Path, arguments: Sequence[str]) -> Iterator[Ask]:
+    """A process that runs a benchmark's script on the packages of a checkout; yields what puts a question to it.
 
     The script puts the folder in the variable CHECKOUT before its own in `sys.path`, and answers with `answer_all`.
     """
@@ -28,10 +30,10 @@ def serving(script: str, checkout: Path, arguments: Sequence[str]) -> Iterator[C
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
 
-        def ask() -> Any:
+        def ask(question: str = "") -> Any:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write("\n")
+            process.stdin.write(f"{question}\n")
             process.stdin.flush()
             answer = process.stdout.readline()
             if not answer:
@@ -44,19 +46,20 @@ def serving(script: str, checkout: Path, arguments: Sequence[str]) -> Iterator[C
             process.terminate()
 
 
-def answer_all(answer: Callable[[], Any]) -> None:
-    """Prints an answer as JSON for every line that is read."""
-    for _ in sys.stdin:
-        print(json.dumps(answer()), flush=True)
+def answer_all(answer: Callable[[str], Any]) -> None:
+    """Prints the answer to every line that is read as JSON."""
+    for line in sys.stdin:
+        print(json.dumps(answer(line.strip())), flush=True)
 
 
-def ask_in_turn(before: Callable[[], Any], now: Callable[[], Any], rounds: int) -> tuple[list[Any], list[Any]]:
-    """The answers of both, round by round; which is asked first alternates, and a first round warms up."""
-    found: tuple[list[Any], list[Any]] = ([], [])
-    for number in range(rounds + 1):
-        for side in (0, 1) if number % 2 else (1, 0):
-            found[side].append((before, now)[side]())
-    return found[0][1:], found[1][1:]
+def ask_in_turn(before: Ask, now: Ask, rounds: int, question: str = "") -> list[tuple[Any, Any]]:
+    """The answers of both, round by round; which is asked first alternates."""
+    found = []
+    for number in range(rounds):
+        first, second = (before, now) if number % 2 else (now, before)
+        answers = [first(question), second(question)]
+        found.append((answers[0], answers[1]) if number % 2 else (answers[1], answers[0]))
+    return found
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
