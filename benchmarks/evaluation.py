@@ -98,7 +98,7 @@ def serve(options: Any) -> None:
 def report(found: dict[str, list[tuple[Scored, Scored]]], rounding: float) -> None:
     """Prints rates and ratios; ends the command if scores differ."""
     print(f"{'task':6} {'rows':>6} {'before':>9} {'now':>9} {'ratio':>7}   quartiles")
-    for names in (*([task] for task in found), list(found)):
+    for names in (*([task] for task in found), *([list(found)] if len(found) > 1 else [])):
         rows, rounds = sum(found[task][0][0][2] for task in names), zip(*(found[task] for task in names), strict=True)
         seconds = [[sum(scored[side][0] for scored in one) for side in (0, 1)] for one in rounds]
         low, middle, high = quartiles([before / now for before, now in seconds])
