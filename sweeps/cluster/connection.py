@@ -124,7 +124,7 @@ def silence_ray() -> None:
 
 
 def start_local() -> None:
-    """Starts Ray on this machine, without a dashboard, which takes longer to start than all the rest.
+    """Starts Ray on this machine, without its dashboard (see `sweeps.cluster.dashboard`).
 
     Ray waits 30 s for its own processes, too few where many others run: then it is started again.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import ray
-from ray._private import ray_logging, state
+from ray._private import ray_constants, ray_logging, state, worker
 from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
 from ray._private.node import Node
 from ray._raylet import PlacementGroupID
@@ -31,7 +31,7 @@ LOCAL_VARIABLES = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_task_events_report_interval_ms": "0",
 }
-"""Environment variables of the Ray that a sweep starts on this machine, which has no dashboard."""
+"""Environment variables of the Ray that a sweep starts on this machine, whose dashboard starts late."""
 
 WORKER_VARIABLES = {
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
@@ -91,12 +91,26 @@ def use_saved_token() -> None:
 
 @contextlib.contextmanager
 def without_monitors() -> Iterator[None]:
-    """Lets `ray.init` start neither the monitor of an autoscaler nor that of logs, for which it has no arguments.
+    """Lets `ray.init` start neither monitors of an autoscaler and of logs nor the dashboard's server.
 
-    A single machine has nothing to scale, and its logs are not sent to the driver.
+    It has no arguments for that. A single machine has nothing to scale, its logs are not sent to the driver, and
+    `start_dashboard` is for later.
     """
-    with mock.patch.multiple(Node, start_monitor=lambda _node: None, start_log_monitor=lambda _node: None):
+    with mock.patch.multiple(Node, start_monitor=skip, start_log_monitor=skip, start_api_server=skip):
         yield
+
+
+def skip(_node: Node, **_arguments: object) -> None:
+    """In place of a method of a node that starts a process."""
+
+
+def start_dashboard() -> str | None:
+    """Starts the dashboard of the Ray that this process has started `without_monitors`; its URL, if it did start."""
+    node = worker._global_node
+    if node is None or ray_constants.PROCESS_TYPE_DASHBOARD in node.all_processes:
+        return None
+    node.start_api_server(include_dashboard=True, raise_on_failure=False)
+    return f"http://{node.webui_url}" if node.webui_url else None
 
 
 @contextlib.contextmanager

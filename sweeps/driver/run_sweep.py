@@ -1,9 +1,10 @@
 """Runs a sweep: opens lanes, starts Tune, keeps the records, and closes everything."""
 
+import contextlib
 import queue
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from results.records.epochs import compact
 from results.records.heartbeat import send_heartbeats
 from results.records.trials import TrialRecord
 from sweeps.cluster.connection import BackgroundRun, connected_to_ray
+from sweeps.cluster.dashboard import LateDashboard
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement_groups import remove_orphaned_groups
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
@@ -155,7 +157,8 @@ def run_on_ray(
     limits: Limits,
 ) -> str | None:
     """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
-    with connected_to_ray(plan.options.address) as dashboard:
+    is_own = plan.options.address is None and not ray.is_initialized()
+    with connected_to_ray(plan.options.address) as dashboard, with_dashboard(on_event, is_own) as on_event:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         remove_orphaned_groups()
         if dashboard:
@@ -173,6 +176,23 @@ def run_on_ray(
             return f"Ray failed: {first_line(error)}"
         finally:
             close_sweep(sweep, (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)])
+
+
+@contextlib.contextmanager
+def with_dashboard(on_event: OnEvent, is_own: bool) -> Iterator[OnEvent]:
+    """What gets events; on a Ray of the sweep's own, with a note of its dashboard's address once that has started."""
+    late = LateDashboard()
+
+    def hear(event: Event, ledger: Ledger) -> None:
+        on_event(event, ledger)
+        url = late.poll(time.monotonic()) if event.kind in ("progress", "report") else None
+        if url:
+            on_event(make_note(f"Ray's dashboard: {url}"), ledger)
+
+    try:
+        yield hear if is_own else on_event
+    finally:
+        late.close()
 
 
 def make_note(text: str) -> Event:

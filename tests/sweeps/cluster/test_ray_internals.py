@@ -71,6 +71,7 @@ def test_monitors_are_left_out_only_while_ray_starts() -> None:
     assert all(f"self.{start.__name__}()" in source for start in monitors)
     with without_monitors():
         assert Node.start_monitor(None) is Node.start_log_monitor(None) is None
+        assert Node.start_api_server(None, include_dashboard=False, raise_on_failure=True) is None
     assert (Node.start_monitor, Node.start_log_monitor) == monitors
 
 
