@@ -64,7 +64,7 @@ def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
 
 def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Replaces the function that runs a sweep."""
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *given, **_hooks: run(*given))
 
 
 def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:

@@ -63,7 +63,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
     """The plans of the sweeps that would run."""
     found: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
+    def note(plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = (), **_hooks: object) -> SweepOutcome:
         found.append(plan)
         return SweepOutcome(counts={"complete": 2}, failures={}, is_interrupted=True, error=None)
 
