@@ -11,7 +11,6 @@ alternate in which is first. Seconds are CPU time, on a GPU wall time. Scores th
 command.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -26,7 +25,7 @@ if not __package__:  # started as a script: imports begin at a checkout's folder
 
 import torch
 
-from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, quartiles, serving
+from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, comparison_parser, quartiles, serving
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -43,17 +42,10 @@ Scored = tuple[float, float, int]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, default=HERE, help="folder of another checkout")
-    parser.add_argument("--data", type=Path, required=True, help="folder in the CS224N layout")
-    parser.add_argument("--encoder", required=True, help="hub name or folder")
+    parser = comparison_parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--precision", choices=ROUNDING, default="fp32")
-    parser.add_argument("--precision-before", choices=ROUNDING, help="of the other checkout; by default the same")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of this checkout's configuration")
     parser.add_argument("--rounds", type=int, default=5, help="at least 2 (default: %(default)s)")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options)

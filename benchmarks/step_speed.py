@@ -27,7 +27,7 @@ if not __package__:  # started as a script: imports begin at a checkout's folder
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, quartiles, serving
+from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, comparison_parser, quartiles, serving
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -46,18 +46,11 @@ PRODUCT = (2048, 768, 3072)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, default=HERE, help="folder of another checkout")
-    parser.add_argument("--data", type=Path, required=True, help="folder in the CS224N layout")
-    parser.add_argument("--encoder", required=True, help="hub name or folder")
+    parser = comparison_parser(__doc__)
     parser.add_argument("--task", choices=TASKS, default="sst")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--precision-before", choices=("fp32", "bf16"), help="of the other; by default the same")
     parser.add_argument("--changes", nargs="*", default=[], metavar="KEY=VALUE", help="of this configuration")
     parser.add_argument("--changes-before", nargs="*", default=[], metavar="KEY=VALUE", help="of the other")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options)

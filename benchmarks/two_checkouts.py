@@ -1,5 +1,6 @@
 """One process of each of two checkouts, asked in turn: for benchmarks that compare them at equal work."""
 
+import argparse
 import json
 import os
 import statistics
@@ -14,8 +15,22 @@ from typing import Any
 import torch
 
 HERE = Path(__file__).resolve().parent.parent
+PRECISIONS = ("fp32", "bf16")
 Ask = Callable[..., Any]
 """Puts a question, a line of text, to a process and returns its answer, JSON data."""
+
+
+def comparison_parser(description: str | None) -> argparse.ArgumentParser:
+    """The arguments that every such benchmark has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, default=HERE, help="folder of another checkout")
+    parser.add_argument("--data", type=Path, required=True, help="folder in the CS224N layout")
+    parser.add_argument("--encoder", required=True, help="hub name or folder")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    parser.add_argument("--precision-before", choices=PRECISIONS, help="of the other checkout; by default the same")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    return parser
 
 
 @contextmanager
