@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
@@ -36,7 +37,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
     command for it is printed instead.
     """
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
-        ("Choosing ensembles", lambda: () if outcome.is_interrupted else choose_ensembles(options.folder)),
+        ("Choosing ensembles", lambda: () if outcome.is_interrupted else chain(choose_ensembles(options.folder), [""])),
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
@@ -80,13 +81,13 @@ def choose_ensembles(folder: Path) -> Iterator[str]:
     try:
         selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
     except (ValueError, OSError) as error:
-        yield from (f"No ensemble was chosen: {first_line(error)}.", "")
+        yield f"No ensemble was chosen: {first_line(error)}."
         return
-    yield from (*brief_verdict(selection), "")
+    yield from brief_verdict(selection)
     try:
         write_selection(folder, selection)
     except OSError as error:
-        yield from (f"The selection could not be written: {first_line(error)}.", "")
+        yield f"The selection could not be written: {first_line(error)}."
 
 
 def exit_code(outcome: SweepOutcome) -> int:
