@@ -233,11 +233,11 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
 
 def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
     layout = source.layout
+    if path.suffix == PARQUET_SUFFIX:
+        return read_parquet_file(path, columns, numbered=layout.is_numbered)
     others = [name for name in layout.header if name != layout.label_column]
     may_lack_label = layout.label_column not in columns
     headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
-    if path.suffix == PARQUET_SUFFIX:
-        return read_parquet_file(path, columns, numbered=layout.is_numbered)
     return read_file(
         path,
         SUFFIX_FORMATS[path.suffix],

@@ -6,6 +6,7 @@ without a single module for all of this, such as XLM, are refused (`mtlib.model.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +32,11 @@ def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tens
             restore_random_state(batch.labels.device, clean.random_state)
         return clean.logits(moved, in_fp32)
 
-    def perturbed_in_fp32(noise: Sequence[Tensor]) -> Tensor:
-        return perturbed(noise, in_fp32=True)
-
-    climbed: tuple[Tensor, Perturbed] = clean.output.logits, perturbed
+    climbed: tuple[Tensor, Perturbed] | None = None
     if settings.mode != "random" and is_rounded_away(clean, settings):
+        in_fp32 = partial(perturbed, in_fp32=True)
         with torch.no_grad():
-            climbed = perturbed_in_fp32([torch.zeros_like(text) for text in embeddings]), perturbed_in_fp32
+            climbed = in_fp32([torch.zeros_like(text) for text in embeddings]), in_fp32
     return smoothness(
         settings,
         clean.kind,

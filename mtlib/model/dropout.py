@@ -15,7 +15,7 @@ from torch.nn import functional
 
 MASK_LEVELS = 1 << 16
 """On the CPU the probability of dropout is rounded to a multiple of 1 / MASK_LEVELS."""
-BITS_OF = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+BITS_OF = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """By bytes of a floating-point type, the integers of that size."""
 
 ATTENTION_DROPOUT_NAMES = ("attention_dropout", "attn_dropout")

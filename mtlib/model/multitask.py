@@ -45,6 +45,7 @@ class MultiTaskModel(nn.Module):
         super().__init__()
         self.encoder = build_encoder(pretrained, config.encoder)
         use_bulk_dropout(self.encoder)
+        self.has_bert_layers = has_bert_layers(self.encoder)
         check_fits(config, self.encoder)
         if config.needs_embeddings:
             embedding_layer(self.encoder)
@@ -121,17 +122,12 @@ class MultiTaskModel(nn.Module):
         texts = (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids)
         arguments = encoder_arguments(self.encoder.config, *texts)
         pals = self.pals_of(task)
-        if has_bert_layers(self.encoder):
+        if self.has_bert_layers:
             mask, only_first = arguments.pop("attention_mask"), self.pooling[task] == "cls" and not self.is_read_last
-            embedded = self.embed(arguments) if entering is None else self.enter(entering)
+            embedded: Tensor = embedding_layer(self.encoder)(**arguments) if entering is None else self.enter(entering)
             return encode_bert(self.encoder, embedded, mask, pals, only_first), embedded
         with contextlib.nullcontext() if pals is None else beside_layers(pals, self.encoder, inputs.attention_mask):
             return self.encode_by_hooks(arguments, entering, keep)
-
-    def embed(self, arguments: dict[str, Tensor]) -> Tensor:
-        """The first layer's input."""
-        embedded: Tensor = embedding_layer(self.encoder)(**arguments)
-        return embedded
 
     def enter(self, embedded: Tensor) -> Tensor:
         """The first layer's input as it is given, after the draws of the embeddings' dropout that it stands for: with

@@ -157,7 +157,7 @@ def test_no_hook_remains_after_an_error_of_the_encoder(
     def fail(*_arguments: Any, **_named: Any) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("mtlib.model.multitask.has_bert_layers", lambda _encoder: False)
+    monkeypatch.setattr(model, "has_bert_layers", False)
     monkeypatch.setattr(model.get_submodule("encoder.encoder"), "forward", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
         model(batch, keep=True)
