@@ -46,8 +46,8 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.encoder_checks import check_encoder_fits
 from sweeps.setup.inputs import read_inputs
+from sweeps.setup.precision import fit_encoder
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150
@@ -199,7 +199,7 @@ def measure_spaces(folder: Path) -> None:
         options = SweepOptions(space=space.name, storage=folder, name=space.name, concurrent=1, keep_gb=100.0)
         try:
             inputs = read_inputs(options)
-            check_encoder_fits(options, inputs, load_encoder(inputs.space.base.encoder.name))
+            inputs = fit_encoder(options, inputs, load_encoder(inputs.space.base.encoder.name))
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)

@@ -20,6 +20,7 @@ from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
+from mtlib.training.auto_precision import choose_precision
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
 from mtlib.training.row_gradients import keep_word_gradient
@@ -99,6 +100,7 @@ def prepare_run(
 ) -> Run:
     """A run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
+    config = choose_precision(config, encoder, device)
     model = MultiTaskModel(config, encoder)
     for task in model.label_scales:
         table = corpus[task, "train"]

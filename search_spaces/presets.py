@@ -161,6 +161,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
         smart=SmartConfig(tasks=smooth),
         proximal=ProximalConfig(tasks=names),
         simcse=SimcseConfig(tasks=names),
+        precision="auto",
     )
     scales = by_task("target_scale", ["unit"] * len(regressions), regressions)
     return base.override({**by_task("pooling", ["mean"] * len(names), names), **scales})

@@ -92,18 +92,19 @@ def show_dry_run(options: SweepOptions) -> None:
     from mtlib.model.encoder import preview_encoder
     from sweeps.driver.resume import describe_resume
     from sweeps.driver.whole_sweep import TRYING, exclusive_folder
-    from sweeps.setup.encoder_checks import check_encoder_fits, describe_family
+    from sweeps.setup.encoder_checks import describe_family
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
     from sweeps.setup.model_size import measure_encoder
+    from sweeps.setup.precision import describe_precision, fit_encoder
     from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
 
     check_machine(options)
     inputs = read_inputs(options)
     show_lines([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     encoder = preview_encoder(inputs.space.base.encoder.name)
-    check_encoder_fits(options, inputs, encoder.pretrained)
-    show_lines(describe_family(encoder.pretrained))
+    inputs = fit_encoder(options, inputs, encoder.pretrained)
+    show_lines([*describe_family(encoder.pretrained), *describe_precision(inputs)])
     show_lines([f"The encoder is {encoder.place}."])
     if options.resume:
         with exclusive_folder(options.folder):

@@ -12,6 +12,7 @@ DEMO_SETTINGS: dict[str, object] = {
     "encoder.dropout": 0.0,
     "encoder.max_length": 40,
     "optimizer.learning_rate": 1e-3,
+    "precision": "fp32",
     "smart.reduction": "mean",
     "tasks.sst.batch_size": 32,
     "tasks.qqp.batch_size": 32,

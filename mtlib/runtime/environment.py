@@ -24,7 +24,8 @@ LIBRARIES = (
 
 WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
-    *("data/file_suggestions.py", "runtime/garbage_collection.py", "training/preflight.py"),
+    *("data/file_suggestions.py", "runtime/bf16.py", "runtime/garbage_collection.py"),
+    *("training/auto_precision.py", "training/preflight.py"),
 )
 """Source files that cannot change a trained number; data and encoder of the demonstration have their own hashes."""
 
@@ -111,11 +112,18 @@ def describe_device(device: torch.device) -> dict[str, Any]:
 @functools.cache
 def describe_processor() -> dict[str, str]:
     """The processor from /proc/cpuinfo with a hash of its features, else its architecture."""
+    fields = processor_fields()
+    found = {name: fields[name] for name in PROCESSOR_FACTS if name in fields}
+    if fields.get("features"):
+        found["features"] = hashlib.sha256(fields["features"].encode()).hexdigest()
+    return found or {"architecture": platform.processor() or platform.machine()}
+
+
+@functools.cache
+def processor_fields() -> dict[str, str]:
+    """What /proc/cpuinfo says of the first processor, with its `features`; empty where there is no such file."""
     information = Path("/proc/cpuinfo")
     first = information.read_text().partition("\n\n")[0].splitlines() if information.exists() else []
     fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
-    found = {name: fields[name] for name in PROCESSOR_FACTS if name in fields}
     features = fields.get("flags") or fields.get("Features")
-    if features:
-        found["features"] = hashlib.sha256(features.encode()).hexdigest()
-    return found or {"architecture": platform.processor() or platform.machine()}
+    return fields | ({"features": features} if features else {})

@@ -38,6 +38,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         epochs: epochs of that stage that are done; at 0 the stage has begun.
         num_workers: that train the trial together.
     """
+    assert config.precision != "auto", "a precision is chosen before a stage has a key"
     stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
     random = (stage for stage in stages if BATCH_ORDERS[stage.order].is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}

@@ -1,7 +1,6 @@
 """Runs a step of each kind that trials take before they start, so that an unsuitable encoder fails at once."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from mtlib.model.architecture_check import WORKING
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.threads import using_threads
 from mtlib.tasks import Task
 
 SHORT = (8, 5)
@@ -43,19 +43,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
         for task in config.active_tasks:
             kinds.setdefault((config.encoder.max_length, required_features(config, task)), (config, task))
     for (_, asked), (config, task) in sorted(kinds.items(), key=lambda kind: kind[0]):
-        with torch.random.fork_rng(devices=[]), one_thread():
+        with torch.random.fork_rng(devices=[]), using_threads(1):
             try_step(config, task, pretrained, asked)
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Lets torch use one thread inside the block: on shared cores more threads wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ from sweeps.driver.resume import resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.reuse.file_locks import claim_file
 from sweeps.setup.create import create_sweep, discard_unstarted
-from sweeps.setup.encoder_checks import check_encoder_fits, describe_family
+from sweeps.setup.encoder_checks import describe_family
 from sweeps.setup.inputs import read_inputs
 from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.model_size import measure_encoder
+from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
@@ -62,8 +63,8 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     inputs = read_inputs(options)
     listener.show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
     encoder = load_encoder(inputs.space.base.encoder.name)
-    check_encoder_fits(options, inputs, encoder)
-    listener.show(describe_family(encoder))
+    inputs = fit_encoder(options, inputs, encoder)
+    listener.show([*describe_family(encoder), *describe_precision(inputs)])
     if options.resume:
         with exclusive_folder(options.folder):
             resumed = resume_sweep(options, inputs, encoder, arguments)

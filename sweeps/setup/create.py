@@ -69,6 +69,7 @@ def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, argumen
         "options": saved_options(options),
         "space": {**describe_space(space), "hash": space.content_hash},
         "base": to_dict(space.base),
+        "precision_reason": inputs.precision_reason,
         "seed": options.seed,
         "search": options.search,
         "num_trials": options.num_drawn,

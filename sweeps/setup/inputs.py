@@ -77,6 +77,8 @@ class SweepInputs:
     """One line per label that is left out by choice."""
     notes: tuple[str, ...]
     """Notes on data and encoder to print."""
+    precision_reason: str | None = None
+    """Why the base's precision was chosen, in a clause; None where it is the user's or the space's."""
 
     def rows_of(self, config: TrialConfig) -> dict[TableKey, int]:
         """Usable rows by (set, split), as a point of the space has them."""
@@ -116,7 +118,7 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_changes(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
-    space = with_present_definitions(space, options.data) if options.resume else space
+    space = as_begun(space, options) if options.resume else space
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
@@ -136,12 +138,22 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         skipped=tuple(dict.fromkeys(line for table in everything for line in table.skipped)),
         left_out=tuple(dict.fromkeys(line for table in everything for line in table.left_out)),
         notes=notes,
+        precision_reason=read_sweep(options.folder).get("precision_reason") if options.resume else None,
     )
 
 
 def find_definitions(options: SweepOptions) -> Mapping[str, Task]:
     """The definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
     return sweep_tasks(read_sweep(options.folder)) if options.resume else data_tasks(options.data)
+
+
+def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:
+    """A resumed sweep's space with the precision that it began with in place of `auto`, and present definitions."""
+    space = with_present_definitions(space, options.data)
+    if space.base.precision != "auto":
+        return space
+    base = space.base.override({"precision": read_sweep(options.folder)["base"]["precision"]})
+    return dataclasses.replace(space, base=base)
 
 
 def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchSpace:

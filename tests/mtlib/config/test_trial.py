@@ -32,7 +32,7 @@ CASES: list[Case] = [
     ("relational_tasks", ["qqp", "qqp"], "relational_tasks must not name a task twice", ["qqp", "sts"]),
     ("loss_weighting", "learned", "loss_weighting must be one of fixed, uncertainty", "uncertainty"),
     ("gradients", "mean", "gradients must be one of sum, pcgrad, mgda, upgrad, dualproj, imtl_g, aligned_mtl", "sum"),
-    ("precision", "fp16", "precision must be one of fp32, bf16", "bf16"),
+    ("precision", "fp16", "precision must be one of auto, fp32, bf16", "bf16"),
     ("seed", -1, "seed must be at least 0", 0),
     ("replicate", -1, "replicate must be at least 0", 0),
 ]

@@ -23,6 +23,7 @@ from mtlib.runtime.environment import (
     describe_environment,
     describe_processor,
     library_versions,
+    processor_fields,
     training_sources,
 )
 from mtlib.runtime.environment import sources_hash as hash_of_sources
@@ -34,7 +35,7 @@ CPU = torch.device("cpu")
 def clear_caches() -> Iterator[None]:
     """Clears the caches between tests."""
     yield
-    for cached in (hash_of_sources, library_versions, describe_processor):
+    for cached in (hash_of_sources, library_versions, describe_processor, processor_fields):
         cached.cache_clear()
 
 
@@ -137,8 +138,8 @@ def test_files_of_the_same_name_in_two_folders_both_count(package: Path) -> None
     assert fresh_hash() != own
 
 
-def test_all_imports_of_training_are_hashed_except_hints_in_messages() -> None:
-    """Every direct or indirect import of `mtlib.train` may change a trained number."""
+def test_all_imports_of_training_are_hashed_except_hints_in_messages_and_the_choice_of_precision() -> None:
+    """Every other import of `mtlib.train`, direct or indirect, may change a trained number; keys hold the precision."""
     package = Path(mtlib.__file__).parent
     reached, waiting = set(), ["train.py"]
     while waiting:
@@ -149,7 +150,9 @@ def test_all_imports_of_training_are_hashed_except_hints_in_messages() -> None:
             if path not in reached:
                 waiting.append(path)
     assert len(reached) > 30
-    assert reached - set(training_sources(package)) == {"data/file_suggestions.py"}
+    assert reached - set(training_sources(package)) == {
+        *("data/file_suggestions.py", "runtime/bf16.py", "training/auto_precision.py"),
+    }
 
 
 def test_only_python_sources_are_hashed_and_their_folder_is_not(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +236,7 @@ def test_processor_is_described_by_cpuinfo_or_architecture(
     text: str | None, facts: dict[str, str], features: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe_processor.cache_clear()
+    processor_fields.cache_clear()
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(environment, "Path", lambda _path: tmp_path / "cpuinfo")

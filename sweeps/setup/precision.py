@@ -1,0 +1,82 @@
+"""Resolves `precision=auto` for all trials of a sweep, and checks that the encoder fits them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.bf16 import Bf16Answer, does_bf16_pay
+from mtlib.runtime.errors import first_line, require
+from search_spaces.space import SearchSpace, changed_keys, search_domain
+from sweeps.options import SweepOptions
+from sweeps.setup.encoder_checks import check_encoder_fits
+from sweeps.setup.inputs import SweepInputs
+
+
+def fit_encoder(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> SweepInputs:
+    """The inputs with a precision in place of `auto`, with which the encoder fits every point of the space.
+
+    It is bf16 where no trial and no step with this encoder refuses that, and it pays on the machines of the trials.
+
+    Raises:
+        ValueError: as `check_encoder_fits`, or there is no cluster at the address.
+    """
+    if inputs.space.base.precision != "auto":
+        check_encoder_fits(options, inputs, pretrained)
+        return inputs
+    if is_searched(inputs.space):  # then the base's own is that of no trial
+        in_fp32 = with_precision(inputs, "fp32", None)
+        is_given = all(config.precision != "auto" for config in in_fp32.space.configs)
+        require(is_given, "precision must be searched among fp32 and bf16, one of which auto stands for", "auto")
+        check_encoder_fits(options, in_fp32, pretrained)
+        return in_fp32
+    try:
+        with_precision(inputs, "bf16", None)
+    except ValueError as error:
+        answer = Bf16Answer(pays=False, why=first_line(error))
+    else:
+        answer = ask_machines(options, int(pretrained.config.hidden_size))
+    if answer.pays:
+        in_bf16 = with_precision(inputs, "bf16", answer.why)
+        try:
+            check_encoder_fits(options, in_bf16, pretrained)
+            return in_bf16
+        except ValueError as error:
+            answer = Bf16Answer(pays=False, why=first_line(error))
+    in_fp32 = with_precision(inputs, "fp32", answer.why)
+    check_encoder_fits(options, in_fp32, pretrained)
+    return in_fp32
+
+
+def describe_precision(inputs: SweepInputs) -> list[str]:
+    """How `precision=auto` was resolved, in a line; empty where the precision was given."""
+    if inputs.precision_reason is None:
+        return []
+    return [f"Precision: {inputs.space.base.precision} (auto): {inputs.precision_reason}"]
+
+
+def with_precision(inputs: SweepInputs, precision: str, why: str | None) -> SweepInputs:
+    """The inputs whose trials have a precision; ValueError if a setting of some trial refuses it."""
+    base = inputs.space.base.override({"precision": precision})
+    return replace(inputs, space=replace(inputs.space, base=base), precision_reason=why)
+
+
+def is_searched(space: SearchSpace) -> bool:
+    """Whether the trials' precision is among the keys that the space searches."""
+    return any("precision" in changed_keys(space, key) for key in search_domain(space))
+
+
+def ask_machines(options: SweepOptions, width: int) -> Bf16Answer:
+    """Whether bf16 pays on this machine, or on every node of the cluster that a worker fits."""
+    on_gpu = options.gpus_per_worker > 0
+    if options.address is None:
+        return does_bf16_pay(width, options.cpus_per_worker, on_gpu=on_gpu)
+    from sweeps.cluster.node_precision import ask_nodes  # here: a dry run on this machine does not load Ray
+
+    return worst(ask_nodes(options, width))
+
+
+def worst(answers: Sequence[Bf16Answer]) -> Bf16Answer:
+    """The answer of a node where bf16 does not pay, if there is one, otherwise the first."""
+    if not answers:
+        return Bf16Answer(pays=False, why="no node has said whether it has instructions for bf16")
+    return min(answers, key=lambda answer: answer.pays)

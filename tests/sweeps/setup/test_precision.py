@@ -1,0 +1,202 @@
+"""`precision=auto` is resolved once per sweep: bf16 where no trial refuses it and it pays on the trials' machines."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.bf16 import Bf16Answer
+from mtlib.tasks import TASKS
+from results.records.trials import read_sweep
+from search_spaces.presets import general
+from search_spaces.vary import vary
+from sweeps.options import SweepOptions
+from sweeps.setup import precision
+from sweeps.setup.create import create_sweep
+from sweeps.setup.inputs import SweepInputs, read_inputs
+from sweeps.setup.precision import describe_precision, fit_encoder, worst
+from tests.sweeps.setup.conftest import Build
+
+Vary = Callable[..., SweepInputs]
+BASE = {"encoder.max_length": 32, "stages.0.tasks": ("sst",)}
+
+
+@pytest.fixture
+def varied(inputs: SweepInputs, tiny_encoder_folder: Path) -> Vary:
+    """Inputs that vary keys of the general settings."""
+
+    def build(changes: dict[str, Any], **typed: str) -> SweepInputs:
+        base = general(TASKS).override({**BASE, "encoder.name": str(tiny_encoder_folder), **changes})
+        keys = {key.replace("__", "."): text for key, text in (typed or {"smart__weight": "0,1"}).items()}
+        return dataclasses.replace(inputs, space=vary(base, "overall", keys))
+
+    return build
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[tuple[Any, ...]]]:
+    """A machine where bf16 pays, or does not; notes what is asked."""
+
+    def build(pays: bool) -> list[tuple[Any, ...]]:
+        asked = []
+
+        def answer(width: int, num_threads: int, *, on_gpu: bool) -> Bf16Answer:
+            asked.append((width, num_threads, on_gpu))
+            return Bf16Answer(pays=pays, why="it was measured")
+
+        monkeypatch.setattr(precision, "does_bf16_pay", answer)
+        return asked
+
+    return build
+
+
+def precisions(inputs: SweepInputs) -> set[str]:
+    return {config.precision for config in inputs.space.configs}
+
+
+@pytest.mark.parametrize(("pays", "expected"), [(True, "bf16"), (False, "fp32")])
+def test_machine_decides_for_all_trials(
+    options: Build,
+    varied: Vary,
+    tiny_encoder: PretrainedEncoder,
+    machine: Callable[[bool], list[tuple[Any, ...]]],
+    pays: bool,
+    expected: str,
+) -> None:
+    asked = machine(pays)
+    found = fit_encoder(options(cpus_per_worker=2), varied({}), tiny_encoder)
+    assert precisions(found) == {expected}
+    assert describe_precision(found) == [f"Precision: {expected} (auto): it was measured"]
+    assert asked == [(tiny_encoder.config.hidden_size, 2, False)]
+
+
+def test_gpus_are_asked_for_where_trials_use_them(
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
+) -> None:
+    asked = machine(True)
+    assert precisions(fit_encoder(options(gpus_per_worker=0.5), varied({}), tiny_encoder)) == {"bf16"}
+    assert [on_gpu for _, _, on_gpu in asked] == [True]
+
+
+@pytest.mark.parametrize("given", ["fp32", "bf16"])
+def test_given_precision_stays_and_is_not_explained(
+    options: Build,
+    varied: Vary,
+    tiny_encoder: PretrainedEncoder,
+    machine: Callable[[bool], list[tuple[Any, ...]]],
+    given: str,
+) -> None:
+    asked = machine(True)
+    before = varied({"precision": given})
+    found = fit_encoder(options(), before, tiny_encoder)
+    assert found is before
+    assert describe_precision(found) == []
+    assert asked == []
+
+
+def test_setting_of_one_trial_that_refuses_bf16_decides_for_all(
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
+) -> None:
+    asked = machine(True)
+    found = fit_encoder(options(), varied({"smart.weight": 1.0}, smart__mode="unit_norm,paper"), tiny_encoder)
+    assert precisions(found) == {"fp32"}
+    (line,) = describe_precision(found)
+    assert "smart.mode must not be paper under precision bf16" in line
+    assert asked == []
+
+
+def test_encoder_that_refuses_bf16_is_trained_in_fp32(
+    options: Build,
+    varied: Vary,
+    tiny_encoder: PretrainedEncoder,
+    machine: Callable[[bool], list[tuple[Any, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine(True)
+    checked = []
+
+    def check(_options: SweepOptions, inputs: SweepInputs, _encoder: PretrainedEncoder) -> None:
+        checked.append(inputs.space.base.precision)
+        if checked[-1] == "bf16":
+            raise ValueError("encoder must take a step in bf16")
+
+    monkeypatch.setattr(precision, "check_encoder_fits", check)
+    found = fit_encoder(options(), varied({}), tiny_encoder)
+    assert checked == ["bf16", "fp32"]
+    assert describe_precision(found) == ["Precision: fp32 (auto): encoder must take a step in bf16"]
+
+
+def test_encoder_that_fits_in_neither_is_refused(
+    options: Build,
+    varied: Vary,
+    tiny_encoder: PretrainedEncoder,
+    machine: Callable[[bool], list[tuple[Any, ...]]],
+) -> None:
+    machine(True)
+    with pytest.raises(ValueError, match=r"encoder\.trained_layers must be layers of the encoder"):
+        fit_encoder(options(), varied({"encoder.trained_layers": (7,)}), tiny_encoder)
+
+
+def test_searched_precision_is_left_to_the_trials(
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
+) -> None:
+    asked = machine(True)
+    found = fit_encoder(options(), varied({}, precision="bf16,fp32"), tiny_encoder)
+    assert [config.precision for config in found.space.configs] == ["fp32", "bf16", "fp32"]
+    assert describe_precision(found) == []
+    assert asked == []
+
+
+def test_auto_is_no_value_to_search(options: Build, varied: Vary, tiny_encoder: PretrainedEncoder) -> None:
+    with pytest.raises(ValueError, match="precision must be searched among fp32 and bf16"):
+        fit_encoder(options(), varied({}, precision="auto,fp32"), tiny_encoder)
+
+
+def test_nodes_of_a_cluster_are_asked_there(
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask(options: SweepOptions, width: int) -> list[Bf16Answer]:
+        asked.append((options.address, width))
+        return [Bf16Answer(pays=True, why="new"), Bf16Answer(pays=False, why="old")]
+
+    monkeypatch.setattr("sweeps.cluster.node_precision.ask_nodes", ask)
+    found = fit_encoder(options(address="there:1"), varied({}), tiny_encoder)
+    assert describe_precision(found) == ["Precision: fp32 (auto): old"]
+    assert asked == [("there:1", tiny_encoder.config.hidden_size)]
+
+
+def test_every_node_must_be_faster() -> None:
+    fast, slow = Bf16Answer(pays=True, why="fast"), Bf16Answer(pays=False, why="slow")
+    assert worst([fast, fast]) is fast
+    assert worst([fast, slow, fast]) is slow
+    assert not worst([]).pays
+
+
+@pytest.mark.parametrize("begun_in", ["bf16", "fp32"])
+def test_resumed_sweep_keeps_the_precision_that_it_began_with(
+    options: Build,
+    tiny_folder: Path,
+    tiny_encoder: PretrainedEncoder,
+    tiny_encoder_folder: Path,
+    machine: Callable[[bool], list[tuple[Any, ...]]],
+    begun_in: str,
+) -> None:
+    machine(begun_in == "bf16")
+    places = {"data": tiny_folder, "encoder": str(tiny_encoder_folder)}
+    changes = {"encoder.max_length": "32"}
+    begun = options(space=None, vary={"smart.weight": "0,1"}, set=changes, **places)
+    inputs = fit_encoder(begun, read_inputs(begun), tiny_encoder)
+    create_sweep(begun, inputs, tiny_encoder, [])
+    info = read_sweep(begun.folder)
+    assert (info["base"]["precision"], info["precision_reason"]) == (begun_in, "it was measured")
+    asked = machine(begun_in != "bf16")
+    resumed = dataclasses.replace(begun, resume=True)
+    found = fit_encoder(resumed, read_inputs(resumed), tiny_encoder)
+    assert found.space == inputs.space
+    assert describe_precision(found) == describe_precision(inputs)
+    assert asked == []
