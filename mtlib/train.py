@@ -10,12 +10,14 @@ from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.state import StateFolder, load_state, save_state
 from mtlib.config.trial import TrialConfig
+from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
 from mtlib.loss.objective import Objective
 from mtlib.loss.proximal import mean_teacher
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.late_reading import late_reader
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
@@ -25,7 +27,7 @@ from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, 
 from mtlib.training.optimizer import make_optimizer
 from mtlib.training.row_gradients import keep_word_gradient
 from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
-from mtlib.training.step import Interrupted, stop_if_unwanted, take_step
+from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
 
 
 def train(
@@ -79,13 +81,17 @@ def train(
 def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], states: StateFolder | None) -> None:
     """The rest of the current epoch, step by step."""
     try:
-        for step in epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]:
-            take_step(run, step)
+        steps = epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]
+        for step, batches in build_ahead(steps, lambda step: host_batches(run, step), num_ahead(run.device)):
+            take_step(run, step, batches)
             run.is_wanted = on_step(progress_of(run))
             if states and run.step % states.checkpoint_steps == 0:
+                read_waiting(run)
                 save(run, states)
+        read_waiting(run)
         stop_if_unwanted(run)  # before the evaluation, which may be long
     except Interrupted:
+        read_waiting(run)
         save(run, states)
         raise
 
@@ -124,6 +130,7 @@ def prepare_run(
         teacher=teacher,
         objective=wrap(Objective(config, model, teacher)),
         optimizer=make_optimizer(config, model, tasks_active_by(config, 0)),
+        unread=late_reader(device),
         words=keep_word_gradient(model.encoder) if device.type == "cpu" and num_workers() == 1 else None,
     )
     state = load_state(states) if states else None

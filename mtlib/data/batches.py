@@ -1,6 +1,7 @@
 """Batches from word pieces: special tokens, truncation, padding, and the shard of a batch for one worker."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -80,6 +81,23 @@ def make_batch(
         positions=positions,
         is_empty=is_empty,
     )
+
+
+def pinned(batch: Batch) -> Batch:
+    """The batch in memory from which a GPU copies while the CPU goes on."""
+    return with_tensors(batch, torch.Tensor.pin_memory)
+
+
+def moved(batch: Batch, device: torch.device) -> Batch:
+    """The batch on a device; from pinned memory without waiting for the copy."""
+    return with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def with_tensors(batch: Batch, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+    """The batch with all its tensors changed."""
+    names = [field.name for field in fields(Inputs)]
+    inputs = tuple(replace(one, **{name: change(getattr(one, name)) for name in names}) for one in batch.inputs)
+    return replace(batch, inputs=inputs, labels=change(batch.labels))
 
 
 def make_inputs(

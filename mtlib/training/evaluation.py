@@ -1,12 +1,15 @@
 """Predictions for every example of a split, and their metrics."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.batches import make_batch
+from mtlib.data.batches import Batch, make_batch, moved, pinned
+from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
@@ -70,14 +73,16 @@ def predict(
         # One autocast context: it casts each weight once, not in every batch. Not `inference_mode`: some encoders keep
         # tensors of a forward pass (rotary positions), and those could not be used in a training step.
         with torch.no_grad(), autocast(config, device):
+            build = partial(build_batch, config, table, rows, device)
             parts = [
-                (positions, predict_batch(model, config, table, rows[positions], device))
-                for positions in my_batches(config, table, rows, device)
+                (positions, predict_batch(model, moved(batch, device)))
+                for positions, batch in build_ahead(my_batches(config, table, rows, device), build, num_ahead(device))
             ]
     finally:
         model.train(was_training)
     logits = np.zeros((len(rows), config.task(task).num_logits), dtype=np.float32)
-    for positions, part in (pair for worker in gather_from_workers(parts) for pair in worker):
+    found = [(positions, part.cpu().numpy()) for positions, part in parts]  # a GPU is waited for only here
+    for positions, part in (pair for worker in gather_from_workers(found) for pair in worker):
         logits[positions] = part
     if not np.isfinite(logits).all():
         raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
@@ -122,19 +127,18 @@ def batch_starts(lengths: np.ndarray, most_rows: int, most_tokens: int | None) -
     return starts
 
 
-def predict_batch(
-    model: MultiTaskModel, config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device
-) -> np.ndarray:
-    """Logits of one batch of rows, (rows, num_logits) float32."""
-    batch = make_batch(
-        table,
-        rows,
-        encoding=config.tasks[table.task].encoding,
-        max_length=config.encoder.max_length,
-        device=device,
-    )
-    logits: np.ndarray = model.from_unit(table.task, model(batch).logits.float()).cpu().numpy()
-    return logits
+def build_batch(
+    config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device, positions: np.ndarray
+) -> Batch:
+    """The batch of the rows at some positions, in memory from which the device can copy it."""
+    encoding, max_length = config.tasks[table.task].encoding, config.encoder.max_length
+    batch = make_batch(table, rows[positions], encoding=encoding, max_length=max_length)
+    return pinned(batch) if device.type == "cuda" else batch
+
+
+def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
+    """Logits of one batch, (rows, num_logits) float32."""
+    return model.from_unit(batch.task, model(batch).logits.float())
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:

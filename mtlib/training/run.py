@@ -14,6 +14,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
+from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
@@ -43,6 +44,8 @@ class Run:
     optimizer: torch.optim.AdamW
     words: RowGradient | None
     """The gradient of the word pieces where it is kept between steps; None on a GPU, and where DDP averages it."""
+    unread: LateReader | None = None
+    """Reads the losses of steps late; None where they are read at once."""
     stage: int = 0
     """The stage that is trained, from 0."""
     epoch: int = 0
@@ -56,6 +59,8 @@ class Run:
     """Best score and its epoch (1-based over all stages), by task and for `overall`."""
     stage_best: tuple[float, dict[str, Tensor]] | None = None
     """The stage's best score and its weights, where the next stage starts from them."""
+    is_ending: bool = False
+    """Whether some worker's run should not continue, as read late."""
     is_wanted: bool = True
     """Whether this worker's run should continue; False ends it on all workers at the next step."""
     seconds_before: float = 0.0

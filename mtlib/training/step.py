@@ -2,16 +2,18 @@
 
 import contextlib
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from mtlib.data.batches import Batch, make_batch
+from mtlib.data.batches import Batch, make_batch, moved, pinned
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
 from mtlib.loss.objective import TERMS, terms_of
 from mtlib.loss.proximal import decay_at, update_teacher
 from mtlib.runtime.errors import TrainingDiverged
+from mtlib.runtime.late_reading import LateReader
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
@@ -24,21 +26,25 @@ class Interrupted(Exception):  # noqa: N818
     """The run was asked to end; its state is saved."""
 
 
-def take_step(run: Run, step: Step) -> None:
-    """One optimizer step on all workers; if it raises, weights and moments are unchanged.
+def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> None:
+    """One optimizer step on all workers; if it raises on a CPU, weights and moments are unchanged.
+
+    On a GPU its errors are raised some steps later (`mtlib.runtime.late_reading`).
+
+    Args:
+        run, step: the trial and its next step.
+        built: the step's batches as `host_batches` builds them; None for building them here.
 
     Raises:
         TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
         Interrupted: on some worker the run should not continue.
     """
-    batches = [batch_of(run, part) for part in step]
+    batches = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
     places = [batch_place(run, part) for part in step]
     tasks = {batch.task for batch in batches}
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
-    if run.config.gradients == "sum" or len(tasks) == 1:
-        compute_sum(run, batches, places)
-    else:
-        compute_combination(run, batches, places)
+    compute = compute_sum if run.config.gradients == "sum" or len(tasks) == 1 else compute_combination
+    details = compute(run, batches, places)
     if is_measured(run, len(tasks)):
         measure_gradients(run, batches, places)
     num_steps = run.plan[run.stage].num_steps
@@ -49,26 +55,30 @@ def take_step(run: Run, step: Step) -> None:
     if run.teacher is not None:
         update_teacher(run.teacher, run.model, decay_at(run.config.proximal, run.stage_step, num_steps))
     run.step += 1
+    if run.unread is not None:
+        read_late(run, run.unread, batches, places, details)
 
 
-def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> None:
-    """Sets the gradients of the step's summed loss; DDP averages them over the workers."""
+def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:
+    """Sets the gradients of the step's summed loss, which DDP averages over the workers; returns its agreed details."""
     with run.words.kept() if run.words else contextlib.nullcontext():
         loss, details = run.objective(batches, places)
-    check_step(run, batches, places, details)
+    agreed = agree(run, batches, places, details)
     run.optimizer.zero_grad(set_to_none=True)
     loss.backward()
+    return agreed
 
 
-def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> None:
-    """Sets the combination of the tasks' gradients by the configured method."""
+def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:
+    """Sets the combination of the tasks' gradients by the configured method; returns the step's agreed details."""
     parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
     gradients, details = gradients_by_task(run.objective, parameters, batches, places)
-    check_step(run, batches, places, details)
+    agreed = agree(run, batches, places, details)
     torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
     combined = combine(weighting_of(run.config), gradients)
     for parameter, gradient in zip(parameters, combined, strict=True):
         parameter.grad = gradient
+    return agreed
 
 
 def measure_gradients(run: Run, batches: list[Batch], places: list[Place]) -> None:
@@ -80,15 +90,41 @@ def measure_gradients(run: Run, batches: list[Batch], places: list[Place]) -> No
         note_task_norms(run, batches, places)
 
 
-def check_step(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> None:
-    """Sums a step's details over the workers and adds them to the epoch's sums.
+def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> Tensor:
+    """A step's details as `sum_details` returns them; unless they are read late, they are added to the epoch's sums.
 
     Raises:
         TrainingDiverged, Interrupted: as in `take_step`.
     """
-    if not sum_details(details, run.is_wanted):
-        raise Interrupted(f"ended after step {run.total_step}")
-    count_details(run, batches, places, details.tolist())
+    agreed = sum_details(details, run.is_wanted)
+    if run.unread is None:
+        values = agreed.tolist()
+        stop_if_asked(run, values[-1])
+        count_details(run, batches, places, by_batch(values), run.total_step + 1)
+    return agreed
+
+
+def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
+    """Submits the details of a step that has been taken, and adds those of an earlier step to the epoch's sums.
+
+    Raises:
+        TrainingDiverged: a loss of the earlier step is NaN or infinite.
+        Interrupted: in the earlier step some worker's run should not continue.
+    """
+    step = run.total_step
+
+    def use(values: list[float]) -> None:
+        run.is_ending = run.is_ending or values[-1] > 0
+        count_details(run, batches, places, by_batch(values), step)
+
+    reader.submit(agreed, use)
+    stop_if_asked(run, run.is_ending)
+
+
+def read_waiting(run: Run) -> None:
+    """Adds the details of all steps so far to the epoch's sums; raises TrainingDiverged as `read_late`."""
+    if run.unread is not None:
+        run.unread.read()
 
 
 def drop_zero_rate_gradients(run: Run) -> None:
@@ -98,8 +134,14 @@ def drop_zero_rate_gradients(run: Run) -> None:
             parameter.grad = None
 
 
+def host_batches(run: Run, step: Step) -> list[Batch]:
+    """This worker's shards of a step's batches, in memory from which the run's device can copy them."""
+    batches = [batch_of(run, part) for part in step]
+    return [pinned(batch) for batch in batches] if run.device.type == "cuda" else batches
+
+
 def batch_of(run: Run, part: StepBatch) -> Batch:
-    """This worker's shard of a global batch, on the device."""
+    """This worker's shard of a global batch, on the CPU."""
     return make_batch(
         run.corpus[part.set, "train"],
         part.rows,
@@ -107,7 +149,6 @@ def batch_of(run: Run, part: StepBatch) -> Batch:
         max_length=run.config.encoder.max_length,
         rank=worker_rank(),
         world_size=num_workers(),
-        device=run.device,
     )
 
 
@@ -123,22 +164,35 @@ def stream_of(run: Run, purpose: str, part: int | str) -> int:
     return stream_seed(run.config.seed, run.config.replicate, purpose, run.stage, run.stage_step, part)
 
 
-def sum_details(details: Tensor, is_wanted: bool) -> bool:
-    """Sums the details over the workers, in place; returns whether the run should continue on every worker."""
-    refusal = details.new_tensor([0.0 if is_wanted else 1.0])
-    agreed = sum_over_workers(torch.cat([details.flatten(), refusal]))
-    details.copy_(agreed[:-1].view_as(details))
-    return bool(agreed[-1] == 0)
+def sum_details(details: Tensor, is_wanted: bool) -> Tensor:
+    """The sums of the details over the workers, flat, and after them the number of workers that want to end."""
+    refusal = details.new_full((1,), 0.0 if is_wanted else 1.0)
+    return sum_over_workers(torch.cat([details.flatten(), refusal]))
+
+
+def by_batch(values: list[float]) -> list[list[float]]:
+    """The details of each batch, from the values of `sum_details`."""
+    return [values[start : start + len(TERMS)] for start in range(0, len(values) - 1, len(TERMS))]
 
 
 def stop_if_unwanted(run: Run) -> None:
     """Raises Interrupted on all workers if the run should not continue on some worker."""
-    if not sum_details(torch.zeros(0, device=run.device), run.is_wanted):
+    stop_if_asked(run, float(sum_details(torch.zeros(0, device=run.device), run.is_wanted)))
+
+
+def stop_if_asked(run: Run, num_asking: float) -> None:
+    """Raises Interrupted if a number of workers that ask for it is not 0."""
+    if num_asking:
         raise Interrupted(f"ended after step {run.total_step}")
 
 
-def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]]) -> None:
-    """Adds a step's losses to the epoch's sums; `details` are for each batch sums over its rows of what `TERMS` names.
+def count_details(run: Run, batches: list[Batch], places: list[Place], details: list[list[float]], step: int) -> None:
+    """Adds a step's losses to the epoch's sums.
+
+    Args:
+        run, batches, places: the trial, and the step's batches with their places.
+        details: for each batch sums over its rows of what `TERMS` names.
+        step: the step's number over all stages, from 1.
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.
@@ -146,7 +200,7 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
     for batch, numbers in zip(batches, details, strict=True):
         for name, value in zip(TERMS, numbers, strict=True):
             if not math.isfinite(value):
-                raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {run.total_step + 1}")
+                raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {step}")
     for batch, place, numbers in zip(batches, places, details, strict=True):
         sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(TERMS, numbers, strict=True))
         for name in terms_of(run.config, batch.task, place.turn):

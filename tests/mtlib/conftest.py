@@ -23,7 +23,7 @@ from mtlib.train import prepare_run
 from mtlib.training.run import Run
 from tests.combinations import EVERY_METHOD, ORDERS, Changes, Material
 from tests.further_data import write_further_data
-from tests.mtlib.runtime.worker_pair import RunOnBoth, pair_of_workers
+from tests.worker_pair import RunOnBoth, pair_of_workers
 
 WORDS = ["the", "cat", "sat", "a", "b", "road", "un", "##able", "##s", "?", "film"]
 

@@ -391,10 +391,10 @@ def test_a_loss_that_is_not_finite_fails_with_task_step_and_loss(
 ) -> None:
     count_details = mtlib.training.step.count_details
 
-    def poisoned(run: Any, batches: Any, places: Any, details: Any) -> None:
+    def poisoned(run: Any, batches: Any, places: Any, details: Any, step: int) -> None:
         if run.total_step == 5:
             details = [[value, *details[0][1:]]]
-        count_details(run, batches, places, details)
+        count_details(run, batches, places, details, step)
 
     monkeypatch.setattr(mtlib.training.step, "count_details", poisoned)
     trace = Trace()
@@ -500,9 +500,9 @@ def record_losses(
     seen: list[list[float]] = []
     count_details = mtlib.training.step.count_details
 
-    def listening(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
+    def listening(run: Any, batches: Any, places: Any, details: list[list[float]], step: int) -> None:
         seen.extend(numbers[:2] for numbers in details)
-        count_details(run, batches, places, details)
+        count_details(run, batches, places, details, step)
 
     mtlib.training.step.count_details = listening
     try:

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from mtlib.config.network import Encoding
-from mtlib.data.batches import Batch, Inputs, make_batch
+from mtlib.data.batches import Batch, Inputs, make_batch, moved
 from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize
 
@@ -223,3 +223,14 @@ def test_an_empty_batch_is_an_assertion_error(
 ) -> None:
     with pytest.raises(AssertionError, match="at least one row"):
         batch_of(corpus_of(single_table, bert_tokenizer, tmp_path), [], "single")
+
+
+def test_all_tensors_of_a_batch_move(
+    pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    batch = batch_of(corpus_of(pair_table, bert_tokenizer, tmp_path), [0, 1, 2], "bi")
+    there = moved(batch, torch.device("meta"))
+    tensors = [there.labels, *(getattr(one, field.name) for one in there.inputs for field in fields(Inputs))]
+    assert len(tensors) == 7
+    assert all(tensor.is_meta for tensor in tensors)
+    assert (there.task, there.num_rows, there.rows is batch.rows) == (pair_table.task, 3, True)

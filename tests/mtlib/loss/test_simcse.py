@@ -10,7 +10,7 @@ from torch import Tensor, distributed
 from torch.nn import functional
 
 from mtlib.loss.simcse import contrastive_loss, gather_rows
-from tests.mtlib.runtime.worker_pair import RunOnBoth
+from tests.worker_pair import RunOnBoth
 
 HIDDEN, TAU = 4, 0.3
 CASES = ((5, 1), (5, 2), (4, 1), (2, 2), (1, 1), (1, 2))

@@ -15,7 +15,7 @@ from mtlib.runtime.workers import (
     sum_over_workers,
     worker_rank,
 )
-from tests.mtlib.runtime.worker_pair import RunOnBoth
+from tests.worker_pair import RunOnBoth
 
 
 def test_one_worker_needs_no_process_group() -> None:

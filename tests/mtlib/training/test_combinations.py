@@ -31,7 +31,7 @@ from tests.combinations import (
     fits,
 )
 from tests.killed import Killed
-from tests.mtlib.runtime.worker_pair import RunOnBoth
+from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
 
@@ -75,9 +75,9 @@ def record_details(
     seen: list[list[float]] = []
     count_details = mtlib.training.step.count_details
 
-    def recording(run: Any, batches: Any, places: Any, details: list[list[float]]) -> None:
+    def recording(run: Any, batches: Any, places: Any, details: list[list[float]], step: int) -> None:
         seen.extend(details)
-        count_details(run, batches, places, details)
+        count_details(run, batches, places, details, step)
 
     mtlib.training.step.count_details = recording
     try:

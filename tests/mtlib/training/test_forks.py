@@ -26,8 +26,8 @@ from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
 from tests.combinations import COVER, MATRIX, ORDERS, Changes, Material
-from tests.mtlib.runtime.worker_pair import RunOnBoth
 from tests.one_line_error import one_line_error
+from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
 Observed = dict[str, Any]

@@ -20,7 +20,7 @@ from mtlib.training.gradient_norms import GRADIENT_NORM, NUM_STEPS, add_norm, is
 from mtlib.training.run import Run
 from mtlib.training.step import batch_of, batch_place, take_step
 from tests.combinations import Changes, Material
-from tests.mtlib.runtime.worker_pair import RunOnBoth
+from tests.worker_pair import RunOnBoth
 
 NewRun = Callable[..., Run]
 SST = StepBatch(set="sst", rows=np.arange(8), turn=0)

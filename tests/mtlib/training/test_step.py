@@ -208,7 +208,7 @@ def test_the_reported_step_counts_over_all_stages(new_run: NewRun) -> None:
     batch, place = batch_of(run, SST_PART), batch_place(run, SST_PART)
     steps = 4 + run.plan[1].steps[0] + 2
     with pytest.raises(TrainingDiverged, match=rf"^sst: loss is nan at step {steps + 1}$"):
-        count_details(run, [batch], [place], [[float("nan"), 0.0, 0.0, 0.0, 0.0]])
+        count_details(run, [batch], [place], [[float("nan"), 0.0, 0.0, 0.0, 0.0]], run.total_step + 1)
 
 
 def test_details_are_counted_with_the_rows_of_the_global_batch(
@@ -219,8 +219,8 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
     batches, places = [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
-    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0]])
-    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, 0.0]])
+    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0]], 1)
+    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, 0.0]], 2)
     assert run.sums == {
         "sst": {"loss": (3.0, 15), "smart_penalty": (0.75, 10), "noise_norm": (14.0, 10), "proximal": (6.0, 15)}
     }
@@ -248,8 +248,7 @@ def test_workers_sum_their_details_and_continue_only_if_all_agree(
 ) -> None:
     details = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", other_worker([[10, 20, 30], [40, 50, 60]], not other))
-    assert sum_details(details, own) == (own and other)
-    assert details.tolist() == [[11, 22, 33], [44, 55, 66]]
+    assert sum_details(details, own).tolist() == [11, 22, 33, 44, 55, 66, (not own) + (not other)]
 
 
 def test_another_workers_stop_ends_the_step(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:

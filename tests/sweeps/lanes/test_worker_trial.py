@@ -36,9 +36,9 @@ from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, find_finished,
 from sweeps.reuse.stage_entry import read_entry
 from sweeps.reuse.stage_store import StageStore, claim_stage, entry_folder, fetch_stage, has_stage
 from sweeps.reuse.starting_point import StartingPoint
-from tests.mtlib.runtime.worker_pair import pair_of_workers
 from tests.sweeps.reuse.finished_trials import finish
 from tests.sweeps.reuse.trained_trials import CPU, TrialStorage, assert_same, read_trial_files, train_trial
+from tests.worker_pair import pair_of_workers
 
 Hook = Callable[[], None]
 

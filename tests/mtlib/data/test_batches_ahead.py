@@ -1,0 +1,75 @@
+"""Batches that are built ahead are the same, in the same order; an error comes where its batch would."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from mtlib.data.batches_ahead import build_ahead, num_ahead
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 4, 50])
+@pytest.mark.parametrize("count", [0, 1, 3, 20])
+def test_everything_is_built_once_in_order(ahead: int, count: int) -> None:
+    built = []
+
+    def build(part: int) -> int:
+        built.append(part)
+        return 10 * part
+
+    assert list(build_ahead(range(count), build, ahead)) == [(part, 10 * part) for part in range(count)]
+    assert built == list(range(count))
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(0, 1), (1, 2), (4, 5)])
+def test_so_many_are_begun_when_the_first_is_given(ahead: int, expected: int) -> None:
+    taken = []
+
+    def parts() -> Iterator[int]:
+        for part in range(10):
+            taken.append(part)
+            yield part
+
+    next(build_ahead(parts(), lambda part: part, ahead))
+    assert len(taken) == expected
+
+
+@pytest.mark.parametrize(("ahead", "is_same"), [(0, True), (2, False)])
+def test_a_thread_builds_them_where_some_are_built_ahead(ahead: int, is_same: bool) -> None:
+    threads = {built for _, built in build_ahead(range(3), lambda _part: threading.get_ident(), ahead)}
+    assert len(threads) == 1
+    assert (threads == {threading.get_ident()}) == is_same
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_error_is_raised_in_place_of_its_part(ahead: int) -> None:
+    def build(part: int) -> float:
+        return 1 / (2 - part)
+
+    found = build_ahead(range(9), build, ahead)
+    assert [next(found)[0], next(found)[0]] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+
+
+def test_what_is_not_needed_any_more_is_not_built() -> None:
+    built, is_first_done = [], threading.Event()
+
+    def build(part: int) -> int:
+        if part > 0:
+            is_first_done.wait(10)
+        built.append(part)
+        return part
+
+    found = build_ahead(range(9), build, 5)
+    assert next(found) == (0, 0)
+    threading.Timer(0.05, is_first_done.set).start()
+    found.close()  # type: ignore[attr-defined]
+    assert built in ([0], [0, 1])
+    assert threading.active_count() <= 3
+
+
+def test_only_a_gpu_has_batches_built_ahead() -> None:
+    assert num_ahead(torch.device("cpu")) == 0
+    assert num_ahead(torch.device("cuda")) > 0
