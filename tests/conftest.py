@@ -1,7 +1,9 @@
 """Tiny encoder, corpus and configuration of all tests; test files that share a process."""
 
 import functools
-from collections.abc import Mapping
+import gc
+import os
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,21 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
 from tests.task_tables import read_folder
 
-torch.set_num_threads(1)  # more threads slow tiny models down
+os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests run in and start: more threads slow small arrays down
+torch.set_num_threads(1)
 
 SHARED_FIXTURES = ("private_ray", "run_on_both")
 """Fixtures that start processes, about ten seconds each; test files that use the same one run in one process."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without the garbage collector, which would walk through all imported modules again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:

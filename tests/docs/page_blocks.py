@@ -67,7 +67,7 @@ def apply_block(block: Block, folder: Path) -> None:
 
 def run_in(folder: Path, script: Path, *arguments: str) -> str:
     """The output of a script run with a copy of the packages; AssertionError with the output if it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, str(script), *arguments]
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

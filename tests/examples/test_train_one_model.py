@@ -8,7 +8,7 @@ from tests.scripts import ROOT, run_process
 
 
 def test_example_trains_without_ray(tmp_path: Path) -> None:
-    environment = {**os.environ, "HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = run_process([str(ROOT / "examples" / "train_one_model.py")], tmp_path, environment)
     assert (done.code, done.stderr) == (0, "")
     assert not done.heavy_packages & {"ray", "optuna"}
