@@ -25,9 +25,9 @@ from mtlib.stages.sampler import epoch_steps
 from mtlib.training.auto_precision import choose_precision
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
-from mtlib.training.row_gradients import keep_word_gradient
 from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
+from mtlib.training.touched_rows import touched_words
 
 
 def train(
@@ -115,6 +115,7 @@ def prepare_run(
     model = model.to(device).train()
     teacher = mean_teacher(model) if config.needs_teacher else None
     tables = {name: corpus[name, "train"] for name in config.train_sets}
+    words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(
         config=config,
         corpus=corpus,
@@ -129,9 +130,9 @@ def prepare_run(
         model=model,
         teacher=teacher,
         objective=wrap(Objective(config, model, teacher)),
-        optimizer=make_optimizer(config, model, tasks_active_by(config, 0)),
+        optimizer=make_optimizer(config, model, tasks_active_by(config, 0), words),
         unread=late_reader(device),
-        words=keep_word_gradient(model.encoder) if device.type == "cpu" and num_workers() == 1 else None,
+        words=words,
     )
     state = load_state(states) if states else None
     if state:

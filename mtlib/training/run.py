@@ -18,8 +18,8 @@ from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
-from mtlib.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
-from mtlib.training.row_gradients import RowGradient
+from mtlib.training.optimizer import AdamW, make_optimizer, optimizer_tensors, restore_optimizer
+from mtlib.training.touched_rows import TouchedRows
 
 
 @dataclass(kw_only=True)
@@ -41,9 +41,9 @@ class Run:
     """The mean teacher of the proximal term."""
     objective: nn.Module
     """The objective as it was wrapped for several workers."""
-    optimizer: torch.optim.AdamW
-    words: RowGradient | None
-    """The gradient of the word pieces where it is kept between steps; None on a GPU, and where DDP averages it."""
+    optimizer: AdamW
+    words: TouchedRows | None
+    """The word pieces where only those touched so far are stepped; None on a GPU, and where DDP averages gradients."""
     unread: LateReader | None = None
     """Reads the losses of steps late; None where they are read at once."""
     stage: int = 0
@@ -149,7 +149,7 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
 
 def carry_optimizer(run: Run, tensors: dict[str, Tensor]) -> None:
     """Gives the run an optimizer over the tasks that are active by the current stage, with the given moments."""
-    run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage))
+    run.optimizer = make_optimizer(run.config, run.model, tasks_active_by(run.config, run.stage), run.words)
     restore_optimizer(run.optimizer, run.model, tensors)
 
 

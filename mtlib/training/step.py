@@ -53,6 +53,8 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     drop_zero_rate_gradients(run)
     run.optimizer.step()
     if run.teacher is not None:
+        if run.words:
+            run.words.settle()
         update_teacher(run.teacher, run.model, decay_at(run.config.proximal, run.stage_step, num_steps))
     run.step += 1
     if run.unread is not None:
@@ -61,7 +63,7 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
 
 def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:
     """Sets the gradients of the step's summed loss, which DDP averages over the workers; returns its agreed details."""
-    with run.words.kept() if run.words else contextlib.nullcontext():
+    with run.words.sparse_gradient() if run.words else contextlib.nullcontext():
         loss, details = run.objective(batches, places)
     agreed = agree(run, batches, places, details)
     run.optimizer.zero_grad(set_to_none=True)

@@ -76,6 +76,8 @@ def test_the_first_step_matches_adamw_by_hand(new_run: NewRun) -> None:
     take_step(run, QQP)
     rate = 1e-3 * (4 - 0.5) / (4 - 0.4)  # the middle of the first of 4 steps, of which .4 rise
     assert [group["lr"] for group in run.optimizer.param_groups] == [pytest.approx(rate)]
+    assert run.words is not None
+    run.words.settle()
     for name, parameter in run.model.named_parameters():
         if name in gradients:  # with bias correction of both moments the step is nearly the gradient's sign
             stepped = gradients[name] / (gradients[name].abs() + 1e-8)
@@ -342,6 +344,8 @@ def test_a_step_with_pcgrad_matches_adamw_on_the_combination_by_hand(new_run: Ne
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     for name, gradient in expected.items():
         assert torch.allclose(moments[f"{name}.exp_avg"], 0.1 * gradient, rtol=1e-3, atol=1e-5 * scale), name
+    assert run.words is not None
+    run.words.settle()
     for name, parameter in run.model.named_parameters():
         assert torch.allclose(parameter, named[name], rtol=1e-5, atol=1e-5), name
     assert run.sums.keys() == {"sst", "qqp"}
