@@ -28,11 +28,12 @@ SHARED_FIXTURES = ("private_ray", "run_on_both")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collects without the garbage collector, which would walk through all imported modules again and again."""
+    """Keeps the garbage collector from walking through all imported modules again and again, now and during tests."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 

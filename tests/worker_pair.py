@@ -64,5 +64,6 @@ def serve(rank: int, port: int, jobs: Any, results: Any) -> None:
         except Exception as error:
             result = f"worker {rank}: {type(error).__name__}: {error}"
         gc.collect()  # DDP's reducer holds the group
+        gc.freeze()  # what is left are imported modules, through which the next collection need not walk
         results.put(result)
     torch.distributed.destroy_process_group()

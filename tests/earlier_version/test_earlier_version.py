@@ -31,6 +31,14 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def selected(earlier: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a selection from the earlier sweep."""
+    folder = tmp_path_factory.mktemp("selected")
+    assert selector.main([str(earlier / "sweep"), "--max-models", "2", "--output", str(folder)]) == 0
+    return folder
+
+
 def test_ranking_of_an_earlier_sweep_has_equal_scores(earlier: Path) -> None:
     expected, found = pd.read_csv(earlier / "ranking.csv"), load_sweep(earlier / "sweep").ranking()
     scores = ["sst_dev", "sst_train", "qqp_dev", "sts_dev", "overall"]
@@ -39,9 +47,8 @@ def test_ranking_of_an_earlier_sweep_has_equal_scores(earlier: Path) -> None:
     assert (found[[*scores, "best_epoch"]].to_numpy() == expected[[*scores, "best_epoch"]].to_numpy()).all()
 
 
-def test_selection_from_an_earlier_sweep_is_the_same(earlier: Path, tmp_path: Path) -> None:
-    assert selector.main([str(earlier / "sweep"), "--max-models", "2", "--output", str(tmp_path)]) == 0
-    expected, found = (json.loads((folder / SELECTION_FILE).read_text()) for folder in (earlier / "sweep", tmp_path))
+def test_selection_from_an_earlier_sweep_is_the_same(earlier: Path, selected: Path) -> None:
+    expected, found = (json.loads((folder / SELECTION_FILE).read_text()) for folder in (earlier / "sweep", selected))
     for task in expected["tasks"]:
         for key in ("method", "num_examples", "examples", "num_candidates", "num_trials", "num_configurations"):
             assert found["tasks"][task][key] == expected["tasks"][task][key]
@@ -49,9 +56,8 @@ def test_selection_from_an_earlier_sweep_is_the_same(earlier: Path, tmp_path: Pa
             assert numbers_of(found["tasks"][task][key]) == pytest.approx(numbers_of(expected["tasks"][task][key]))
 
 
-def test_leads_of_an_earlier_selection_have_intervals_that_are_as_wide_or_wider(earlier: Path, tmp_path: Path) -> None:
-    assert selector.main([str(earlier / "sweep"), "--max-models", "2", "--output", str(tmp_path)]) == 0
-    expected, found = (read_selection(folder).tasks for folder in (earlier / "sweep", tmp_path))
+def test_leads_of_an_earlier_selection_have_intervals_that_are_as_wide_or_wider(earlier: Path, selected: Path) -> None:
+    expected, found = (read_selection(folder).tasks for folder in (earlier / "sweep", selected))
     for task, chosen in found.items():
         for before, now in zip(expected[task].methods, chosen.methods, strict=True):
             (lowest, highest), (low, high) = before.lead_interval, now.lead_interval
