@@ -39,6 +39,7 @@ METHODS: dict[str, Changes] = {
     "smart, paper": {**SMART, "smart.mode": "paper"},
     "smart, paper, bi-encoder": {**SMART, **BI, "smart.mode": "paper"},
     "smart, random, every second batch": {**SMART, "smart.mode": "random", "smart.every_batches": 2},
+    "smart, half of the rows, shared masks": {**SMART, "smart.row_share": 0.5, "smart.masks": "shared"},
     "smart, shared masks, two steps": {**SMART, "smart.masks": "shared", "smart.num_steps": 2},
     "mean teacher": {"proximal.weight": 1, "proximal.tasks": ALL, "proximal.decay": 0.9},
     "mean teacher, late decay": {

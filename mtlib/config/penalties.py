@@ -76,6 +76,10 @@ class SmartConfig:
     every_batches: int = 1
     """k: only every k-th batch of a task carries the penalty, the first of each epoch and then in steps of k; at least
     1. Its weight is not raised for that."""
+    row_share: float = 1.0
+    """The share of each batch's rows that carry the penalty, above 0 and at most 1, for a lower cost; rounded to whole
+    rows, at least one. They are drawn at random for each batch, and count for all its rows, so that the weight has the
+    same meaning. With `masks=shared` these rows get a further clean pass, whose masks the penalty's passes share."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -86,6 +90,7 @@ class SmartConfig:
         is_moved = self.weight == 0 or self.mode != "random" or self.noise_std > 0
         require(is_moved, "smart.noise_std must be above 0 for mode random, which has nothing else", self.noise_std)
         require(self.every_batches >= 1, "smart.every_batches must be at least 1", self.every_batches)
+        require(0 < self.row_share <= 1, "smart.row_share must be above 0 and at most 1", self.row_share)
         check_penalty("smart", self)
 
 

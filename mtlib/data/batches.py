@@ -100,6 +100,18 @@ def with_tensors(batch: Batch, change: Callable[[torch.Tensor], torch.Tensor]) -
     return replace(batch, inputs=inputs, labels=change(batch.labels))
 
 
+def some_rows(batch: Batch, places: np.ndarray) -> Batch:
+    """The rows of a shard at these places of it, from 0, at least one; their padding stays."""
+    index = index_on(batch.labels.device, places)
+    part = with_tensors(batch, lambda tensor: tensor[index])
+    return replace(part, rows=batch.rows[places], positions=batch.positions[places])
+
+
+def index_on(device: torch.device, places: np.ndarray) -> torch.Tensor:
+    """Numbers of rows on a device, without waiting for what a GPU computes."""
+    return torch.from_numpy(places).to(device, non_blocking=True)
+
+
 def make_inputs(
     table: TokenTable,
     rows: np.ndarray,

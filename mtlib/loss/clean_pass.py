@@ -1,14 +1,16 @@
 """The input of a penalty: a batch and its clean forward pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.batches import Batch
+from mtlib.data.batches import Batch, index_on, some_rows
 from mtlib.metrics.metric import Kind
+from mtlib.model.dropout import random_state
 from mtlib.model.multitask import MultiTaskModel, Output
 
 
@@ -54,6 +56,38 @@ class CleanPass:
         with torch.autocast(device.type, enabled=False) if in_fp32 else autocast(self.config, device):
             output: Output = self.model(self.batch, embeddings=embeddings)
         return output.logits
+
+    def some_rows(self, places: np.ndarray) -> "CleanPass":
+        """The part of the shard's rows at these places of it, from 0, at least one."""
+        index = index_on(self.batch.labels.device, places)
+        output = Output(
+            logits=self.output.logits[index],
+            vectors=self.output.vectors[index],
+            embeddings=tuple(text[index] for text in self.output.embeddings),
+        )
+        return replace(self, batch=some_rows(self.batch, places), output=output)
+
+    def again(self) -> "CleanPass":
+        """A further clean pass of the rows, with new dropout masks and embeddings."""
+        return clean_pass(self.config, self.model, self.teacher, self.batch, self.place, keep=True)
+
+
+def clean_pass(
+    config: TrialConfig,
+    model: MultiTaskModel,
+    teacher: MultiTaskModel | None,
+    batch: Batch,
+    place: Place,
+    keep: bool,
+) -> CleanPass:
+    """The clean pass of a batch, with its embeddings if they are to be kept."""
+    device = batch.labels.device
+    state = random_state(device)
+    with autocast(config, device):
+        output: Output = model(batch, keep=keep)
+    return CleanPass(
+        config=config, model=model, teacher=teacher, batch=batch, place=place, output=output, random_state=state
+    )
 
 
 def autocast(config: TrialConfig, device: torch.device) -> torch.autocast:

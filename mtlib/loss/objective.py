@@ -9,10 +9,9 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
-from mtlib.loss.clean_pass import CleanPass, Place, autocast
+from mtlib.loss.clean_pass import Place, autocast, clean_pass
 from mtlib.loss.losses import loss_per_example
-from mtlib.model.dropout import random_state
-from mtlib.model.multitask import MultiTaskModel, Output
+from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers
 
@@ -65,20 +64,10 @@ class Objective(nn.Module):
     def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
         """Every term that the batch carries, (rows,) each."""
         carried = penalties_of(self.config, batch.task, place.turn)
-        state = random_state(batch.labels.device)
-        with autocast(self.config, batch.labels.device):
-            output: Output = self.model(batch, keep=any(PENALTIES[name].needs_embeddings for name in carried))
-        kind, labels = self.config.task(batch.task).kind, self.model.to_unit(batch.task, batch.labels)
-        values = {"loss": loss_per_example(self.config.tasks[batch.task], kind, output.logits, labels)}
-        clean = CleanPass(
-            config=self.config,
-            model=self.model,
-            teacher=self.teacher,
-            batch=batch,
-            place=place,
-            output=output,
-            random_state=state,
-        )
+        keep = any(PENALTIES[name].needs_embeddings for name in carried)
+        clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
+        labels = self.model.to_unit(batch.task, batch.labels)
+        values = {"loss": loss_per_example(self.config.tasks[batch.task], clean.kind, clean.output.logits, labels)}
         for name in carried:
             found = load_function(PENALTIES[name].function)(clean, getattr(self.config, name))
             values |= dict(zip(PENALTIES[name].terms, found, strict=True))

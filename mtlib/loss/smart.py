@@ -6,46 +6,80 @@ without a single module for all of this, such as XLM, are refused (`mtlib.model.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mtlib.config.penalties import SmartConfig
-from mtlib.data.batches import Batch
+from mtlib.data.batches import Batch, index_on
 from mtlib.loss.clean_pass import CleanPass
 from mtlib.loss.divergences import divergence_from, symmetric_divergence
 from mtlib.model.dropout import restore_random_state
+from mtlib.runtime.seeds import numpy_stream
 
 Perturbed = Callable[[Sequence[Tensor]], Tensor]
 """From noise to logits: adds each noise to its embedded text and runs the rest of the model."""
 
 
 def smart_penalty(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
-    """The penalty and the norm of its noise, (rows,) each; the noise is sliced from that of the global batch."""
-    batch, embeddings = clean.batch, clean.output.embeddings
+    """The penalty and the norm of its noise, (rows,) each.
 
-    def perturbed(noise: Sequence[Tensor], in_fp32: bool = False) -> Tensor:
-        # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
-        moved = [text.float() + part for text, part in zip(embeddings, noise, strict=True)]
-        if settings.masks == "shared":
-            restore_random_state(batch.labels.device, clean.random_state)
-        return clean.logits(moved, in_fp32)
+    With `row_share` below 1, only some rows have them, and each of these counts for several: the mean over the global
+    batch is that over the rows that have them.
+    """
+    num_rows = clean.batch.num_rows
+    carrying = carrying_positions(num_rows, settings.row_share, clean.place.noise_seed)
+    if len(carrying) == num_rows:
+        return penalty_of_rows(clean, settings)
+    none = clean.output.logits.new_zeros(len(clean.batch.rows))
+    places = np.flatnonzero(np.isin(clean.batch.positions, carrying))
+    if len(places) == 0:
+        return none, none
+    part = clean.some_rows(places)
+    penalty, norms = penalty_of_rows(part.again() if settings.masks == "shared" else part, settings)
+    index, factor = index_on(none.device, places), num_rows / len(carrying)
+    return none.index_copy(0, index, factor * penalty), none.index_copy(0, index, factor * norms)
 
-    climbed: tuple[Tensor, Perturbed] | None = None
-    if settings.mode != "random" and is_rounded_away(clean, settings):
-        in_fp32 = partial(perturbed, in_fp32=True)
-        with torch.no_grad():
-            climbed = in_fp32([torch.zeros_like(text) for text in embeddings]), in_fp32
+
+def carrying_positions(num_rows: int, row_share: float, seed: int) -> np.ndarray:
+    """Positions in a global batch, from 0, of the rows that carry the penalty, drawn at random; at least one."""
+    return numpy_stream(seed, "rows").permutation(num_rows)[: max(1, round(row_share * num_rows))]
+
+
+def penalty_of_rows(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Tensor]:
+    """The penalty and the norm of its noise for every row of a pass, (rows,) each."""
     return smoothness(
         settings,
         clean.kind,
         clean.output.logits,
-        first_noise(batch, embeddings, clean.place.noise_seed),
-        [inputs.attention_mask for inputs in batch.inputs],
-        perturbed,
-        climbed,
+        first_noise(clean.batch, clean.output.embeddings, clean.place.noise_seed),
+        [inputs.attention_mask for inputs in clean.batch.inputs],
+        perturbed_pass(clean, settings),
+        climbed_pass(clean, settings),
     )
+
+
+def perturbed_pass(clean: CleanPass, settings: SmartConfig, in_fp32: bool = False) -> Perturbed:
+    """The pass of the perturbed text, in the configured precision or in fp32."""
+
+    def perturbed(noise: Sequence[Tensor]) -> Tensor:
+        # fp32 also under autocast: a noise of 1e-5 would vanish in bfloat16.
+        moved = [text.float() + part for text, part in zip(clean.output.embeddings, noise, strict=True)]
+        if settings.masks == "shared":
+            restore_random_state(clean.batch.labels.device, clean.random_state)
+        return clean.logits(moved, in_fp32)
+
+    return perturbed
+
+
+def climbed_pass(clean: CleanPass, settings: SmartConfig) -> tuple[Tensor, Perturbed]:
+    """The clean logits and the perturbed pass whose divergence the ascent climbs."""
+    if settings.mode == "random" or not is_rounded_away(clean, settings):
+        return clean.output.logits, perturbed_pass(clean, settings)
+    in_fp32 = perturbed_pass(clean, settings, in_fp32=True)
+    with torch.no_grad():
+        return in_fp32([torch.zeros_like(text) for text in clean.output.embeddings]), in_fp32
 
 
 def is_rounded_away(clean: CleanPass, settings: SmartConfig) -> bool:
@@ -64,7 +98,7 @@ def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[T
     """Standard normal noise, drawn for the global batch and sliced to this shard; (rows, tokens, hidden) each."""
     device = batch.labels.device
     stream = torch.Generator(device=device).manual_seed(seed)
-    positions = torch.as_tensor(batch.positions, device=device)
+    positions = index_on(device, batch.positions)
     drawn = [torch.randn((batch.num_rows, *text.shape[1:]), generator=stream, device=device) for text in embeddings]
     return [noise[positions] for noise in drawn]
 
@@ -119,12 +153,19 @@ def ascend(
     perturbed: Perturbed,
 ) -> list[Tensor]:
     """One step of the noise towards a larger divergence; the same shapes as `noise`."""
+    gradients = ascent_gradients(kind, clean_logits, noise, perturbed)
+    parts = zip(noise, gradients, keep, strict=True)
+    return [step_noise(config, part, gradient * mask) for part, gradient, mask in parts]
+
+
+def ascent_gradients(
+    kind: str, clean_logits: Tensor, noise: Sequence[Tensor], perturbed: Perturbed
+) -> tuple[Tensor, ...]:
+    """The gradient of the divergence that an ascent step climbs, in its noise; the same shapes as `noise`."""
     variables = [part.detach().requires_grad_() for part in noise]
     # Summed, not averaged: each row climbs its own divergence, whatever the batch.
     climbed = divergence_from(kind, perturbed(variables), clean_logits).sum()
-    gradients = torch.autograd.grad(climbed, variables)
-    parts = zip(variables, gradients, keep, strict=True)
-    return [step_noise(config, part.detach(), gradient * mask) for part, gradient, mask in parts]
+    return torch.autograd.grad(climbed, variables)
 
 
 def step_noise(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:

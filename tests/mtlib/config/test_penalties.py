@@ -30,6 +30,8 @@ CASES: list[Case] = [
     ("smart.reduction", "max", "smart.reduction must be one of mean, sum", "sum"),
     ("smart.masks", "same", "smart.masks must be one of independent, shared", "shared"),
     ("smart.every_batches", 0, "smart.every_batches must be at least 1", 1),
+    ("smart.row_share", 0.0, "smart.row_share must be above 0 and at most 1", 1e-9),
+    ("smart.row_share", 1.0 + 1e-9, "smart.row_share must be above 0 and at most 1", 1.0),
     ("proximal.weight", -1e-9, "proximal.weight must be at least 0", 0.0),
     ("proximal.tasks", ["sst", "sst"], "proximal.tasks must not name a task twice", ["sst", "sts"]),
     ("proximal.decay", -1e-9, "proximal.decay must be at least 0 and below 1", 0.0),
@@ -55,6 +57,7 @@ def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case
 def test_every_field_changes_the_hash() -> None:
     smart: dict[str, Any] = {"weight": 0.5, "tasks": ["sst"], "mode": "paper", "noise_std": 1e-3, "step_size": 0.1}
     smart |= {"epsilon": 0.1, "num_steps": 2, "reduction": "sum", "masks": "shared", "every_batches": 2}
+    smart |= {"row_share": 0.5}
     assert_every_field_changes_the_hash("smart", SmartConfig, smart)
     proximal: dict[str, Any] = {"weight": 1.0, "tasks": ["sst"], "decay": 0.9, "late_decay": 0.5, "early_fraction": 0.2}
     assert_every_field_changes_the_hash("proximal", ProximalConfig, proximal)

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from mtlib.config.network import Encoding
-from mtlib.data.batches import Batch, Inputs, make_batch, moved
+from mtlib.data.batches import Batch, Inputs, make_batch, moved, some_rows
 from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize
 
@@ -216,6 +216,22 @@ def test_tensors_are_moved_to_the_device(
     corpus = corpus_of(single_table, bert_tokenizer, tmp_path)
     batch = make_batch(only_table(corpus), np.array([0]), encoding="single", max_length=8, device="meta")
     assert {batch.labels.device.type, batch.inputs[0].input_ids.device.type} == {"meta"}
+
+
+@pytest.mark.parametrize("places", [[2], [0, 3], [3, 1, 0, 2]])
+@pytest.mark.parametrize("encoding", ["cross", "bi"])
+def test_some_rows_are_those_of_the_shard_with_its_padding(
+    encoding: Encoding, places: list[int], pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    whole = batch_of(corpus_of(pair_table, bert_tokenizer, tmp_path), list(range(7)), encoding, rank=0, world_size=2)
+    part = some_rows(whole, np.array(places))
+    assert (part.task, part.num_rows, part.is_empty) == (whole.task, 7, False)
+    assert part.positions.tolist() == [2 * place for place in places]
+    assert part.rows.tolist() == whole.rows[places].tolist()
+    assert torch.equal(part.labels, whole.labels[places])
+    for own, given in zip(part.inputs, whole.inputs, strict=True):
+        for field in fields(Inputs):
+            assert torch.equal(getattr(own, field.name), getattr(given, field.name)[places])
 
 
 def test_an_empty_batch_is_an_assertion_error(

@@ -17,9 +17,9 @@ import mtlib.loss.smart
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.objective import TERMS, learned_weight, terms_of
+from mtlib.loss.objective import TERMS, Objective, learned_weight, terms_of
 from mtlib.loss.proximal import mean_teacher
-from mtlib.loss.smart import first_noise, step_noise
+from mtlib.loss.smart import carrying_positions, first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.run import Run
@@ -242,12 +242,14 @@ SHARDED = {
     "random": SMART,
     "ascent": {**SMART, "smart.mode": "paper", "smart.num_steps": 2},
     "sum": {**SMART, "smart.reduction": "sum", "smart.mode": "unit_norm"},
+    "some rows": {**SMART, "smart.mode": "unit_norm", "smart.row_share": 0.4},
+    "some rows, sum, bi-encoder": {**SMART, **BI, "smart.reduction": "sum", "smart.row_share": 0.3},
     "bi-encoder": {**SMART, "tasks.qqp.encoding": "bi"},
     "mean teacher": TEACHER,
     "contrast": CONTRAST,
     "contrast, bi-encoder": {**CONTRAST, **BI, "simcse.projection": "linear", "simcse.dropout": 0},
     "learned weights": {**SMART, **LEARNED, "smart.weight": 7},
-    "everything": {**TEACHER, **CONTRAST, **LEARNED, **SMART, "smart.masks": "shared"},
+    "everything": {**TEACHER, **CONTRAST, **LEARNED, **SMART, "smart.masks": "shared", "smart.row_share": 0.4},
 }
 
 
@@ -288,7 +290,15 @@ def test_shards_of_a_step_with_several_tasks_average_to_its_gradient(
 
 @pytest.mark.parametrize(
     "changes",
-    [PLAIN, SMART, {**SMART, "smart.mode": "unit_norm"}, TEACHER, CONTRAST, {**CONTRAST, **TEACHER, **LEARNED}],
+    [
+        PLAIN,
+        SMART,
+        {**SMART, "smart.mode": "unit_norm"},
+        {**SMART, "smart.row_share": 0.5},
+        TEACHER,
+        CONTRAST,
+        {**CONTRAST, **TEACHER, **LEARNED},
+    ],
 )
 def test_an_empty_shard_has_weight_0(changes: dict[str, Any], new_run: NewRun) -> None:
     run = new_run(changes)
@@ -451,6 +461,70 @@ def test_the_terms_of_each_task_by_hand(new_run: NewRun) -> None:
     assert all(set(terms_of(config, task, 0)) <= set(TERMS) for task in SIZES)
 
 
+@pytest.mark.parametrize("rows", [8, 3, 1])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("qqp", "bi"), ("sts", "bi")])
+def test_the_mean_penalty_of_the_rows_that_carry_it_counts_for_all_rows(
+    task: str, encoding: str, reduction: str, rows: int, new_run: NewRun
+) -> None:
+    changes = {"smart.row_share": 0.4, "smart.reduction": reduction, f"tasks.{task}.encoding": encoding}
+    run = new_run({**SMART, **changes})
+    (batch,) = shards_of(run, task, rows)
+    carrying = carrying_positions(rows, 0.4, 11)
+    mean = penalties_by_hand(run, batch)[torch.from_numpy(carrying)].mean()
+    loss, details = evaluate(run, [batch])
+    size = run.config.batch_size_of(task)
+    factor = 7 * rows / size * (size if reduction == "sum" else 1)
+    expected = losses_by_hand(run, batch).sum() / size + factor * mean
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-3)
+    assert column(details, "smart_penalty") == pytest.approx(rows * mean.item(), rel=1e-3)
+    norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise_by_hand(run, batch)]).amax(0)
+    norm = norms[torch.from_numpy(carrying)].mean().item()
+    assert column(details, "noise_norm") == pytest.approx(rows * norm, rel=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["random", "unit_norm", "paper"])
+def test_only_rows_that_carry_the_penalty_are_passed_again(mode: str, new_run: NewRun) -> None:
+    run = new_run({**SMART, "smart.mode": mode, "smart.row_share": 0.25})
+    seen: list[int] = []
+    first_layer_output(run.model).register_forward_hook(lambda _module, _given, output: seen.append(len(output)))
+    evaluate(run, shards_of(run, "qqp", 8))
+    assert seen == [8, 2] if mode == "random" else [8, 2, 2]
+
+
+def test_a_row_that_carries_the_penalty_has_what_it_has_where_all_rows_do(new_run: NewRun) -> None:
+    changes = {**SMART, "smart.mode": "paper", "smart.num_steps": 2}
+    run, some = new_run(changes), new_run({**changes, "smart.row_share": 0.5})
+    place = Place(noise_seed=11, turn=0, full_size=8)
+    (batch,) = shards_of(run, "qqp", 8)
+    whole, part = (Objective(one.config, one.model).terms(batch, place)["smart_penalty"] for one in (run, some))
+    carrying = carrying_positions(8, 0.5, 11)
+    assert part.count_nonzero() == len(carrying) == 4
+    assert torch.allclose(part[carrying], 2 * whole[carrying], rtol=1e-4)
+
+
+def test_a_shard_without_a_row_that_carries_the_penalty_adds_none(new_run: NewRun) -> None:
+    run, plain = new_run({**SMART, "smart.row_share": 0.1}), new_run(PLAIN)
+    shards = shards_of(run, "qqp", 8, world_size=8)
+    found = [column(evaluate(run, [shard])[1], "smart_penalty") for shard in shards]
+    assert [value > 0 for value in found] == [rank in carrying_positions(8, 0.1, 11) for rank in range(8)]
+    silent = found.index(0)
+    one, other = evaluate(run, [shards[silent]]), evaluate(plain, [shards[silent]])
+    assert torch.equal(one[0], other[0])
+    assert gradients_of(run, one[0]).keys() == gradients_of(plain, other[0]).keys()
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "count"), [(1, 1e-9, 1), (16, 0.25, 4), (16, 0.24, 4), (3, 0.5, 2), (8, 1, 8)]
+)
+def test_each_row_is_as_likely_to_carry_the_penalty(rows: int, share: float, count: int) -> None:
+    drawn = [carrying_positions(rows, share, seed) for seed in range(1000)]
+    assert {len(set(one.tolist())) for one in drawn} == {count}
+    shares = np.bincount(np.concatenate(drawn), minlength=rows) / 1000
+    assert np.abs(shares - count / rows).max() < 0.07  # over four standard errors
+    assert np.array_equal(drawn[5], carrying_positions(rows, share, 5))
+
+
 NOISY = {"encoder.dropout": 0.3, "encoder.attention_dropout": 0.3}
 
 
@@ -465,6 +539,18 @@ def test_tiny_noise_gives_no_penalty_only_with_shared_masks(task: str, new_run: 
     assert penalties["shared"] == 0
     assert penalties["independent"] > 1e-4
     assert losses["shared"] == losses["independent"]  # the same draws as in the clean pass
+
+
+@pytest.mark.parametrize("task", SIZES)
+def test_masks_are_shared_by_the_rows_that_carry_the_penalty(task: str, new_run: NewRun) -> None:
+    penalties = {}
+    for masks in ("shared", "independent"):
+        changes = {"smart.masks": masks, "smart.row_share": 0.5, "tasks.qqp.encoding": "bi"}
+        run = new_run({**SMART, **NOISY, "smart.noise_std": VANISHING, **changes})
+        torch.manual_seed(4)
+        penalties[masks] = column(evaluate(run, shards_of(run, task, 5))[1], "smart_penalty")
+    assert penalties["shared"] == 0
+    assert penalties["independent"] > 1e-4
 
 
 def test_shared_masks_hold_in_every_ascent_step(new_run: NewRun) -> None:

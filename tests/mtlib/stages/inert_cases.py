@@ -167,6 +167,7 @@ ALONE: Table = {
     "smart.reduction": case("sum", INERT),
     "smart.masks": case("shared", INERT),
     "smart.every_batches": case(2, INERT),
+    "smart.row_share": case(0.5, INERT),
     "proximal.weight": case(1, REACHES, {"proximal.tasks": ["sst"]}),  # the teacher is in the state
     "proximal.tasks": case(["qqp"], INERT),
     "proximal.decay": case(0.9, INERT),
@@ -193,7 +194,9 @@ ALONE: Table = {
 }
 """QQP alone, then all three; SMART on SST only; everything else is off."""
 
-SMART_FIELDS = ("weight", "noise_std", "step_size", "epsilon", "num_steps", "reduction", "masks", "every_batches")
+SMART_FIELDS = (
+    *("weight", "noise_std", "step_size", "epsilon", "num_steps", "reduction", "masks", "every_batches", "row_share"),
+)
 PALS_FIELDS = ("size", "num_heads", "placement", "function", "zero_start")
 
 
