@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AutoModel, BertConfig
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.model.bert_layers import encode_bert, has_bert_layers
+from mtlib.model.bert_layers import encode_bert, has_bert_layers, project
 from mtlib.model.pals import beside_layers, make_pals
 from tests.architectures import DECODERS, ENCODERS
 
@@ -126,3 +127,32 @@ def test_bf16_states_are_near_those_of_transformers() -> None:
         found, expected = ours(encoder, FULL), theirs(encoder, FULL)
     exact = theirs(encoder, FULL)
     assert (found - exact).abs().max() < 2 * (expected - exact).abs().max() + 1e-3
+
+
+def test_in_bf16_training_one_product_projects_queries_keys_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = built(ENCODERS["bert"]).train()
+    attention, size = encoder.encoder.layer[0].attention.self, encoder.config.hidden_size
+    hidden = torch.randn(2, 6, size, requires_grad=True)
+    widths: list[int] = []
+    linear = functional.linear
+
+    def spy(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        widths.append(len(weight))
+        return linear(values, weight, bias)
+
+    monkeypatch.setattr(functional, "linear", spy)
+
+    def projected(own: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        with torch.autocast("cpu", torch.bfloat16):
+            parts = [*project(attention, own, hidden)]
+        loss = sum(part.float().square().sum() for part in parts)
+        inputs = [hidden, *attention.parameters()]
+        return parts, list(torch.autograd.grad(torch.as_tensor(loss), inputs))
+
+    joined, separate = projected(hidden), projected(hidden.clone())  # what attends is not what it attends to
+    assert widths == [3 * size, size, size, size]
+    attention.eval()
+    projected(hidden)
+    assert widths[4:] == [size, size, size]
+    for one, other in zip((*joined[0], *joined[1]), (*separate[0], *separate[1]), strict=True):
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.02 * other.abs().max().item())
