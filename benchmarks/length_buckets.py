@@ -17,8 +17,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -79,7 +80,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        run = begin(options.data, options.encoder, options.task, options.rows, Path(folder), options.device)
+        run = begin(options.data, options.encoder, options.task, options.rows, Path(folder), options.device, {})
         lengths = run.lengths[options.task]
         print(
             f"{len(lengths)} rows of {TASKS[options.task].title} in batches of {options.batch_size}, "
@@ -91,10 +92,12 @@ def main() -> None:
             print_rule(name, *count(rule, lengths, options.batch_size), seconds["no buckets"], seconds[name])
 
 
-def begin(data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, device: str) -> Run:
-    """A trial of one task at its beginning, with some of its train rows."""
+def begin(
+    data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, device: str, changes: Mapping[str, Any]
+) -> Run:
+    """A trial of one task at its beginning, with some of its train rows; `changes` are of fields of `TrialConfig`."""
     encoder = load_encoder(encoder_name)
-    config = TrialConfig(stages=(StageConfig(tasks=(task,)),))
+    config = TrialConfig(stages=(StageConfig(tasks=(task,)),)).override(changes)
     tables = read_data(config, data)
     train = tables[task, "train"]
     tables[task, "train"] = pick_rows(train, np.random.default_rng(0).permutation(len(train.ids))[:num_rows])
