@@ -31,6 +31,7 @@ from pathlib import Path
 PR_SET_CHILD_SUBREAPER = 36
 """Option of Linux' `prctl` by which orphaned descendants become children of this process."""
 SAMPLE_SECONDS = 0.1
+STORAGE = "storage"
 LEFTOVER_SECONDS = 20.0
 """How long processes may outlive the command."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -111,6 +112,8 @@ class Run:
 
     moments: dict[str, Times]
     """By `first step`, `trained` (the last trial's end), `ranking` and `end`."""
+    driver_bytes: int
+    """The most memory that the command's own process has used."""
 
     @property
     def overhead(self) -> float:
@@ -132,7 +135,8 @@ def main() -> None:
     runs: dict[Path, list[Run]] = {here: [], other: []}
     for pair in range(options.pairs):
         for checkout in (here, other) if pair % 2 else (other, here):
-            runs[checkout].append(measure(checkout, options.sweep))
+            with tempfile.TemporaryDirectory(prefix="start-up-") as folder:
+                runs[checkout].append(measure(checkout, options.sweep, Path(folder)))
             print(f"pair {pair + 1}, {checkout}: {short(runs[checkout][-1])}", flush=True)
     show(runs[other], runs[here])
 
@@ -142,27 +146,25 @@ def short(run: Run) -> str:
     return ", ".join(f"{name} {times.wall:.1f} s ({times.cpu:.1f} CPU)" for name, times in run.moments.items())
 
 
-def measure(checkout: Path, sweep: Sequence[str]) -> Run:
-    """Runs a sweep in a checkout, and waits until all of its processes have ended."""
-    with tempfile.TemporaryDirectory(prefix="start-up-") as name:
-        folder = Path(name)
-        (folder / "sitecustomize.py").write_text(STEP_HOOK)
-        step_file, log = folder / "first_step", folder / "log"
-        path = os.pathsep.join([name, str(checkout)])
-        environment = {**os.environ, "PYTHONPATH": path, STEP_FILE_VARIABLE: str(step_file)}
-        command = [sys.executable, "sweeps/run.py", *sweep, "--storage", str(folder / "storage")]
-        printed: list[tuple[float, str]] = []
-        begin = time.time()
-        with log.open("w") as errors:
-            process = subprocess.Popen(
-                command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
-        reader = threading.Thread(target=note_lines, args=(process, printed), daemon=True)
-        reader.start()
-        moments = watch(process, begin, step_file, printed)
-        if process.returncode != 0 or "first step" not in moments:
-            raise SystemExit(f"{checkout}: exit code {process.returncode}\n{log.read_text()}")
-        return Run(moments=moments)
+def measure(checkout: Path, sweep: Sequence[str], folder: Path) -> Run:
+    """Runs a sweep in a checkout, and waits until all of its processes have ended; its storage is in `folder`."""
+    (folder / "sitecustomize.py").write_text(STEP_HOOK)
+    step_file, log = folder / "first_step", folder / "log"
+    path = os.pathsep.join([str(folder), str(checkout)])
+    environment = {**os.environ, "PYTHONPATH": path, STEP_FILE_VARIABLE: str(step_file)}
+    command = [sys.executable, "sweeps/run.py", *sweep, "--storage", str(folder / STORAGE)]
+    printed: list[tuple[float, str]] = []
+    begin = time.time()
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    reader = threading.Thread(target=note_lines, args=(process, printed), daemon=True)
+    reader.start()
+    run = watch(process, begin, step_file, printed)
+    if process.returncode != 0 or "first step" not in run.moments:
+        raise SystemExit(f"{checkout}: exit code {process.returncode}\n{log.read_text()}")
+    return run
 
 
 def note_lines(process: "subprocess.Popen[str]", printed: list[tuple[float, str]]) -> None:
@@ -172,28 +174,37 @@ def note_lines(process: "subprocess.Popen[str]", printed: list[tuple[float, str]
         printed.append((time.time(), line))
 
 
-def watch(
-    process: "subprocess.Popen[str]", begin: float, step_file: Path, printed: Sequence[tuple[float, str]]
-) -> dict[str, Times]:
-    """Samples processor times until the last descendant has ended; the times at each moment."""
+def watch(process: "subprocess.Popen[str]", begin: float, step_file: Path, printed: Sequence[tuple[float, str]]) -> Run:
+    """Samples processor times until the last descendant has ended."""
     finders: dict[str, Callable[[], float | None]] = {
         "first step": lambda: float(step_file.read_text().split()[0]) if step_file.exists() else None,
         "trained": lambda: time_of(printed, ("complete;",), "running", "queued"),
         "ranking": lambda: time_of(printed, ("──",)),
     }
-    times, moments = ProcessTimes(), {}
+    times, moments, driver_bytes = ProcessTimes(), dict[str, Times](), 0
     ended = float("inf")
     while sample(times, process.pid) and time.time() < ended + LEFTOVER_SECONDS:
         for name in [name for name in finders if name not in moments]:
             at = finders[name]()
             if at is not None:
                 moments[name] = Times(wall=at - begin, by_kind=times.by_kind())
+        driver_bytes = max(driver_bytes, peak_bytes(process.pid))
         if process.poll() is not None:
             ended = min(ended, time.time())
         time.sleep(SAMPLE_SECONDS)
     process.wait()
     moments["end"] = Times(wall=min(ended, time.time()) - begin, by_kind=times.by_kind())
-    return moments
+    return Run(moments=moments, driver_bytes=driver_bytes)
+
+
+def peak_bytes(pid: int | str) -> int:
+    """The most memory that a process has used so far; 0 once it has ended."""
+    try:
+        status = Path("/proc", str(pid), "status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s*(\d+) kB", status)
+    return 1024 * int(found[1]) if found else 0
 
 
 def time_of(printed: Sequence[tuple[float, str]], wanted: Sequence[str], *unwanted: str) -> float | None:
