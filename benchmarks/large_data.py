@@ -2,9 +2,9 @@
 
 Command:  python benchmarks/large_data.py [--pairs 10000 100000 400000] [--encoder NAME]
 Cost:     about 4 minutes on one CPU core
-Prints:   for each number of pairs the size of their file and of the cache; processor seconds in which a first process reads,
-          checks and tokenises the pairs, and in which a second one finds the tokens in the cache; the most memory of
-          both meanwhile; and what the pairs add to the memory of each, by itself and shared with the other
+Prints:   for each number of pairs the size of their file and of the cache; processor seconds in which a first process
+          reads, checks and tokenises the pairs, and in which a second one finds the tokens in the cache; the most
+          memory of both meanwhile; and what the pairs add to the memory of each, by itself and shared with the other
 
 Pairs are the demonstration's questions, each with a number of its own. The encoder decides the tokenizer; by default
 it is the demonstration's.

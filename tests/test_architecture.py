@@ -214,6 +214,11 @@ def test_tasks_and_configurations_load_without_torch(module: str) -> None:
     assert not loaded_packages(module) & {"torch", "transformers", *ONLY_IN_SWEEPS}
 
 
+def test_training_loads_no_library_that_only_some_trials_need() -> None:
+    """Each worker would wait for them at its start."""
+    assert not loaded_packages("mtlib.train") & {"pandas", "qpsolvers", "scipy", "sklearn", "torchjd"}
+
+
 def test_only_the_tasks_file_names_tasks() -> None:
     named = re.compile(rf"\b({'|'.join(TASKS)})\b")
     for module in (module for module in MODULES if not module.startswith(MAY_NAME_TASKS)):

@@ -32,35 +32,35 @@ GRADIENT_METHODS: dict[str, GradientMethod] = {
         title="PCGrad",
         description="Each gradient loses its component against every other that it conflicts with, in random order "
         "(Yu et al. 2020; TU 7 names it).",
-        function="mtlib.loss.gradient_aggregation:weights_pcgrad",
+        function="mtlib.loss.gradient_weights:weights_pcgrad",
     ),
     "mgda": GradientMethod(
         title="MGDA",
         description="The shortest vector in the convex hull of the gradients (Désidéri 2012).",
-        function="mtlib.loss.gradient_aggregation:weights_mgda",
+        function="mtlib.loss.gradient_weights:weights_mgda",
     ),
     "upgrad": GradientMethod(
         title="UPGrad",
         description="The sum of the gradients, each projected on the cone of directions that hurt no task (Quinton "
         "and Rey 2024).",
-        function="mtlib.loss.gradient_aggregation:weights_upgrad",
+        function="mtlib.loss.gradient_weights:weights_upgrad",
     ),
     "dualproj": GradientMethod(
         title="DualProj",
         description="The sum of the gradients, projected on the cone of directions that hurt no task (Lopez-Paz and "
         "Ranzato 2017).",
-        function="mtlib.loss.gradient_aggregation:weights_dualproj",
+        function="mtlib.loss.gradient_weights:weights_dualproj",
     ),
     "imtl_g": GradientMethod(
         title="IMTL-G",
         description="The combination with equal projections on every gradient (Liu et al. 2021).",
-        function="mtlib.loss.gradient_aggregation:weights_imtl_g",
+        function="mtlib.loss.gradient_weights:weights_imtl_g",
     ),
     "aligned_mtl": GradientMethod(
         title="Aligned-MTL",
         description="The sum of the gradients after their principal components have been scaled to equal length "
         "(Senushkin et al. 2023).",
-        function="mtlib.loss.gradient_aggregation:weights_aligned_mtl",
+        function="mtlib.loss.gradient_weights:weights_aligned_mtl",
     ),
 }
 """By the name in `gradients`. A new method is one entry here and its function."""
