@@ -6,6 +6,7 @@ Where a trial runs (folder, device, workers) is not here; two trials with equal 
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
@@ -232,14 +233,10 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
-    for settings in tree["tasks"].values():
-        if settings["target_scale"] == "raw":  # as before there was another scale
-            del settings["target_scale"]
-    for stage in tree["stages"]:
-        if stage["score_every"] == 1:  # as before every epoch was scored
-            del stage["score_every"]
-    if tree["evaluation"]["batch_tokens"] is None:  # as before batches had a number of tokens
-        del tree["evaluation"]["batch_tokens"]
+    groups = (tree, *tree["tasks"].values(), *tree["stages"], tree["evaluation"], tree["smart"])
+    for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
+        if name in group and group[name] == default:
+            del group[name]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
     if not own:  # as before definitions were a part of the configuration
@@ -250,6 +247,11 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
         if (name if source["role"] == "extra" else source["task"]) in trained
     }
     return tree
+
+
+LATER_FIELDS: Mapping[str, Any] = {"target_scale": "raw", "score_every": 1, "batch_tokens": None, "row_share": 1}
+"""Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
+they are left out of hashes, so that those of earlier sweeps stay."""
 
 
 def canonical_json(tree: Any) -> str:

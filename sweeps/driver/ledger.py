@@ -13,7 +13,7 @@ from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import TrialSpec, make_spec
 
-NOT_REPLICATED = ("pruned", "failed", "interrupted")
+NOT_REPLICATED = ("pruned", "failed")
 """Statuses of a configuration's first trial after which no replicates follow."""
 
 

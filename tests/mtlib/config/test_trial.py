@@ -337,9 +337,11 @@ def test_fields_of_later_versions_do_not_change_the_hash_where_they_have_their_d
     tree = used_settings(config, (config,))
     assert "score_every" not in tree["stages"][0]
     assert "batch_tokens" not in tree["evaluation"]
-    changed = config.override({"stages.0.score_every": 2, "evaluation.batch_tokens": 512})
+    assert "row_share" not in tree["smart"]
+    changed = config.override({"stages.0.score_every": 2, "evaluation.batch_tokens": 512, "smart.row_share": 0.5})
     tree = used_settings(changed, (changed,))
-    assert (tree["stages"][0]["score_every"], tree["evaluation"]["batch_tokens"]) == (2, 512)
+    found = tree["stages"][0]["score_every"], tree["evaluation"]["batch_tokens"], tree["smart"]["row_share"]
+    assert found == (2, 512, 0.5)
     text = config.to_json()
     for part in ('"score_every":1,', '"batch_tokens":null'):
         assert part in text

@@ -123,6 +123,13 @@ def test_replicates_are_expected_until_their_configuration_fails(make_plan: Make
     assert ledger.counts == {"pruned": 1, "running": 1, "queued": 5}
 
 
+def test_replicates_of_an_interrupted_configuration_are_still_expected(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan(replicates=3))
+    start(ledger)
+    close_ledger(ledger)
+    assert ledger.counts == {"interrupted": 1, "queued": 8}
+
+
 def test_replicates_of_the_best_alone_are_expected(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(replicates=4, replicate_best=2))
     assert ledger.counts == {"queued": 3 + 2 * 3}
