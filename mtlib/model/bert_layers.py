@@ -19,6 +19,8 @@ LAYERS = ("BertLayer", "CamembertLayer", "ElectraLayer", "RobertaLayer", "XLMRob
 """Classes of `transformers` whose layers differ in nothing but their names."""
 CHILDREN = {"attention", "intermediate", "output"}
 """Parts of such a layer; a decoder's has more."""
+PRODUCT_TOKENS = 64
+"""Up to so many tokens torch's kernel for attention takes longer in bf16 on the CPU than products and a softmax."""
 
 
 def has_bert_layers(encoder: nn.Module) -> bool:
@@ -69,7 +71,8 @@ def attend(attention: Any, own: Tensor, hidden: Tensor, mask: Tensor | None) -> 
     parts: Sequence[Any] = project(attention, own, hidden)
     query, key, value = (part.unflatten(2, (-1, attention.attention_head_size)).transpose(1, 2) for part in parts)
     share = attention.dropout.p if attention.training else 0.0
-    if share > 0 and own.device.type == "cpu":  # where torch has no kernel for attention with dropout
+    is_short_bf16 = value.dtype == torch.bfloat16 and hidden.shape[1] <= PRODUCT_TOKENS
+    if own.device.type == "cpu" and (share > 0 or is_short_bf16):  # torch has no kernel there for dropout
         scores = (query * attention.scaling) @ key.transpose(2, 3)  # (rows, heads, own tokens, tokens)
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

@@ -10,7 +10,7 @@ from transformers import AutoModel, BertConfig
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.model.bert_layers import encode_bert, has_bert_layers, project
+from mtlib.model.bert_layers import PRODUCT_TOKENS, attend, encode_bert, has_bert_layers, project
 from mtlib.model.pals import beside_layers, make_pals
 from tests.architectures import DECODERS, ENCODERS
 
@@ -156,3 +156,27 @@ def test_in_bf16_training_one_product_projects_queries_keys_and_values(monkeypat
     assert widths[4:] == [size, size, size]
     for one, other in zip((*joined[0], *joined[1]), (*separate[0], *separate[1]), strict=True):
         torch.testing.assert_close(one, other, rtol=0.02, atol=0.02 * other.abs().max().item())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("tokens", "is_bf16", "by_kernel"),
+    [(PRODUCT_TOKENS, True, 0), (PRODUCT_TOKENS + 1, True, 1), (PRODUCT_TOKENS, False, 1)],
+)
+def test_short_texts_attend_by_products_in_bf16_evaluation(
+    tokens: int, is_bf16: bool, by_kernel: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = built(ENCODERS["bert"]).eval()
+    attention, hidden = encoder.encoder.layer[0].attention.self, torch.randn(2, tokens, encoder.config.hidden_size)
+    mask = torch.arange(tokens).expand(2, 1, 1, -1) < torch.tensor([tokens, 3]).view(2, 1, 1, 1)
+    expected, kernel, calls = attend(attention, hidden, hidden, mask), functional.scaled_dot_product_attention, []
+
+    def spy(*arguments: Any, **named: Any) -> Tensor:
+        calls.append(arguments)
+        return kernel(*arguments, **named)
+
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", spy)
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
+        found = attend(attention, hidden, hidden, mask)
+    assert len(calls) == by_kernel
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05 * expected.abs().max().item())
