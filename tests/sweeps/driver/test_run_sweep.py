@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import optuna
@@ -26,6 +28,7 @@ from results.records.epochs import read_curves, read_predictions
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_trials
 from search_spaces.space import SearchSpace
+from sweeps.driver import run_sweep
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import SweepOutcome, run_plan
 from sweeps.lanes.messages import Event
@@ -249,3 +252,20 @@ def test_data_that_a_lane_cannot_load_are_one_error(
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
         run_plan(plan, lambda _event, _ledger: None)
     assert ray.available_resources()["CPU"] == 2
+
+
+def test_saving_the_ledger_takes_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, saved = [100.0], []
+
+    def save(_ledger: object, _folder: Path) -> None:
+        saved.append(clock[0])
+        clock[0] += 0.5
+
+    monkeypatch.setattr(run_sweep, "save_ledger", save)
+    monkeypatch.setattr(run_sweep, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    sweep: Any = SimpleNamespace(ledger=None, plan=SimpleNamespace(options=SimpleNamespace(folder=Path())), next_save=0)
+    for _ in range(60):
+        run_sweep.save_now_and_then(sweep)
+        clock[0] += 0.25
+    assert saved[:2] == [100.0, pytest.approx(100.5 + 0.5 / 0.05, abs=0.25)]
+    assert len(saved) == 2
