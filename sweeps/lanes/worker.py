@@ -27,7 +27,7 @@ from mtlib.runtime.workers import expect_workers, gather_from_workers, num_worke
 from results.records.recovery import delete_end, write_end
 from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial
 from sweeps.lanes.messages import Assignment, FinalStatus
-from sweeps.lanes.peak_memory import peak_memory, reset_peak_memory
+from sweeps.lanes.peak_memory import peak_memory, release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
 from sweeps.lanes.worker_trial import (
     TrialRun,
@@ -120,9 +120,7 @@ def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
         if status != "interrupted" and record_end(folder, end) and not is_full:
             drop_states(folder.states)  # where the disk was full, a retry continues from them
         reporter.report_end(status, error, facts)
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    release_memory()
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

@@ -41,6 +41,7 @@ def test_processes_of_the_sweep_rarely_collect_garbage() -> None:
 def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S", "7")
     variables = worker_environment({"RAY_ADDRESS": "here:1"})["env_vars"]
+    assert variables["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
     assert (variables["TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S"], variables["RAY_ADDRESS"]) == ("7", "here:1")
 
 
