@@ -25,7 +25,16 @@ if not __package__:  # started as a script: imports begin at a checkout's folder
 
 import torch
 
-from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, comparison_parser, quartiles, serving
+from benchmarks.two_checkouts import (
+    HERE,
+    answer_all,
+    ask_in_turn,
+    clock,
+    comparison_parser,
+    print_setup,
+    quartiles,
+    serving,
+)
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -50,8 +59,7 @@ def main() -> None:
     if options.serve:
         serve(options)
         return
-    precisions = (options.precision_before or options.precision, options.precision)
-    print(f"{options.device}, one thread, {precisions[0]} before, {precisions[1]} now, {options.rounds} rounds")
+    precisions = print_setup(options)
     with ExitStack() as stack:
         before, now = (
             stack.enter_context(serving(__file__, folder, arguments_of(precision, changes)))

@@ -28,16 +28,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.length_buckets import begin
 from benchmarks.two_checkouts import HERE, clock, quartiles
-from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
-from mtlib.data.load import read_data
-from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import demo_folder
-from mtlib.model.encoder import load_encoder, quiet_transformers
+from mtlib.model.encoder import quiet_transformers
 from mtlib.stages.sampler import epoch_steps
-from mtlib.train import prepare_run
 from mtlib.training.run import Run
 from mtlib.training.step import host_batches, take_step
 from sweeps.api import run_sweep
@@ -127,7 +123,8 @@ def measure_speed(data: str, encoder: str, ceiling: float, options: argparse.Nam
     print(f"{'batch size':>10} {'tokens a second':>16} {'quartiles':>20} {'of the rate above':>18}", flush=True)
     for batch_size in BATCH_SIZES:
         with tempfile.TemporaryDirectory() as cache:
-            run = begin(Path(data), encoder, batch_size, Path(cache), options)
+            changes = {"precision": "bf16", "stages.0.steps_per_epoch": 100_000, f"tasks.{TASK}.batch_size": batch_size}
+            run = begin(Path(data), encoder, TASK, None, Path(cache), options.device, changes)
             steps = run_steps(run)
             for _ in range(WARM_UP):
                 next(steps)
@@ -138,15 +135,6 @@ def measure_speed(data: str, encoder: str, ceiling: float, options: argparse.Nam
         low, middle, high = quartiles(rates)
         row = f"{batch_size:10} {middle:16,.0f} {f'{low:,.0f} to {high:,.0f}':>20} {middle * work / ceiling:18.0%}"
         print(row, flush=True)
-
-
-def begin(data: Path, encoder: str, batch_size: int, cache: Path, options: argparse.Namespace) -> Run:
-    """A trial at its first step."""
-    config = TrialConfig(stages=(StageConfig(tasks=(TASK,), steps_per_epoch=100_000),))
-    config = config.override({"precision": "bf16", f"tasks.{TASK}.batch_size": batch_size})
-    loaded = load_encoder(encoder)
-    corpus = tokenize(read_data(config, data), loaded.tokenizer, cache)
-    return prepare_run(config, corpus, loaded, torch.device(options.device), lambda objective: objective, None)
 
 
 def run_steps(run: Run) -> Iterator[int]:

@@ -93,9 +93,12 @@ def main() -> None:
 
 
 def begin(
-    data: Path, encoder_name: str, task: str, num_rows: int, cache: Path, device: str, changes: Mapping[str, Any]
+    data: Path, encoder_name: str, task: str, num_rows: int | None, cache: Path, device: str, changes: Mapping[str, Any]
 ) -> Run:
-    """A trial of one task at its beginning, with some of its train rows; `changes` are of fields of `TrialConfig`."""
+    """A trial of one task at its beginning, with some of its train rows, all if None.
+
+    `changes` are of fields of `TrialConfig`.
+    """
     encoder = load_encoder(encoder_name)
     config = TrialConfig(stages=(StageConfig(tasks=(task,)),)).override(changes)
     tables = read_data(config, data)

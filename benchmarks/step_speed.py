@@ -27,7 +27,16 @@ if not __package__:  # started as a script: imports begin at a checkout's folder
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.two_checkouts import HERE, answer_all, ask_in_turn, clock, comparison_parser, quartiles, serving
+from benchmarks.two_checkouts import (
+    HERE,
+    answer_all,
+    ask_in_turn,
+    clock,
+    comparison_parser,
+    print_setup,
+    quartiles,
+    serving,
+)
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -55,8 +64,7 @@ def main() -> None:
     if options.serve:
         serve(options)
         return
-    precisions = (options.precision_before or options.precision, options.precision)
-    print(f"{options.device}, one thread, {precisions[0]} before, {precisions[1]} now, {options.rounds} rounds")
+    precisions = print_setup(options)
     sides = (options.against, precisions[0], options.changes_before), (HERE, precisions[1], options.changes)
     with ExitStack() as stack:
         before, now = (

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,11 @@ from transformers import (
 
 from benchmarks.length_buckets import begin
 from benchmarks.two_checkouts import HERE, answer_all, clock, quartiles, serving
+from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.stages.sampler import StepBatch, epoch_steps
 from mtlib.tasks import TASKS
 from mtlib.training.run import Run, end_epoch
-from mtlib.training.step import batch_of, take_step
+from mtlib.training.step import batch_of, host_batches, take_step
 
 Pass = Callable[[int], float]
 """From the number of a round to the seconds of its pass."""
@@ -104,8 +106,9 @@ def own_pass(run: Run) -> Pass:
 
     def one_pass(number: int) -> float:
         started = clock(run.device)
-        for step in epoch_steps(run.config, 0, number, run.lengths, run.own_rows):
-            take_step(run, step)
+        steps = epoch_steps(run.config, 0, number, run.lengths, run.own_rows)
+        for step, batches in build_ahead(steps, partial(host_batches, run), num_ahead(run.device)):
+            take_step(run, step, batches)
         end_epoch(run)
         return clock(run.device) - started
 

@@ -33,6 +33,13 @@ def comparison_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def print_setup(options: argparse.Namespace) -> tuple[str, str]:
+    """Prints what is compared, and returns the precisions of the other checkout and of this one."""
+    before, now = options.precision_before or options.precision, options.precision
+    print(f"{options.device}, one thread, {before} before, {now} now, {options.rounds} rounds")
+    return before, now
+
+
 @contextmanager
 def serving(script: str, checkout: Path, arguments: Sequence[str]) -> Iterator[Ask]:
     """A process that runs a benchmark's script on the packages of a checkout; yields what puts a question to it.

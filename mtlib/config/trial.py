@@ -233,7 +233,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
-    groups = (tree, *tree["tasks"].values(), *tree["stages"], tree["evaluation"], tree["smart"])
+    groups = (*tree["tasks"].values(), *tree["stages"], tree["evaluation"], tree["smart"])
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
             del group[name]

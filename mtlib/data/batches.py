@@ -83,9 +83,9 @@ def make_batch(
     )
 
 
-def pinned(batch: Batch) -> Batch:
-    """The batch in memory from which a GPU copies while the CPU goes on."""
-    return with_tensors(batch, torch.Tensor.pin_memory)
+def ready_for(batch: Batch, device: torch.device) -> Batch:
+    """The batch on the CPU, for a GPU in memory from which it copies while the CPU goes on."""
+    return with_tensors(batch, torch.Tensor.pin_memory) if device.type == "cuda" else batch
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:

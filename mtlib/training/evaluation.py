@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.batches import Batch, make_batch, moved, pinned
+from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.loss.clean_pass import autocast
@@ -132,8 +132,7 @@ def build_batch(
 ) -> Batch:
     """The batch of the rows at some positions, in memory from which the device can copy it."""
     encoding, max_length = config.tasks[table.task].encoding, config.encoder.max_length
-    batch = make_batch(table, rows[positions], encoding=encoding, max_length=max_length)
-    return pinned(batch) if device.type == "cuda" else batch
+    return ready_for(make_batch(table, rows[positions], encoding=encoding, max_length=max_length), device)
 
 
 def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtlib.data.batches import Batch, make_batch, moved, pinned
+from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
 from mtlib.loss.objective import TERMS, terms_of
@@ -138,8 +138,7 @@ def drop_zero_rate_gradients(run: Run) -> None:
 
 def host_batches(run: Run, step: Step) -> list[Batch]:
     """This worker's shards of a step's batches, in memory from which the run's device can copy them."""
-    batches = [batch_of(run, part) for part in step]
-    return [pinned(batch) for batch in batches] if run.device.type == "cuda" else batches
+    return [ready_for(batch_of(run, part), run.device) for part in step]
 
 
 def batch_of(run: Run, part: StepBatch) -> Batch:
