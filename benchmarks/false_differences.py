@@ -25,11 +25,16 @@ import numpy.typing as npt
 from scipy import stats
 
 from mtlib.tasks import TASKS
-from results.comparison.confidence_set import confidence_set
-from results.comparison.configuration_means import ConfigurationMeans, ModelScores, configuration_means, contrasts
-from results.comparison.critical_values import margins_control
-from results.comparison.influence import covariance_over_examples, influence_values
-from results.effects.detectable import precision_of
+from results.analysis.comparison.confidence_set import confidence_set
+from results.analysis.comparison.configuration_means import (
+    ConfigurationMeans,
+    ModelScores,
+    configuration_means,
+    contrasts,
+)
+from results.analysis.comparison.critical_values import margins_control
+from results.analysis.comparison.influence import covariance_over_examples, influence_values
+from results.analysis.effects.detectable import precision_of
 
 KINDS = ("normal", "heavy", "copies", "unequal")
 COLUMNS = ("ranking", "effects", "coverage", "power")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Floats, Numbers, score_examples
+from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import Outputs, outputs_of, values_of

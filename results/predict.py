@@ -19,7 +19,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
-from results.bundle.manifest import (
+from results.inference.bundle.manifest import (
     BUNDLE_FILE,
     CARD_FILE,
     SCRIPT_FILE,
@@ -219,7 +219,7 @@ def blank_text(num_blank: int, first_blank: str) -> str:
 
 def make_bundle(options: argparse.Namespace) -> None:
     """Writes a folder that predicts without the sweep."""
-    from results.bundle.write import format_bytes, write_bundle  # predicting does without pandas
+    from results.inference.bundle.write import format_bytes, write_bundle  # predicting does without pandas
 
     home = read_home(options)
     selection = read_selection(home)

@@ -24,11 +24,11 @@ from mtlib.runtime.command_line import (
     whole_number,
 )
 from mtlib.runtime.errors import first_line, require
+from results.analysis.ranking.expected_best import describe_expected, sweep_expected
+from results.analysis.ranking.render import PLAIN_WIDTH
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.ranking.expected_best import describe_expected, sweep_expected
-from results.ranking.render import PLAIN_WIDTH
 from results.records.files import folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL

@@ -15,12 +15,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
 from mtlib.runtime.errors import first_line, require
-from results.effects.answer import answer_question
-from results.effects.frame import render_effects
-from results.effects.sweep import Sweep
-from results.effects.sweep import load_sweep as load_sweep
-from results.ranking.gradient_notes import gradient_notes
-from results.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
+from results.analysis.effects.answer import answer_question
+from results.analysis.effects.frame import render_effects
+from results.analysis.ranking.gradient_notes import gradient_notes
+from results.analysis.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
+from results.analysis.sweep import Sweep
+from results.analysis.sweep import load_sweep as load_sweep
 
 EXAMPLES = """\
 examples:

@@ -15,7 +15,7 @@ import pandas as pd
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, parse_words
 from mtlib.runtime.errors import require, require_name
-from results.effects.sweep import Sweep, load_sweep
+from results.analysis.sweep import Sweep, load_sweep
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow

@@ -31,19 +31,21 @@ ROOMS = (
     "search_spaces",
     *(
         "results.records",
-        "results.comparison",
-        "results.ranking",
-        "results.effects",
+        "results.analysis.comparison",
+        "results.analysis.ranking",
+        "results.analysis.effects",
+        "results.analysis",
         "results.ensembles",
         "results.inference",
         "results.scoring",
     ),
-    *("results.selection", "results.bundle", "results.table", "results.selector", "results.predict"),
+    *("results.selection", "results.inference.bundle", "results.table", "results.selector", "results.predict"),
     *("sweeps.options", "sweeps.cluster", "sweeps.reuse", "sweeps.lanes", "sweeps.search", "sweeps.setup"),
     *("sweeps.driver", "sweeps.cli", "sweeps.api", "sweeps.export", "sweeps.run"),
     *("sweeps.status", "sweeps.__main__"),
 )
-"""Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it."""
+"""Every folder and top-level file, lowest first: a file imports only from its own folder and from those before it. The
+files of an inner folder that is not listed belong to the outer one."""
 UNCOUNTED = ("__", ".", "conftest", "py.typed", "test___")
 """Beginnings of the names of entries that every folder may have."""
 MOST_ENTRIES = 12
@@ -113,9 +115,10 @@ def path_of(module: str) -> Path:
 
 
 def room_of(module: str) -> str:
-    """The folder, or top-level file, of `ROOMS` that a file belongs to."""
-    package, *rest = module.split(".")
-    return package if package == "search_spaces" else f"{package}.{rest[0]}"
+    """The folder, or top-level file, of `ROOMS` that a file belongs to: the innermost one."""
+    parts = module.split(".")
+    rooms = [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+    return next((room for room in rooms if room in ROOMS), ".".join(parts[:2]))
 
 
 def imports(module: str, only_when_loaded: bool = False) -> Iterator[str]:

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from results.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, find_knots, ranks_of
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores

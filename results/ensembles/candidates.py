@@ -14,9 +14,9 @@ import pyarrow.fs as fs
 
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task, in_order
-from results.comparison.bootstrap import Floats, Numbers
-from results.comparison.groups import independent_groups
-from results.comparison.replicated_best import replicated_best
+from results.analysis.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.groups import independent_groups
+from results.analysis.comparison.replicated_best import replicated_best
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_curves, reported_epochs
@@ -71,7 +71,7 @@ class Pool:
 
     @cached_property
     def groups(self) -> Numbers:
-        """(rows,) from `results.comparison.groups.independent_groups`."""
+        """(rows,) from `results.analysis.comparison.groups.independent_groups`."""
         return independent_groups(self.text_groups, len(self.labels))
 
     @cached_property

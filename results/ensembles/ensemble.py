@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats, Numbers, score_examples
+from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Pool
 from results.ensembles.outputs import Outputs, tempered, values_of
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 
 from mtlib.metrics.correlation import CONSTANT_SHARE
-from results.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs

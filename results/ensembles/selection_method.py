@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from mtlib.metrics.metric import Kind
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats, Numbers, score_examples
-from results.comparison.groups import count_groups
+from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
+from results.analysis.comparison.groups import count_groups
 from results.ensembles.candidates import Pool, array_digest, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from results.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores

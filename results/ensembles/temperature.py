@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, logits_behind, margins_of, tempered

@@ -11,7 +11,7 @@ from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
 from mtlib.data.tokenizer_facts import find_special_tokens
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import outputs_of
 from results.inference.models import LoadedModel, ModelSource, load_models

@@ -10,7 +10,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.stages.effective_settings import predicting_parts, prediction_config
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import describe_candidate
 from results.inference.models import LoadedModel, ModelSource, find_trials, load_pretrained
 from results.records.files import open_folder

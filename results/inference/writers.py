@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.outputs import predictions_of, probabilities_of
 from results.inference.readers import TextRow
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import norm
 
 from mtlib.tasks import Task
-from results.comparison.bootstrap import (
+from results.analysis.comparison.bootstrap import (
     NUM_RESAMPLES,
     Floats,
     Numbers,
@@ -22,8 +22,8 @@ from results.comparison.bootstrap import (
     score_counts,
     score_examples,
 )
-from results.comparison.groups import count_groups, sum_groups
-from results.comparison.influence import influence_values
+from results.analysis.comparison.groups import count_groups, sum_groups
+from results.analysis.comparison.influence import influence_values
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds

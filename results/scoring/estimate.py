@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from results.comparison.bootstrap import CONFIDENCE, Floats
+from results.analysis.comparison.bootstrap import CONFIDENCE, Floats
 from results.scoring.cross_fitting import ZERO_SPREAD, CrossFitted, interval, total_error, widened
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows

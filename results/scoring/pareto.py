@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
+from results.analysis.ranking.expected_best import round_numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Choose, Settings
-from results.ranking.expected_best import round_numbers
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from mtlib.tasks import overall_score
-from results.comparison.bootstrap import Floats, Numbers
-from results.comparison.groups import count_groups
+from results.analysis.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.groups import count_groups
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.folds import assign_folds, count_folds
 from results.ensembles.selection_method import Settings, candidate_scores

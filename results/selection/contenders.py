@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from results.comparison.confidence_set import confidence_set
-from results.comparison.configuration_means import ModelScores, configuration_means
-from results.comparison.influence import covariance_over_examples, influence_values
+from results.analysis.comparison.confidence_set import confidence_set
+from results.analysis.comparison.configuration_means import ModelScores, configuration_means
+from results.analysis.comparison.influence import covariance_over_examples, influence_values
+from results.analysis.ranking.render import value_text
 from results.ensembles.candidates import Pool
 from results.ensembles.selection_method import best_candidates, candidate_scores
-from results.ranking.render import value_text
 from results.records.selection import Contender
 
 

@@ -15,8 +15,8 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
-from results.comparison.bootstrap import Floats, bootstrap_scores, score_examples
-from results.comparison.groups import independent_groups
+from results.analysis.comparison.bootstrap import Floats, bootstrap_scores, score_examples
+from results.analysis.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import Task
+from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
-from results.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.records.files import folder_name
 from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
 from results.scoring.search_optimism import SCHEDULERS, SEARCHES, find_search_bias, optimism_sentence

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.data.token_cache import Corpus
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import equal_ensemble, score_rows

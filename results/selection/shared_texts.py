@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from results.comparison.groups import are_usable
+from results.analysis.comparison.groups import are_usable
 from results.records.selection import Selection, TaskSelection
 
 

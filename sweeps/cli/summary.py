@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.errors import first_line
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from results.records.mirror import update_mirror
 from results.records.selection import write_selection
 from results.records.trials import TrialRecord, read_trials

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from results import predict, selector
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from results.records.selection import SELECTION_FILE, read_selection
 
 ARCHIVE = Path(__file__).with_name("earlier_version.zip")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from tests.scripts import ROOT
 
 

@@ -21,7 +21,7 @@ from results import predict
 from results.predict import build_parser, check_options, main
 from results.records.selection import read_selection, write_selection
 from tests.one_line_error import one_line_exit
-from tests.results.bundle.bundled_sweep import bundle_without_wheel
+from tests.results.inference.bundle.bundled_sweep import bundle_without_wheel
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
 from tests.scripts import ROOT, run_process, run_script
 
@@ -208,7 +208,7 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
         raise AssertionError("loaded")
 
     monkeypatch.setattr(predict, "load_predictor", fail)
-    monkeypatch.setattr("results.bundle.write.build_wheel", fail)
+    monkeypatch.setattr("results.inference.bundle.write.build_wheel", fail)
     monkeypatch.chdir(reviews.parent)
     assert message in one_line_exit(main, capsys, trained_folder, *arguments)
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
@@ -419,7 +419,7 @@ def test_ctrl_c_while_bundling_exits_with_130_and_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("results.bundle.write.build_wheel", interrupt)
+    monkeypatch.setattr("results.inference.bundle.write.build_wheel", interrupt)
     assert main([str(trained_folder), "--bundle", str(tmp_path / "bundle")]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert not list(tmp_path.iterdir())

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import write_sweep
 from results.table import main, print_ranking
 from search_spaces.space import load_space
-from tests.results.effects.test_sweep import record_search, stop_last_trial
+from tests.results.analysis.test_sweep import record_search, stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"

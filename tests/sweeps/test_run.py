@@ -27,7 +27,7 @@ import sweeps.driver.run_sweep
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.tasks import TASKS
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from results.records.trials import TrialRecord, read_sweep, read_trials, write_trials
 from search_spaces.space import load_space
 from sweeps.cluster.connection import free_port

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single, path_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import (

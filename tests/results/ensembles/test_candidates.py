@@ -21,7 +21,7 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
-from results.comparison.bootstrap import example_values, score_examples
+from results.analysis.comparison.bootstrap import example_values, score_examples
 from results.ensembles import candidates as pool_file
 from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of

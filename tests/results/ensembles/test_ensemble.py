@@ -10,7 +10,7 @@ from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
     NUM_KNOTS,

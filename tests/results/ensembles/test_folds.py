@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.folds import LEAST_ROWS, assign_folds, count_folds, iter_folds
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
-from results.comparison.bootstrap import Floats, example_values, score_examples
+from results.analysis.comparison.bootstrap import Floats, example_values, score_examples
 from results.ensembles.outputs import (
     logits_behind,
     margins_of,

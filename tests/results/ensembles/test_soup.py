@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows

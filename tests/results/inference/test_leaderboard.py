@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.inference import leaderboard
 from results.inference import predictor as predicting
 from results.inference.leaderboard import number_texts, read_leaderboard_rows, write_leaderboard

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.ensemble import find_knots
 from results.inference import predictor as predicting
 from results.inference.models import ModelSource

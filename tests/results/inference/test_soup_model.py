@@ -22,7 +22,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import predict
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.inference.dev_texts import read_dev_texts
 from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.predictor import load_predictor, model_logits, predict_texts, tokenize_rows

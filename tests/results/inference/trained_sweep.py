@@ -17,7 +17,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
-from results.comparison.bootstrap import Floats
+from results.analysis.comparison.bootstrap import Floats
 from results.records.epochs import read_predictions, write_epoch
 from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection

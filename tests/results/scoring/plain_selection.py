@@ -9,7 +9,7 @@ from scipy.special import softmax
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, probabilities_of

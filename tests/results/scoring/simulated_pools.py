@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from mtlib.tasks import Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import outputs_of, predictions_of

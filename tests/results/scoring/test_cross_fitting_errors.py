@@ -8,7 +8,7 @@ from scipy.stats import pearsonr
 
 from mtlib.metrics.correlation import standardise, weighted_pearson
 from mtlib.tasks import Task
-from results.comparison.bootstrap import draw_counts
+from results.analysis.comparison.bootstrap import draw_counts
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
 from results.scoring.cross_fitting import (

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble

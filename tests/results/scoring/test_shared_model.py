@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from mtlib.tasks import TASKS, overall_score
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.selection_method import Settings
 from results.scoring.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates

@@ -14,7 +14,7 @@ from scipy.stats import binom, pearsonr
 from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS
-from results.comparison.groups import LEAST_GROUPS
+from results.analysis.comparison.groups import LEAST_GROUPS
 from results.ensembles.ensemble import find_knots
 from results.inference.models import ModelSource
 from results.predict import main as predict

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows

@@ -12,7 +12,7 @@ import pytest
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, Task
-from results.comparison.bootstrap import Numbers
+from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.ensemble import score_rows

@@ -13,8 +13,8 @@ from sklearn import metrics as reference
 
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
-from results.comparison.bootstrap import Floats, bootstrap_scores
-from results.effects.sweep import load_sweep
+from results.analysis.comparison.bootstrap import Floats, bootstrap_scores
+from results.analysis.sweep import load_sweep
 from results.ensembles.candidates import read_pool
 from results.ensembles.ensemble import ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import addition_scorer

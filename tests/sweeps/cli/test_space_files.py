@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sweeps.driver.run_sweep
-from results.effects.searched_keys import searched_keys
-from results.effects.sweep import load_sweep
+from results.analysis.effects.searched_keys import searched_keys
+from results.analysis.sweep import load_sweep
 from results.records.trials import SPACE_FILE, TrialRecord, read_sweep
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.options import SweepPlan

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from optuna.trial import FrozenTrial
 
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from results.records.trials import read_trials
 from sweeps.search.study import NUMBER_ATTRIBUTE, open_study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from results.effects.sweep import load_sweep
+from results.analysis.sweep import load_sweep
 from tests.sweeps.driver.two_nodes import LONGEST, Nodes, Run, open_nodes, start_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]

@@ -1,0 +1,235 @@
+"""Mean scores of configurations over their replicates, with both variances: of training, and of the examples.
+
+The model of a score is `configuration + replicate + training error`: replicate r has the same random streams in every
+configuration, so its effect, fitted by least squares, cancels in differences between configurations. What remains
+within a configuration is its training variance. It also holds the part of the variance over examples that differs from
+replicate to replicate; the part that all replicates of a configuration share is estimated from pairs of different
+replicates, whose errors are independent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, polygamma
+
+from results.analysis.comparison.bootstrap import Floats, Numbers
+
+SMALLEST_VARIANCE = 1e-5
+"""Least share of the median that a configuration's variance counts as, as in limma: its logarithm must be finite."""
+MAX_DEGREES = 1e6
+"""Degrees of freedom that stand for infinitely many."""
+LEAST_SPREAD = 0.1
+"""Variance of the logarithms of training variances, up to which few replicates do not show that these differ: they are
+taken to differ as much, by about a sixth in standard deviations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelScores:
+    """Scores of trained models on one set of examples."""
+
+    configurations: Numbers
+    """(models,) number of each model's configuration, from 0, none left out."""
+    replicates: Numbers
+    """(models,) number of each model's replicate, from 0, none left out; no two models have the same of both."""
+    scores: Floats
+    """(models,)."""
+    covariance: Floats
+    """(models, models), of the scores over draws of examples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigurationMeans:
+    """Means over replicates, their variances, and what a permutation test needs."""
+
+    means: Floats
+    """(configurations,) least-squares means: where no replicate is missing, the plain means."""
+    weights: Floats
+    """(configurations, models): the means are `weights @ scores`."""
+    model_variances: Floats
+    """(models,) training variance of each model: its configuration's."""
+    degrees: Floats
+    """(configurations,) degrees of freedom of each training variance apart from the level that all share; `MAX_DEGREES`
+    where all are taken as equal, 0 if no configuration was trained twice."""
+    total_degrees: float
+    """Degrees of freedom of all residuals together."""
+    examples: Floats
+    """(configurations, configurations) covariance over examples of what a configuration's replicates share."""
+    scores: ModelScores
+
+    @property
+    def has_replicates(self) -> bool:
+        """Whether the variance of training is known."""
+        return self.total_degrees > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrasts:
+    """Linear combinations of configurations' means whose coefficients sum to 0, such as differences."""
+
+    estimates: Floats
+    """(contrasts,)."""
+    training_errors: Floats
+    """(contrasts,) standard errors over trainings; nan where no configuration was trained twice."""
+    example_errors: Floats
+    """(contrasts,) standard errors over examples: the part that no number of replicates removes."""
+    degrees: Floats
+    """(contrasts,) degrees of freedom of the training errors; 0 where these are nan."""
+
+    @property
+    def errors(self) -> Floats:
+        """(contrasts,) standard errors over both."""
+        return np.hypot(self.training_errors, self.example_errors)
+
+
+def configuration_means(scores: ModelScores) -> ConfigurationMeans:
+    """Least-squares means of configurations, and their variances."""
+    num_configurations = int(scores.configurations.max()) + 1
+    design = design_matrix(scores)
+    inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
+    weights = inverse[:num_configurations]
+    own_degrees = residual_degrees(scores)
+    residuals = scores.scores - design @ (inverse @ scores.scores)
+    variances, degrees = training_variances(residuals, scores.configurations, own_degrees)
+    return ConfigurationMeans(
+        means=weights @ scores.scores,
+        weights=weights,
+        model_variances=variances[scores.configurations],
+        degrees=degrees,
+        total_degrees=float(own_degrees.sum()),
+        examples=shared_covariance(scores, num_configurations),
+        scores=scores,
+    )
+
+
+def design_matrix(scores: ModelScores) -> Floats:
+    """(models, configurations + replicates - 1): a column per configuration; replicates' effects sum to 0."""
+    configurations = np.eye(int(scores.configurations.max()) + 1)[scores.configurations]
+    replicates = np.eye(int(scores.replicates.max()) + 1)[scores.replicates]
+    return np.concatenate([configurations, replicates[:, :-1] - replicates[:, -1:]], axis=1)
+
+
+def residual_degrees(scores: ModelScores) -> Floats:
+    """(configurations,) degrees of freedom of each configuration's residuals; they sum to those of the whole fit."""
+    design = design_matrix(scores)
+    leverage = np.einsum("mp,pm->m", design, np.linalg.pinv(design))
+    found = np.bincount(scores.configurations, 1 - leverage).astype(np.float64)
+    return np.where(found < 1e-9, 0.0, found)
+
+
+def training_variances(residuals: Floats, configurations: Numbers, degrees: Floats) -> tuple[Floats, Floats]:
+    """Each configuration's training variance, moderated towards that of all, and its degrees of freedom.
+
+    Args:
+        residuals: (..., models) of the least-squares fit.
+        configurations: (models,) number of each model's configuration.
+        degrees: (configurations,) residual degrees of freedom; a configuration that was trained once may have 0.
+
+    Returns:
+        Variances and degrees of freedom, (..., configurations) each; both 0 where no configuration has any. Fewer than
+        three configurations with replicates have equal variances, with `MAX_DEGREES`.
+
+    Source: Smyth (2004), "Linear models and empirical Bayes methods", equation 6, as in limma. The prior variance is
+    the pooled one, which is larger than limma's where variances differ.
+    """
+    num_configurations, total = len(degrees), degrees.sum()
+    squares = residuals**2 @ np.eye(num_configurations)[configurations]
+    if total <= 0:
+        return np.zeros_like(squares), np.zeros_like(squares)
+    pooled = squares.sum(axis=-1, keepdims=True) / total
+    known = degrees > 0
+    if known.sum() < 3:
+        return np.broadcast_to(pooled, squares.shape).copy(), np.full_like(squares, MAX_DEGREES)
+    weight = prior_degrees(squares[..., known] / degrees[known], degrees[known])[..., None]
+    return (weight * pooled + squares) / (weight + degrees), weight + degrees
+
+
+def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
+    """The degrees of freedom of the prior, by which single variances are moderated.
+
+    Variances are taken as `prior * F(degrees, prior_degrees)`. The spread of their logarithms beyond what their own
+    degrees of freedom explain gives those of the prior; it is at least `LEAST_SPREAD`, or its standard error where
+    this is smaller.
+
+    Args:
+        variances: (..., configurations), of at least three.
+        degrees: (configurations,) above 0.
+
+    Returns:
+        (...).
+
+    Source: Smyth (2004), section 6.2, without the least spread.
+    """
+    floor = SMALLEST_VARIANCE * np.median(variances, axis=-1, keepdims=True)
+    logs = np.log(np.maximum(np.maximum(variances, floor), np.finfo(float).tiny))
+    explained = polygamma(1, degrees / 2).mean()
+    spread = (logs - digamma(degrees / 2) + np.log(degrees / 2)).var(axis=-1, ddof=1) - explained
+    least = min(LEAST_SPREAD, explained * np.sqrt(2 / (len(degrees) - 1)))
+    return 2 * inverse_trigamma(np.maximum(spread, least))
+
+
+def inverse_trigamma(values: Floats) -> Floats:
+    """y with trigamma(y) = value, above 0; Newton's method on the reciprocal, which converges from one side.
+
+    Source: Smyth (2004), appendix.
+    """
+    found = 0.5 + 1 / values
+    for _ in range(20):
+        trigamma = polygamma(1, found)
+        step = trigamma * (1 - trigamma / values) / polygamma(2, found)
+        found = found + step
+        if (np.abs(step) < 1e-9 * found).all():
+            break
+    return np.asarray(found)
+
+
+def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:
+    """(configurations, configurations) covariance over examples, averaged over pairs of different replicates.
+
+    Two models of one replicate share random streams: their covariance also holds what their training errors share,
+    which the residuals measure. A configuration without another replicate has that of its only model.
+    """
+    membership = np.eye(num_configurations)[scores.configurations]
+    differ = (scores.replicates[:, None] != scores.replicates[None]).astype(np.float64)
+    counts = membership.T @ differ @ membership
+    every = membership.T @ np.ones_like(differ) @ membership
+    between = membership.T @ (scores.covariance * differ) @ membership
+    whole = membership.T @ scores.covariance @ membership
+    return np.asarray(np.where(counts > 0, between / np.where(counts > 0, counts, 1), whole / every))
+
+
+def training_covariance(means: ConfigurationMeans) -> Floats:
+    """(configurations, configurations) covariance of the means over trainings, without what replicates share."""
+    return (means.weights * means.model_variances) @ means.weights.T
+
+
+def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
+    """Estimates and standard errors of linear combinations of the means.
+
+    Args:
+        means: of at least two configurations.
+        coefficients: (contrasts, configurations); each row sums to 0.
+    """
+    membership = np.eye(len(means.means))[means.scores.configurations]
+    parts = ((coefficients @ means.weights) ** 2 * means.model_variances) @ membership  # (contrasts, configurations)
+    examples = np.maximum(np.einsum("ki,ij,kj->k", coefficients, means.examples, coefficients), 0.0)
+    training, degrees = np.full(len(coefficients), np.nan), np.zeros(len(coefficients))
+    if means.has_replicates:
+        training = np.sqrt(parts.sum(axis=1))
+        degrees = satterthwaite(parts, means)
+    return Contrasts(
+        estimates=coefficients @ means.means,
+        training_errors=training,
+        example_errors=np.sqrt(examples),
+        degrees=degrees,
+    )
+
+
+def satterthwaite(parts: Floats, means: ConfigurationMeans) -> Floats:
+    """Degrees of freedom of sums of configurations' training variances, (contrasts, configurations) -> (contrasts,).
+
+    Moderated variances share their prior, so a sum has at most as many as all residuals together.
+    """
+    spread = (parts**2 / means.degrees).sum(axis=1)
+    total = means.total_degrees
+    found = np.divide(parts.sum(axis=1) ** 2, spread, out=np.full_like(spread, total), where=spread > 0)
+    return np.asarray(np.minimum(found, total))

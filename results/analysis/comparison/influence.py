@@ -1,0 +1,49 @@
+"""The influence of each example on a score, and from it the covariance of many models' scores over examples.
+
+To first order, a score differs from its value on all text of the kind by the mean over examples of their influence
+(Hampel 1974). So the covariance of two models' scores is that of their influence values, divided by the number of
+examples, and no resampling is needed. Examples that share a text are not independent: their influence is summed first.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.tasks import Task
+from results.analysis.comparison.bootstrap import Floats, Numbers
+from results.analysis.comparison.groups import sum_groups
+
+
+def influence_values(task: Task, values: Floats, labels: npt.ArrayLike) -> Floats:
+    """Each example's influence on the task's score, with mean 0 over examples.
+
+    Args:
+        task: whose metric, which gives the formula.
+        values: (models, rows), from `example_values`.
+        labels: (rows,).
+
+    Returns:
+        (models, rows).
+    """
+    return task.metric_entry.influences(values, np.asarray(labels, dtype=np.float64))
+
+
+def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -> Floats:
+    """Covariance of the models' scores over draws of examples.
+
+    Args:
+        influence: (models, rows), from `influence_values`.
+        groups: (rows,) number from 0 of the group that each example belongs to; whole groups are drawn. None if every
+            example is drawn on its own.
+
+    Returns:
+        (models, models); all 0 where there is one group only, as nothing is known then.
+
+    Source: the cluster-robust variance of Liang and Zeger (1986), with the factor groups / (groups - 1).
+    """
+    num_rows = influence.shape[1]
+    if groups is not None:
+        influence = sum_groups(influence, groups)
+    num_groups = influence.shape[1]
+    if num_groups < 2:
+        return np.zeros((len(influence), len(influence)))
+    return np.asarray(influence @ influence.T * (num_groups / (num_groups - 1) / num_rows**2))

@@ -1,0 +1,245 @@
+"""The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
+
+from collections.abc import Iterator, Sequence
+
+from results.analysis.comparison.bootstrap import CONFIDENCE
+from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
+from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.range_effect import RangeEffect
+from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.render import value_text, why_unknown
+from results.records.trials import TrialRecord
+
+MORE_REPLICATES = 3
+"""Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
+
+MAX_NAMED = 3
+"""Configurations of failed trials that are named."""
+
+
+def answer_question(
+    effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None = None
+) -> list[str]:
+    """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
+
+    Args:
+        effects: of the sweep.
+        records: its trials, from which the cost of more replicates is taken.
+        difference: above 0; the answer says how many replicates would find it. None for the largest one that was
+            observed where nothing is decided.
+    """
+    column = effects.columns.get(effects.metric)
+    if column is None:
+        reason = "fewer than two finished configurations with the same tasks have a score"
+        return [effects.question, f"Not known yet: {reason}.", *left_out(effects, records)]
+    ignored = ["--difference is for grids: the curves of a search have bands instead (--effects)."]
+    return [
+        effects.question,
+        *(answers(effects, column, records, difference) if column.is_known else [unknown(effects, column, records)]),
+        *(ignored if difference and effects.search != "grid" else []),
+        *dropped(effects),
+        *left_out(effects, records),
+    ]
+
+
+def dropped(effects: SweepEffects) -> list[str]:
+    """What it means that only the best configurations were trained again; empty if that was not so."""
+    if effects.num_dropped == 0:
+        return []
+    if effects.search != "grid":
+        return ["Only trainings that all configurations have count here; the best were trained again for the ranking."]
+    return [
+        f"Only the best configurations by their dev score were trained again and are compared. Nothing shows that the "
+        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse. Differences are from the "
+        "base value where it is among the best, else from the first value that is."
+    ]
+
+
+def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
+    """Why there is no answer, and what would give one."""
+    if effects.search != "grid":
+        return (
+            f"Not known: {column.num_configurations} finished configurations are too few to fit the effect of "
+            f"{' + '.join(key.name for key in effects.keys)}. Draw more (--trials)."
+        )
+    reason, advice = why_unknown(column.num_replicates[1]), more_replicates(effects, column, records, MORE_REPLICATES)
+    return f"Not known: {reason}. For an answer: {advice}."
+
+
+def answers(
+    effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], difference: float | None
+) -> Iterator[str]:
+    """A paragraph for each pair of keys whose effects depend on each other, then one for each key."""
+    for pair in column.interactions:
+        if pair.is_significant:
+            first, second = pair.keys
+            yield (
+                f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): read the ranking for each "
+                "combination. The differences below are means over the other key."
+            )
+    for key in effects.keys:
+        if key.name in column.curves:
+            yield range_answer(key, column.curves[key.name], column)
+        elif key.name in column.values:
+            values, precision = column.values[key.name], column.precisions.get(key.name)
+            sentences = [values_answer(key, values, column)]
+            if precision:
+                asked = (
+                    (f"A difference of {difference:.3g}", difference)
+                    if difference
+                    else largest_undecided(values, column)
+                )
+                sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
+            yield " ".join(sentences)
+
+
+def replicates_text(column: ColumnEffects) -> str:
+    """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
+    fewest, most = column.num_replicates
+    return f"{most} replicates" if fewest == most else f"{fewest} to {most} replicates"
+
+
+def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
+    """Which listed values are better or worse than the base."""
+    base, replicates = value_text(key.base), replicates_text(column)
+    others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
+    if not others:
+        return f"{key.name}: no value was trained with all else equal to the base, {base}."
+    better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
+    worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
+    if better:
+        difference = interval_text(better[0], column)
+        first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
+        also = f" Also better: {value_list(better[1:], column)}." if len(better) > 1 else ""
+    elif len(worse) == len(others):
+        than = f"every other value ({column.title}, {replicates}): {value_list(worse, column)}"
+        return f"{key.name} {base} is better than {than}."
+    else:
+        closest = next(value for value in others if not value.is_significant)
+        difference = interval_text(closest, column)
+        first, also = f"{key.name}: not decided. {value_text(closest.value)} against {base}: {difference}.", ""
+    return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "")
+
+
+def interval_text(value: ValueEffect, column: ColumnEffects) -> str:
+    """E.g. `+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)`."""
+    assert value.difference is not None
+    assert value.interval is not None
+    shown = f"{column.value_of(value.difference):+.3f} {column.title}"
+    return f"{shown} (95 %: {column.bounds_text(value.interval)}; {replicates_text(column)})"
+
+
+def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
+    """E.g. `0.5 (+0.010), 0.7 (+0.008)`."""
+    return ", ".join(f"{value_text(value.value)} ({column.value_of(value.difference or 0.0):+.3f})" for value in values)
+
+
+def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
+    """Whether a number matters, where its optimum is, and how far the fitted score varies."""
+    counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
+    top, bottom = curve.means.max(), curve.means[lowest]
+    if curve.p_value >= 1 - CONFIDENCE:
+        varies = f"The fitted score varies by {top - bottom:.3f} over the range."
+        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {counted}). {varies}"
+    low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
+    where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
+    advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
+    best, worst = column.value_of(top), column.value_of(bottom)
+    extreme = "highest" if worst > best else "lowest"
+    fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
+    return (
+        f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where} (95 %: {low} to {high}){advice}. {fitted}"
+    )
+
+
+def p_text(p_value: float) -> str:
+    """E.g. `= 0.012` or `< 0.001`."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
+
+
+def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
+    """The trials that do not count, in a line, with what failed ones were trained with; empty if all count."""
+    if not effects.left_out:
+        return []
+    failed = sorted({searched_text(record) for record in records if record.status == "failed"})
+    more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
+    named = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
+    counts = ", ".join(f"{count} {status}{named.get(status, '')}" for status, count in effects.left_out.items())
+    return [f"Trials that do not count here: {counts}."]
+
+
+def searched_text(record: TrialRecord) -> str:
+    """E.g. `smart.weight 0.45, smart.mode paper`."""
+    return ", ".join(f"{key} {value_text(value)}" for key, value in record.params.items())
+
+
+def power_sentence(precision: Precision) -> str:
+    """The difference that would have been found, and that which more replicates would find."""
+    now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
+    return (
+        f"A true difference of {precision.detectable(now):.3f} would have been found with a probability of "
+        f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
+    )
+
+
+def finest_text(precision: Precision) -> str:
+    """What no number of replicates finds, where that is not negligible."""
+    return (
+        f", and with any number none below {precision.finest:.3f}, as dev is too small"
+        if precision.finest >= 0.0005
+        else ""
+    )
+
+
+def largest_undecided(values: Sequence[ValueEffect], column: ColumnEffects) -> tuple[str, float] | None:
+    """The largest difference that is not significant, in words and its size; None if some value is better."""
+    found = [(value.difference, value) for value in values if value.difference is not None]
+    if any(value.is_significant and difference > 0 for difference, value in found):
+        return None
+    undecided = [(difference, value) for difference, value in found if not value.is_significant]
+    if not undecided:
+        return None
+    difference, value = max(undecided, key=lambda pair: abs(pair[0]))
+    shown = f"{value_text(value.value)} ({column.value_of(difference):+.3f})"
+    return f"A difference as large as that of {shown}", abs(difference)
+
+
+def needed_sentences(
+    effects: SweepEffects,
+    column: ColumnEffects,
+    records: Sequence[TrialRecord],
+    precision: Precision,
+    asked: tuple[str, float] | None,
+) -> list[str]:
+    """How many replicates find a difference, given in words and its size, and their cost; empty if none is asked."""
+    if asked is None:
+        return []
+    name, size = asked
+    needed = precision.replicates_needed(size)
+    if needed is None:
+        is_too_small = size <= precision.finest
+        reason = "found with no number of replicates, as dev is too small"
+        return [f"{name} is {reason}." if is_too_small else f"{name} needs more than {MAX_REPLICATES} replicates."]
+    if needed <= precision.num_replicates:
+        return [f"{name} is found with the present replicates."]
+    return [f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}."]
+
+
+def more_replicates(
+    effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
+) -> str:
+    """The flags that raise the replicates, and their cost."""
+    missing = num_replicates * column.num_configurations - column.num_trials
+    cost = f"{missing} more trials{training_time(missing, records)}"
+    return f"--resume {effects.name} --replicates {num_replicates} ({cost})"
+
+
+def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
+    """How long so many trials train one after the other, from those that have ended; empty if that is not known."""
+    seconds = [record.wall_seconds for record in records if record.status == "complete" and record.wall_seconds > 0]
+    if not seconds:
+        return ""
+    minutes = num_trials * sum(seconds) / len(seconds) / 60
+    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes" if minutes >= 1 else "a minute"
+    return f", about {text} of training"

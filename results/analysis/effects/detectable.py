@@ -1,0 +1,105 @@
+"""Power: how large a difference a sweep would find, with the replicates that it has or with more."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from results.analysis.comparison.bootstrap import CONFIDENCE, Floats
+from results.analysis.comparison.configuration_means import MAX_DEGREES, ConfigurationMeans, contrasts
+from results.analysis.comparison.critical_values import dunnett_quantile
+
+POWER = 0.8
+MAX_REPLICATES = 200
+"""More than anyone trains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """What decides how large a difference is found: of the contrast with the largest margin."""
+
+    training_error: float
+    """Standard error over trainings with one replicate."""
+    example_error: float
+    """Standard error over examples, which no number of replicates reduces; of the contrasts' mean variance, as the
+    estimates for single ones vary, and can be 0, by chance."""
+    num_replicates: float
+    """Mean over configurations."""
+    degrees_per_replicate: int
+    """Degrees of freedom of the training variance that a further replicate of all configurations adds."""
+    quantile_ratio: float
+    """Of the quantile for all contrasts at once to that for one alone, with infinitely many degrees of freedom."""
+    margin: float
+    """How large a difference must be to be significant, with the present replicates."""
+
+    def detectable(self, num_replicates: float) -> float:
+        """The true difference that is found with the probability `POWER`, with so many replicates.
+
+        What other replicates will show of the training variance differs from what the present ones show: the variance
+        of an estimated standard deviation, of s^2 / (2 degrees), counts for the degrees of freedom that are added.
+        """
+        training = self.training_error / np.sqrt(num_replicates)
+        present, degrees = self.degrees(self.num_replicates), self.degrees(num_replicates)
+        unsure = self.quantile(degrees) * training * np.sqrt(max(0.0, 1 - present / degrees) / (2 * present))
+        error = np.sqrt(training**2 + self.example_error**2 + unsure**2)
+        return float(self.expected_margin(num_replicates) + stats.t.ppf(POWER, degrees) * error)
+
+    def expected_margin(self, num_replicates: float) -> float:
+        """The margin with so many replicates: the present one, with `normal_margin` as a guide to others.
+
+        How much the present one is wider, as its quantile also allows for unequal variances and heavy tails, falls
+        with the degrees of freedom.
+        """
+        excess = self.margin / self.normal_margin(self.num_replicates) - 1
+        share = self.degrees(self.num_replicates) / self.degrees(num_replicates)
+        return float(self.normal_margin(num_replicates) * (1 + excess * share))
+
+    def normal_margin(self, num_replicates: float) -> float:
+        """The margin for normal errors of equal variances, with an approximate quantile."""
+        training = self.quantile(self.degrees(num_replicates)) * self.training_error / np.sqrt(num_replicates)
+        return float(np.hypot(training, self.quantile(np.inf) * self.example_error))
+
+    def degrees(self, num_replicates: float) -> float:
+        """Degrees of freedom of the training variance."""
+        return max(1.0, self.degrees_per_replicate * (num_replicates - 1))
+
+    def quantile(self, degrees: float) -> float:
+        """Approximate quantile for all contrasts at once."""
+        return float(self.quantile_ratio * stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+
+    @property
+    def finest(self) -> float:
+        """The difference that is found with infinitely many replicates: the dev examples allow no smaller one."""
+        return float((self.quantile(np.inf) + stats.norm.ppf(POWER)) * self.example_error)
+
+    def replicates_needed(self, difference: float) -> int | None:
+        """The fewest replicates with which a difference is found; None if `MAX_REPLICATES` do not suffice."""
+        if difference <= self.finest:
+            return None
+        counts = range(2, MAX_REPLICATES + 1)
+        return next((count for count in counts if self.detectable(count) <= difference), None)
+
+
+def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Floats) -> Precision | None:
+    """The precision of the contrast with the largest margin; None where training was not repeated.
+
+    Args:
+        means: of the configurations.
+        coefficients: (contrasts, configurations), at least one.
+        margins: (contrasts,) from `margins_control`.
+    """
+    if not means.has_replicates:
+        return None
+    compared = contrasts(means, coefficients)
+    shared = np.einsum("ki,ij,kj->k", coefficients, means.examples, coefficients)
+    worst, num_configurations = int(np.argmax(margins)), len(means.means)
+    num_replicates = len(means.scores.scores) / num_configurations
+    together = dunnett_quantile(means, coefficients, MAX_DEGREES, CONFIDENCE)
+    return Precision(
+        training_error=float(compared.training_errors[worst] * np.sqrt(num_replicates)),
+        example_error=float(np.sqrt(max(0.0, shared.mean()))),
+        num_replicates=num_replicates,
+        degrees_per_replicate=num_configurations - 1,
+        quantile_ratio=max(1.0, together / float(stats.norm.ppf((1 + CONFIDENCE) / 2))),
+        margin=float(margins[worst]),
+    )

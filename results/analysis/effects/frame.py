@@ -1,0 +1,135 @@
+"""Effects as data frames with a row for each value of each key, and as a printed table."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.range_effect import RangeEffect
+from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.render import error_text, value_text
+
+COLUMNS: dict[str, Any] = {
+    "key": "string",
+    "value": "object",
+    "task": "string",
+    "is_base": "boolean",
+    "num_trials": "Int64",
+    "mean": "float64",
+    "difference": "float64",
+    "standard_error": "float64",
+    "low": "float64",
+    "high": "float64",
+}
+"""Of the frame, with their types."""
+CURVE_ROWS = 5
+"""Of a range's curve in the printed table."""
+
+
+def effects_frame(effects: SweepEffects) -> pd.DataFrame:
+    """All effects of a sweep; `Sweep.effects` describes the columns."""
+    rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[str, Any]]:
+    """The rows of one score."""
+    for key in effects.keys:
+        for value in column.values.get(key.name, ()):
+            cells = value_cells(value, column)
+            yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **cells}
+        if key.name in column.curves:
+            yield from curve_points(column.curves[key.name], column)
+
+
+def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
+    """The cells of a listed value."""
+    low, high = column.bounds_of(effect.interval) if effect.interval else (None, None)
+    return {
+        "value": effect.value,
+        "num_trials": effect.num_trials,
+        "mean": column.value_of(effect.mean),
+        "difference": None if effect.difference is None else column.value_of(effect.difference),
+        "standard_error": effect.error,
+        "low": low,
+        "high": high,
+    }
+
+
+def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str, Any]]:
+    """The rows of a range's curve."""
+    parts = (curve.points, curve.means, curve.differences, curve.errors, curve.half_widths)
+    for point, mean, score_difference, error, width in zip(*parts, strict=True):
+        difference = column.value_of(score_difference)
+        yield {
+            "key": curve.key,
+            "value": float(point),
+            "task": column.task,
+            "is_base": None,
+            "num_trials": None,
+            "mean": column.value_of(mean),
+            "difference": difference,
+            "standard_error": error,
+            "low": difference - width,
+            "high": difference + width,
+        }
+
+
+def render_effects(effects: SweepEffects) -> Group:
+    """A table for each key: a row per value, a column per task, each with the difference from the base value."""
+    parts: list[Any] = []
+    for key in effects.keys:
+        columns = [column for column in effects.columns.values() if key.name in {*column.values, *column.curves}]
+        if columns:
+            parts += [Text(key.name), key_table(key.name, columns), Text("")]
+    return Group(*parts, *(Text(line) for line in effects_legend(effects)))
+
+
+def key_table(key: str, columns: list[ColumnEffects]) -> Table:
+    """The table of one key."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("value", no_wrap=True)
+    for column in columns:
+        table.add_column(column.title, no_wrap=True)
+    if key in columns[0].curves:
+        points = columns[0].curves[key].points
+        for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):
+            cells = [curve_text(column, key, row) for column in columns]
+            table.add_row(f"{points[row]:.3g}", *cells)
+        return table
+    for row, effect in enumerate(columns[0].values[key]):
+        cells = [effect_text(column.values[key][row], column) for column in columns]
+        table.add_row(value_text(effect.value), *cells)
+    return table
+
+
+def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
+    """E.g. `0.540 +0.012` and below it `-0.003 to +0.027`."""
+    mean = f"{column.value_of(effect.mean):.3f}"
+    if effect.difference is None:
+        return mean
+    interval = f"\n{column.bounds_text(effect.interval)}" if effect.interval is not None else ""
+    return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
+
+
+def curve_text(column: ColumnEffects, key: str, row: int) -> str:
+    """A point of a key's curve, e.g. `0.540 ±.004`."""
+    curve = column.curves[key]
+    return f"{column.value_of(curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
+
+
+def effects_legend(effects: SweepEffects) -> list[str]:
+    """The meaning of the columns."""
+    has_values = any(column.values for column in effects.columns.values())
+    has_curves = any(column.curves for column in effects.columns.values())
+    of_values = (
+        "Mean score and difference from the base value; below, its 95 % interval, for all values of a key at once."
+    )
+    of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."
+    shared = "Intervals hold the variance of training and of the dev examples."
+    return [*([of_values] if has_values else []), *([of_curves] if has_curves else []), shared]

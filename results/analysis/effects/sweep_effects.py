@@ -1,0 +1,169 @@
+"""The effects of everything that a sweep searched, on every task and overall."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlib.tasks import Task, title_of, value_of
+from results.analysis.comparison.configuration_means import ConfigurationMeans, configuration_means
+from results.analysis.comparison.replicated_best import replicated_best
+from results.analysis.comparison.trial_scores import Column, TrialScores
+from results.analysis.effects.detectable import Precision, precision_of
+from results.analysis.effects.interactions import Interaction, find_interactions
+from results.analysis.effects.key_effects import ValueContrasts, ValueEffect, grid_contrasts, key_effects
+from results.analysis.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
+from results.analysis.effects.searched_keys import SearchedKey, searched_keys
+from results.analysis.effects.trained_models import TrainedModels, trained_models
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnEffects:
+    """Effects on one score."""
+
+    task: str
+    """A task, or `overall`."""
+    tasks: Mapping[str, Task]
+    """The definitions of the sweep's tasks."""
+    num_configurations: int
+    num_trials: int
+    num_replicates: tuple[int, int]
+    """Fewest and most of a configuration."""
+    is_known: bool
+    """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
+    values: Mapping[str, Sequence[ValueEffect]]
+    """By key with listed values."""
+    curves: Mapping[str, RangeEffect]
+    """By key with a range."""
+    precisions: Mapping[str, Precision | None]
+    """By key of a grid; None where no value was compared with the base, or training was not repeated."""
+    interactions: Sequence[Interaction]
+
+    @property
+    def title(self) -> str:
+        """Of the task; `overall` stays."""
+        return title_of(self.task, self.tasks)
+
+    def value_of(self, score: float) -> float:
+        """The value, as it is shown, of a score or of a difference of scores."""
+        return value_of(self.task, score, self.tasks)
+
+    def bounds_of(self, bounds: Sequence[float]) -> tuple[float, float]:
+        """Low and high of an interval of scores, or of differences, as values."""
+        low, high = sorted(map(self.value_of, bounds))
+        return low, high
+
+    def bounds_text(self, bounds: Sequence[float]) -> str:
+        """The interval of a difference as it is shown: `-0.006 to +0.014`."""
+        low, high = self.bounds_of(bounds)
+        return f"{low:+.3f} to {high:+.3f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepEffects:
+    """Effects of the searched keys."""
+
+    name: str
+    question: str
+    metric: str
+    """The score that the search maximised."""
+    search: str
+    keys: Sequence[SearchedKey]
+    columns: Mapping[str, ColumnEffects]
+    """By task, the overall score last; only scores that at least two configurations with the same tasks have."""
+    left_out: Mapping[str, int]
+    """Number of trials that do not count, by status."""
+    num_dropped: int = 0
+    """Finished configurations that were not among the best, which alone were trained again."""
+
+
+def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores) -> SweepEffects:
+    """Estimates the effects of a sweep's keys. Only finished trials count.
+
+    If only the best configurations were trained again, those of a grid are compared with each other alone. A curve is
+    fitted to the trainings that all configurations have.
+
+    Args:
+        info: the content of `sweep.json`.
+        records: its trials.
+        scores: of these trials.
+
+    Raises:
+        ValueError: as `searched_keys`.
+    """
+    finished = [record for record in records if record.status in COMPLETED]
+    counted, best = finished, replicated_best(info, records)
+    if best is not None:
+        is_grid = info.get("search") == "grid"
+        counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
+    keys, search = searched_keys(info, counted), info["search"]
+    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
+    tasks = [task for task in scores.tasks if scored[task]]
+    columns = {}
+    for task in [*tasks, OVERALL]:
+        is_comparable = task != OVERALL or all(scored[other] == scored[OVERALL] for other in tasks)
+        if not (scored[task] and is_comparable):
+            continue  # overall scores of trials with different tasks are not comparable
+        column = (task, "dev")
+        covariance = scores.covariance(column, tasks, scored[task])
+        models = trained_models(counted, scores.values[column], covariance)
+        if len(models.records) > 1:
+            columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
+    return SweepEffects(
+        name=info.get("name", "NAME"),
+        question=info["space"]["question"],
+        metric=info["space"]["metric"],
+        search=search,
+        keys=keys,
+        columns=columns,
+        left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
+        num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
+    )
+
+
+def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: Column) -> list[str]:
+    """Those of some trials that have a score in a column."""
+    return [record.trial_id for record in records if record.trial_id in scores.values.get(column, {})]
+
+
+def column_effects(
+    task: str, tasks: Mapping[str, Task], keys: Sequence[SearchedKey], models: TrainedModels, *, is_grid: bool
+) -> ColumnEffects:
+    """The effects on one score."""
+    params = [record.params for record in models.records]
+    means, counts = configuration_means(models.scores), np.bincount(models.scores.configurations)
+    varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
+    values, curves, contrasts = {}, {}, {}
+    used: ConfigurationMeans | None = means
+    if is_grid:
+        contrasts = {key.name: grid_contrasts(key, params) for key in varied}
+    elif (fit := fit_keys(varied, means, params)) is None:
+        used = None
+    else:
+        used = fit.means
+        curves = {key.name: range_effect(key, fit) for key in varied if key.range}
+        contrasts = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
+    if used is not None:
+        values = {name: key_effects(own, used) for name, own in contrasts.items()}
+    listed = [key for key in varied if not key.range]
+    return ColumnEffects(
+        task=task,
+        tasks=tasks,
+        num_configurations=len(params),
+        num_trials=len(models.scores.scores),
+        num_replicates=(int(counts.min()), int(counts.max())),
+        is_known=used is not None and used.has_replicates,
+        values=values,
+        curves=curves,
+        precisions={name: key_precision(contrasts[name], values[name], means) for name in values if is_grid},
+        interactions=find_interactions(listed, means, params) if is_grid else [],
+    )
+
+
+def key_precision(own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans) -> Precision | None:
+    """The precision of a key's differences, with the margins of their intervals; None where there are none."""
+    margins = np.array([value.margin for value in values if value.difference is not None])
+    return precision_of(means, np.stack(list(own.differences.values())), margins) if own.differences else None

@@ -1,0 +1,214 @@
+"""Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from mtlib.metrics.table import default_metric
+from mtlib.tasks import Task, title_of, value_of
+from results.analysis.comparison.trial_scores import TOTAL, Column
+from results.analysis.ranking.rank import RankedConfiguration, score_columns
+
+MARK = "*"
+
+MAX_PARAM_COLUMNS = 2
+"""Searched keys that get a column each; where there are more, they share one column, a line each."""
+
+HEADER_WIDTH = 12
+"""A longer dotted key is broken after a dot."""
+
+PLAIN_WIDTH = 100
+"""Columns of output that does not go to a terminal."""
+
+CUT_SHORT = ("pruned", "running", "interrupted")
+"""Statuses of trials that count, but were not trained to the end."""
+
+NUMERICALLY_NOTHING = 1e-5
+"""A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
+`smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
+
+
+def render_ranking(
+    rows: Sequence[RankedConfiguration],
+    tasks: Mapping[str, Task],
+    width: int = PLAIN_WIDTH,
+    notes: Sequence[str] = (),
+) -> Group:
+    """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
+
+    Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
+    train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
+    Each score carries its standard error over examples and, where there are replicates, over these.
+
+    Where a row is wider than `width` columns, errors go below their scores. `notes` are lines such as `penalty_notes`.
+    """
+    table = ranking_table(rows, tasks, is_tall=False)
+    if Console(width=10 * width).measure(table).maximum > width:
+        table = ranking_table(rows, tasks, is_tall=True)
+    return Group(
+        table,
+        *(Text(line) for line in ("", *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows))),
+    )
+
+
+def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
+    """The table alone; in a tall one each part of a cell has a line of its own."""
+    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    columns = score_columns(rows, tasks)
+    has_status = any(row.status != "complete" for row in rows)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
+    separator = "\n" if is_tall else " "
+    for header in ["searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names):
+        table.add_column(Text(header), overflow="fold")
+    for column in columns:
+        task, split = column
+        title = [title_of(task, tasks), *([] if column == TOTAL else [split])]
+        table.add_column(separator.join(title), no_wrap=True)
+    table.add_column("epoch", justify="right", no_wrap=True)
+    if has_status:
+        table.add_column("status", no_wrap=True)
+    for row in rows:
+        scores = [separator.join(score_parts(row, column, tasks)) for column in columns]
+        status = [row.status.replace(", ", f",{separator}")] if has_status else []
+        table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
+    return table
+
+
+def broken_key(key: str) -> str:
+    """A dotted key, broken after dots into lines of at most `HEADER_WIDTH`."""
+    lines = [""]
+    for part in key.replace(".", ".\n").split("\n"):
+        if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
+    """The searched values, a cell per column."""
+    values = {name: value_text(row.params[name]) for name in names if name in row.params}  # not all draw every key
+    if len(names) <= MAX_PARAM_COLUMNS:
+        return [values.get(name, "") for name in names]
+    return ["\n".join(f"{name} {value}" for name, value in values.items())]
+
+
+def value_text(value: Any) -> str:
+    """A searched value, short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return "-".join(map(value_text, value))
+    return "none" if value is None else str(value)
+
+
+def error_text(error: float) -> str:
+    """E.g. `±.015`."""
+    return f"±{error:.3f}".replace("±0.", "±.")
+
+
+def score_parts(row: RankedConfiguration, column: Column, tasks: Mapping[str, Task]) -> list[str]:
+    """E.g. `0.540` and `±.015`, and `±.004` with replicates; the total of what may be the best carries a mark."""
+    score = row.scores.get(column)
+    if score is None:
+        return ["-"]
+    errors = [score.example_error] + ([] if score.replicate_error is None else [score.replicate_error])
+    is_marked = row.may_be_best and (row.was_dropped or row.below_best is not None)
+    mark = "" if column != TOTAL else MARK if is_marked else " "
+    return [f"{value_of(column[0], score.value, tasks):.3f}{mark}", *map(error_text, errors)]
+
+
+def epoch_cell(row: RankedConfiguration) -> str:
+    """The epoch of the best overall score, `-` where there is none; replicates' mean may fall between two."""
+    return "-" if row.best_epoch is None else f"{row.best_epoch:.1f}".removesuffix(".0")
+
+
+def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """The meaning of the signs in the table, and why its first row is optimistic."""
+    scored = [row for row in rows if row.scores]
+    if not scored:
+        return ["No configuration has an overall score yet." if rows else "No trials yet."]
+    has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
+    num_alike = sum(row.tasks == scored[0].tasks for row in scored)
+    num_dropped = sum(row.was_dropped for row in scored)
+    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
+    lines = [
+        "Scores are at the epoch of the highest overall dev score, in the column epoch.",
+        "± standard error over the examples: how far the score would move with other examples of the kind.",
+    ]
+    if has_replicates:
+        lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
+    if num_alike > 1:
+        is_known = scored[0].margin is not None
+        lines.append(
+            f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
+            "training and of the dev examples, and all rows compared at once (95 %)."
+            if is_known
+            else f"{MARK} may be the best: every row, as {why_unknown(max(len(row.trials) for row in scored))} "
+            "(--replicates 3)."
+        )
+    if any(status in row.status for row in scored for status in CUT_SHORT):
+        lines.append(
+            "Trials that were pruned or have not ended count with their best scores so far: trained to the end, they "
+            "might score higher."
+        )
+    if num_dropped:
+        lines.append(
+            f"The last {num_dropped} rows keep the mark: they scored lower at first, or were stopped, and so were not "
+            "trained again (--replicate-best), which does not show that they are worse. Their scores are of fewer "
+            "trainings."
+        )
+    if num_alike < len(scored):
+        lines.append(
+            "Rows were trained on different tasks, and overall is a mean over a row's own: compare it only among rows "
+            "with the same tasks, which stand together."
+        )
+    if num_alike > 1:
+        lines.append(
+            f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
+            "optimistic: expect less on new text."
+        )
+    return lines
+
+
+def why_unknown(most_replicates: int) -> str:
+    """Why the variance of training is not known, by the replicates of the configuration that has most."""
+    if most_replicates == 1:
+        return "no configuration was trained twice"
+    return "too few configurations were trained twice to show how much training again moves a score"
+
+
+def penalty_notes(curves: pd.DataFrame, tasks: Mapping[str, Task]) -> list[str]:
+    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far."""
+    points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
+    largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
+    nothing = largest[largest["value"] < NUMERICALLY_NOTHING]
+    found: dict[str, list[str]] = {}
+    for task, trial, value in zip(*(nothing[name] for name in ("task", "trial", "value")), strict=True):
+        found.setdefault(task, []).append(f"{trial} {value:.1e}")
+    return [
+        f"SMART's penalty on {tasks[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
+        f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
+        for task, trials in found.items()
+    ]
+
+
+def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
+    """The metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
+    shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
+    named = [
+        f"{task.title} {task.metric_entry.title}{', lower is better' * task.metric_entry.lower_is_better}"
+        for task in shown
+        if task.metric != default_metric(task.kind)
+    ]
+    return [f"Metrics: {'; '.join(named)}."] if named else []
+
+
+def failures(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """A line for each failed trial, with the first line of its reason."""
+    return [f"failed {(reason.splitlines() or [reason])[0]}" for row in rows for reason in row.failures]

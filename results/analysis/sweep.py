@@ -1,0 +1,174 @@
+"""A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from mtlib.runtime.errors import require_name
+from mtlib.tasks import Task
+from results.analysis.comparison.replicated_best import replicated_best
+from results.analysis.comparison.trial_scores import TrialScores, read_scores
+from results.analysis.effects.frame import effects_frame
+from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
+from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
+from results.records.epochs import read_curves, read_predictions
+from results.records.examples import read_groups
+from results.records.files import Location, open_folder
+from results.records.heartbeat import find_stop_time
+from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.trials import (
+    UNFINISHED,
+    TrialRecord,
+    read_sweep,
+    read_trials_table,
+    record_from_row,
+    stopped_status,
+    sweep_tasks,
+)
+
+SCORED_SPLITS = ("dev", "train")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """The records of a sweep, which may still be running."""
+
+    path: Location
+    """Its folder, or the URI of a copy."""
+    info: Mapping[str, Any]
+    """The content of `sweep.json`."""
+    records: tuple[TrialRecord, ...]
+    """The trials; those that ran when the sweep was killed are `interrupted`."""
+    trials: pd.DataFrame
+    """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
+    curves: pd.DataFrame
+    """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
+    stopped_at: datetime | None = None
+    """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The definitions of its tasks by name, in the order in which they are shown."""
+        return sweep_tasks(self.info)
+
+    def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
+        """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
+
+        Args:
+            task: one of `tasks`.
+            split: `dev`, or `train` for the rows of it that are scored.
+
+        Raises:
+            ValueError: there is no such task or split.
+        """
+        require_name(task, self.tasks, "task")
+        require_name(split, SCORED_SPLITS, "split")
+        frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
+        return frame
+
+    def ranking(self) -> pd.DataFrame:
+        """The configurations, best first.
+
+        Returns:
+            Columns, a row per configuration:
+
+            - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
+            - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
+              its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
+              replicates (float64).
+            - `best_epoch` (float64): mean over replicates.
+            - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
+              best one of the same tasks.
+            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
+              where training was not repeated.
+            - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
+            - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
+              follows these and is not compared.
+            - `status` of its trials, its `trials` with a score, and the `failures` (string).
+
+        Raises:
+            ValueError: the sweep has an unknown task, or predictions are missing.
+        """
+        return to_frame(self.ranked, self.tasks)
+
+    def effects(self) -> pd.DataFrame:
+        """What each searched key does to each score; only finished trials count.
+
+        Returns:
+            Columns, a row per value of a key and task, or per point of a range's curve and task:
+
+            - `key` (string), `value` (object).
+            - `task` (string), or `overall`.
+            - `is_base` (boolean): whether the others are compared with this value; missing for a range.
+            - `num_trials` (Int64) with the value; missing for a range.
+            - `mean` (float64) score, for a range that of the fitted curve.
+            - `difference` (float64) from the base value, for a range from the curve's mean.
+            - `standard_error` (float64) of the difference, over training and examples.
+            - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
+              point alone.
+
+            What is not known is missing.
+
+        Raises:
+            ValueError: as `ranking`, or `sweep.json` does not record what was searched.
+        """
+        return effects_frame(self.estimated_effects)
+
+    @property
+    def ranked(self) -> list[RankedConfiguration]:
+        """The configurations, best first; raises as `ranking`."""
+        return rank(self.records, self.scores, replicated_best(self.info, self.records))
+
+    @property
+    def estimated_effects(self) -> SweepEffects:
+        """The effects of the searched keys; raises as `effects`."""
+        return sweep_effects(self.info, self.records, self.scores)
+
+    @cached_property
+    def scores(self) -> TrialScores:
+        """The trials' scores at their best epochs; raises as `ranking`."""
+        root = open_folder(self.path)
+
+        def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
+            ids, labels, logits = stack_predictions(root, task, split, wanted)
+            return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
+
+        return read_scores(self.records, self.curves, self.tasks, read)
+
+
+def load_sweep(path: Location) -> Sweep:
+    """Reads a sweep, ended or still running, from its folder or the URI of a copy; needs neither Ray nor torch.
+
+    Raises:
+        ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
+    """
+    info = read_sweep(path)
+    stopped = find_stop_time(path)
+    table, tasks = read_trials_table(path)
+    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
+    if stopped is not None:
+        records = [replace(record, status=stopped_status(record.status)) for record in records]
+        trials["status"] = trials["status"].map(stopped_status)
+    return Sweep(
+        path=path,
+        info=info,
+        records=tuple(records),
+        trials=trials,
+        curves=read_curves(path).to_pandas(),
+        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
+    )
+
+
+def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """`trials.parquet` with the searched values in columns of their own; a key that is a column already stays one."""
+    params = [json.loads(text) for text in frame["params"]]
+    names = list(dict.fromkeys(name for values in params for name in values if name not in frame))
+    searched = pd.DataFrame({name: [values.get(name) for values in params] for name in names}, index=frame.index)
+    known = list(frame)
+    at = known.index("params")
+    return pd.concat([frame, searched], axis=1)[[*known[:at], *names, *known[at + 1 :]]]

@@ -1,0 +1,161 @@
+"""The cards of a bundle and of a soup, in Markdown."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from mtlib.checkpoints.model_card import in_words
+from results.inference.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
+from results.records.selection import SELECTION_FILE, Selection
+from results.selection.report import count, optimism_sentences, verdict
+
+
+def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
+    """A whole card, in Markdown.
+
+    Args:
+        selection: of the bundle's tasks.
+        bundle: what was written.
+        base_models: names on the Hugging Face hub of the encoders that were trained, as far as they have one.
+    """
+    parts = (
+        head_lines(selection, bundle, base_models),
+        running_lines(bundle),
+        expectation_lines(selection),
+        member_table(bundle),
+        file_table(bundle),
+        limitation_lines(bundle),
+    )
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def soup_card(title: str, origins: Sequence[str]) -> str:
+    """The card of one model that is the mean of several: the usual one would say how a single trial was trained.
+
+    Args:
+        title: of the task that it predicts.
+        origins: whose weights were averaged.
+    """
+    lines = (
+        *("---", "library_name: transformers", "tags:", "- multitask-sweeps", "---", "", f"# Soup for {title}", ""),
+        f"One model, whose weights are the mean of those of {len(origins)} trained models:",
+        *("", *(f"- {origin}" for origin in origins), ""),
+        "`trial.json` describes how the model reads text; its training settings do not apply. The encoder loads with",
+        "`transformers.AutoModel.from_pretrained`, the whole model with `mtlib.checkpoints.export.load_exported`.",
+        "",
+        "Source: Wortsman et al. (2022), Model soups.",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
+    """The YAML that the Hugging Face hub reads (JSON strings are YAML too), the headline and one sentence."""
+    yield "---"
+    if base_models:
+        yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
+    yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
+    tasks = in_words(bundle.definitions[name].title for name in bundle.tasks)
+    yield from ("---", "", f"# Models for {tasks}", "")
+    yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
+    yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
+
+
+def running_lines(bundle: Bundle) -> Iterator[str]:
+    """How to install what it needs, and how to predict."""
+    tasks = [bundle.definitions[name] for name in bundle.tasks]
+    yield from ("## How to run it", "", "With Python 3.11 or later, wherever this folder is:", "", "```")
+    yield f"pip install -r {NEEDS_FILE}"
+    for task in tasks:
+        yield f"python {SCRIPT_FILE} --task {task.name} --input FILE --output predictions.csv"
+    yield from (f"python {SCRIPT_FILE} --help      # pipes, JSON lines, other columns, the course's leaderboard", "```")
+    yield ""
+    yield f"For the CPU alone, install torch first: `pip install torch=={bundle.packages.get('torch', '')} --index-url"
+    yield "https://download.pytorch.org/whl/cpu`."
+    yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")
+    for task in tasks:
+        low, high = task.label_range
+        what = "a number" if task.kind == "regression" else "a class"
+        kind = f"one of {', '.join(task.labels)}" if task.labels else f"{what}, {low:g} to {high:g}"
+        yield f"| `{task.name}` ({task.title}) | {', '.join(f'`{name}`' for name in task.text_columns)} | {kind} |"
+
+
+def expectation_lines(selection: Selection) -> Iterator[str]:
+    """What was chosen, its expected score, and how that was estimated."""
+    yield from ("## What to expect", "")
+    yield from ("| task | metric | expect | 95 % interval | estimated on | dev score |", "| --- " * 6 + "|")
+    for name, chosen in selection.tasks.items():
+        task, score = selection.definitions[name], chosen.score
+        expected = f"{task.value_of(score.cross_fitted):.3f} | {task.bounds_text(score.interval)}"
+        cells = f"{expected} | {count(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
+        yield f"| {task.title} | {task.metric} | {cells} |"
+    yield ""
+    for name, chosen in selection.tasks.items():
+        among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
+        yield f"- {' '.join(verdict(selection.definitions[name], chosen))} Chosen from {among}."
+    yield ""
+    yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
+    yield "scored only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
+    yield "over examples of the same kind; on other kinds of text expect less."
+    yield from optimism_sentences(selection)
+    yield from ("", *held_out_lines(selection))
+
+
+def held_out_lines(selection: Selection) -> Iterator[str]:
+    """Every score on held-out rows."""
+    if not selection.evaluations:
+        yield "It was not scored on held-out rows."
+        return
+    yield "Scored on train rows that no trial has seen. Only the first evaluation is unbiased:"
+    yield ""
+    for number, found in enumerate(selection.evaluations, 1):
+        for name in (name for name in selection.tasks if name in found.scores):
+            task = selection.definitions[name]
+            value = f"{task.value_of(found.scores[name]):.3f} ({task.bounds_text(found.intervals[name])})"
+            score = f"{value}, {count(found.num_examples[name], 'row')}"
+            yield f"- evaluation {number}, {found.time[:10]}, {task.title}: {score}"
+
+
+def member_table(bundle: Bundle) -> Iterator[str]:
+    """The members of every ensemble."""
+    yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
+    for task, members in bundle.tasks.items():
+        for member in members:
+            origin = bundle.models[member.model].origin
+            cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
+            yield f"| {bundle.definitions[task].title} | {cells} |"
+    yield ""
+    yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
+    yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
+    for task in (task for task, members in bundle.tasks.items() if members[0].knots):
+        yield f"For {bundle.definitions[task].title} their ranks are averaged: the numbers order texts, within the"
+        yield "range of labels, but are no estimate of a label."
+
+
+def file_table(bundle: Bundle) -> Iterator[str]:
+    """What the folder holds, and the versions that it was made with."""
+    held = {
+        SCRIPT_FILE: "predicts; all else is called by it",
+        NEEDS_FILE: "the packages that it needs; neither Ray nor Optuna is among them",
+        BUNDLE_FILE: "each task's ensemble, and checksums of the models' files",
+        SELECTION_FILE: "the selection as it was made: every selection method that was tried, with its scores",
+        MODELS_FOLDER: "the models, each loads with `transformers` or `mtlib.checkpoints.export.load_exported`",
+        bundle.wheel: "the code, multitask-sweeps; `pip install` can install it, but need not",
+        LICENCE_FILE: "of the code",
+    }
+    yield from ("## What is in this folder", "", "| name | what it holds |", "| --- | --- |")
+    yield from (f"| `{name}` | {what} |" for name, what in held.items())
+    versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
+    yield from ("", "## Made with", "", f"On {bundle.created[:10]}: {versions}.")
+
+
+def limitation_lines(bundle: Bundle) -> Iterator[str]:
+    """What the bundle does not promise, and the licences."""
+    yield from ("## Limitations", "")
+    yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
+    yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
+    if any(bundle.definitions[task].kind != "regression" for task in bundle.tasks):
+        yield "- Probabilities are averages over models; their calibration was not measured."
+    yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
+    yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
+    yield from ("", "## Licence", "")
+    yield f"`{LICENCE_FILE}` is the licence of the code (`{SCRIPT_FILE}` and the wheel). The weights have no licence of"
+    yield "their own; those of the pretrained encoder and the data apply."

@@ -1,0 +1,178 @@
+"""Least-squares means against statsmodels, variances against formulas by hand, priors against simulated ones."""
+
+import itertools
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+from results.analysis.comparison.bootstrap import Floats
+from results.analysis.comparison.configuration_means import (
+    ConfigurationMeans,
+    ModelScores,
+    configuration_means,
+    contrasts,
+    inverse_trigamma,
+    prior_degrees,
+    training_covariance,
+    training_variances,
+)
+
+
+def model_scores(table: Floats, covariance: Floats | None = None) -> ModelScores:
+    """Scores from a table, (configurations, replicates), nan where missing; no variance over examples."""
+    cells = [(i, r) for i, r in itertools.product(*map(range, table.shape)) if not np.isnan(table[i, r])]
+    configurations, replicates = np.array(cells).T
+    return ModelScores(
+        configurations=configurations,
+        replicates=replicates,
+        scores=table[configurations, replicates],
+        covariance=np.zeros((len(cells), len(cells))) if covariance is None else covariance,
+    )
+
+
+def difference(means: ConfigurationMeans, first: int, second: int) -> Floats:
+    """(1, configurations) coefficients of a difference."""
+    return np.asarray((np.eye(len(means.means))[first] - np.eye(len(means.means))[second])[None])
+
+
+TABLE = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
+
+
+def test_two_configurations_are_compared_as_by_a_paired_t_test() -> None:
+    means = configuration_means(model_scores(TABLE))
+    found = contrasts(means, difference(means, 1, 0))
+    expected = stats.ttest_rel(TABLE[1], TABLE[0])
+    assert found.estimates[0] == pytest.approx(0.03)
+    assert found.estimates[0] / found.errors[0] == pytest.approx(expected.statistic)
+    assert found.degrees[0] == pytest.approx(2)
+    assert found.example_errors[0] == 0
+
+
+def test_means_are_plain_means_without_missing_replicates() -> None:
+    table = np.random.default_rng(0).normal(size=(5, 4))
+    means = configuration_means(model_scores(table))
+    assert np.allclose(means.means, table.mean(axis=1))
+    assert means.total_degrees == pytest.approx(4 * 3)
+
+
+def test_missing_replicate_is_handled_as_in_a_two_way_fit() -> None:
+    table = np.random.default_rng(1).normal(size=(4, 3)) + 5 * np.arange(3)  # large effects of replicates
+    table[2, 2] = np.nan
+    scores = model_scores(table)
+    means = configuration_means(scores)
+    columns = [np.eye(4)[scores.configurations], np.eye(3)[scores.replicates][:, 1:]]
+    fit = sm.OLS(scores.scores, np.concatenate(columns, axis=1)).fit()
+    found = contrasts(means, difference(means, 2, 0))
+    assert found.estimates[0] == pytest.approx(fit.params[2] - fit.params[0])
+    assert means.total_degrees == pytest.approx(fit.df_resid)
+
+
+def test_equal_variances_are_pooled_as_by_least_squares() -> None:
+    table = np.array([[1.0, -1, 0], [-1, 1, 0], [1, 0, -1], [-1, 0, 1]])  # every configuration has the same variance
+    scores = model_scores(table)
+    means = configuration_means(scores)
+    columns = [np.eye(4)[scores.configurations], np.eye(3)[scores.replicates][:, 1:]]
+    fit = sm.OLS(scores.scores, np.concatenate(columns, axis=1)).fit()
+    contrast = np.array([1.0, -1, 0, 0, 0, 0])
+    found = contrasts(means, difference(means, 0, 1))
+    assert found.errors[0] == pytest.approx(float(fit.t_test(contrast).sd.item()))
+    assert found.degrees[0] == pytest.approx(fit.df_resid)
+
+
+def test_configuration_with_more_varied_scores_has_the_larger_variance() -> None:
+    stream = np.random.default_rng(2)
+    table = stream.normal(size=(8, 6)) * np.array([1, 1, 1, 1, 1, 1, 1, 20])[:, None]
+    means = configuration_means(model_scores(table))
+    variances = np.diag(training_covariance(means))
+    assert variances[7] > 5 * variances[:7].max()
+
+
+def test_without_a_second_replicate_there_is_no_error() -> None:
+    means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
+    found = contrasts(means, difference(means, 1, 0))
+    assert not means.has_replicates
+    assert found.estimates[0] == pytest.approx(0.1)
+    assert np.isnan(found.errors[0])
+    assert found.degrees[0] == 0
+
+
+def test_configuration_trained_once_has_the_variance_of_the_others() -> None:
+    table = np.random.default_rng(3).normal(size=(6, 3))
+    table[5, 1:] = np.nan
+    means = configuration_means(model_scores(table))
+    variances, degrees = means.model_variances, means.degrees
+    assert variances[-1] > 0
+    assert np.isfinite(variances).all()
+    assert (degrees > 0).all()
+
+
+def test_equal_scores_have_no_variance() -> None:
+    means = configuration_means(model_scores(np.full((4, 3), 0.5)))
+    found = contrasts(means, difference(means, 1, 0))
+    assert found.estimates[0] == pytest.approx(0, abs=1e-12)
+    assert found.errors[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_variance_over_examples_is_that_of_shared_errors() -> None:
+    """Errors over examples: `a_i` of each configuration, plus one of each model, with known variances."""
+    shared, own = np.array([4.0, 1.0]), 9.0
+    configurations = np.repeat([0, 1], 3)
+    covariance = np.where(configurations[:, None] == configurations, shared[configurations], 0) + own * np.eye(6)
+    means = configuration_means(model_scores(TABLE, covariance))
+    assert np.allclose(means.examples, np.diag(shared))
+    assert contrasts(means, difference(means, 0, 1)).example_errors[0] == pytest.approx(np.sqrt(5))
+
+
+def test_variance_over_examples_is_never_negative() -> None:
+    covariance = np.eye(6)
+    covariance[:3, 3:] = covariance[3:, :3] = 0.9  # configurations share more than replicates do
+    means = configuration_means(model_scores(TABLE, covariance))
+    assert contrasts(means, difference(means, 0, 1)).example_errors[0] == 0
+
+
+@pytest.mark.parametrize(("degrees", "expected"), [(2, 4.0), (4, 10.0)])
+def test_prior_of_simulated_variances_is_recovered(degrees: int, expected: float) -> None:
+    stream = np.random.default_rng(4)
+    true = 3 * expected / stream.chisquare(expected, 20_000)
+    drawn = true * stream.chisquare(degrees, 20_000) / degrees
+    assert prior_degrees(drawn, np.full(20_000, float(degrees))) == pytest.approx(expected, rel=0.1)
+
+
+def test_equal_variances_have_a_prior_of_many_degrees() -> None:
+    drawn = np.random.default_rng(5).chisquare(3, 2000) / 3
+    assert prior_degrees(drawn, np.full(2000, 3.0)) > 50
+
+
+def test_few_equal_variances_count_as_differing_a_little() -> None:
+    """trigamma(10) = .1052 and trigamma(11) = .0952: a spread of .1 is between 20 and 22 degrees of freedom."""
+    assert 20 < prior_degrees(np.ones(5), np.full(5, 2.0)) < 22
+
+
+def test_moderated_variance_is_between_its_own_and_the_pooled_one() -> None:
+    """By hand: (d0 pooled + squares) / (d0 + d)."""
+    residuals, configurations = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0]), np.repeat(np.arange(3), 2)
+    degrees = np.full(3, 4 / 3)
+    found, freedom = training_variances(residuals, configurations, degrees)
+    weight = freedom[0] - 4 / 3
+    assert weight == pytest.approx(prior_degrees(np.array([2.0, 8.0, 18.0]) / (4 / 3), degrees))
+    assert np.allclose(found, (weight * 28 / 4 + np.array([2.0, 8.0, 18.0])) / (weight + 4 / 3))
+
+
+def test_batched_fits_equal_single_fits() -> None:
+    stream = np.random.default_rng(6)
+    residuals, configurations = stream.normal(size=(7, 12)), np.repeat(np.arange(4), 3)
+    degrees = np.full(4, 1.5)
+    variances, freedom = training_variances(residuals, configurations, degrees)
+    for row in range(7):
+        alone = training_variances(residuals[row], configurations, degrees)
+        assert np.allclose(variances[row], alone[0])
+        assert np.allclose(freedom[row], alone[1])
+
+
+@pytest.mark.parametrize("value", [1e-6, 0.01, 1.0, 30.0, 1e5])
+def test_inverse_of_trigamma(value: float) -> None:
+    from scipy.special import polygamma
+
+    assert polygamma(1, inverse_trigamma(np.array([value])))[0] == pytest.approx(value, rel=1e-9)

@@ -1,0 +1,281 @@
+"""The sentences of the answer: not known, better, worse, not decided, ranges, interactions and power."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.analysis.effects.answer import answer_question, interval_text, largest_undecided, training_time, value_list
+from results.analysis.effects.detectable import Precision
+from results.analysis.effects.interactions import Interaction
+from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.range_effect import RangeEffect
+from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.records.trials import TrialRecord
+
+MakeRecord = Callable[..., TrialRecord]
+KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.0)
+PRECISION = Precision(
+    training_error=0.005,
+    example_error=0.002,
+    num_replicates=3,
+    degrees_per_replicate=6,
+    quantile_ratio=1.2,
+    margin=0.009,
+)
+
+
+def value(value: float, difference: float | None, margin: float | None = 0.01) -> ValueEffect:
+    interval = None if difference is None or margin is None else (difference - margin, difference + margin)
+    return ValueEffect(value=value, num_trials=3, mean=0.7, difference=difference, error=None, interval=interval)
+
+
+def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
+    column = ColumnEffects(
+        task="overall",
+        tasks=TASKS,
+        num_configurations=3,
+        num_trials=9,
+        num_replicates=(3, 3),
+        is_known=True,
+        values={KEY.name: effects},
+        curves={},
+        precisions={},
+        interactions=(),
+    )
+    return SweepEffects(
+        name="mine",
+        question="How strongly?",
+        metric="overall",
+        search="grid",
+        keys=[KEY],
+        columns={"overall": replace(column, **changes)},
+        left_out={},
+    )
+
+
+def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list[str]:
+    question, *lines = answer_question(effects, records)
+    assert question == "How strongly?"
+    return lines
+
+
+def test_better_values_come_first_and_worse_ones_last() -> None:
+    values = [value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight 0.45 is better than 0: +0.014 overall (95 %: +0.004 to +0.024; 3 replicates). "
+        "Worse than 0: 1 (-0.020)."
+    ]
+    values = [value(0.0, None), value(0.45, 0.014), value(1.0, 0.02)]
+    assert "weight 1 is better than 0: +0.020 overall (" in lines_of(sweep_of(values))[0]
+    assert "Also better: 0.45 (+0.014)." in lines_of(sweep_of(values))[0]
+
+
+def test_nothing_significant_is_not_decided() -> None:
+    values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.003)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight: not decided. 0.45 against 0: +0.004 overall (95 %: -0.006 to +0.014; 3 replicates)."
+    ]
+
+
+def test_base_may_be_better_than_all() -> None:
+    values = [value(0.0, None), value(0.45, -0.014), value(1.0, -0.02)]
+    assert lines_of(sweep_of(values)) == [
+        "smart.weight 0 is better than every other value (overall, 3 replicates): 0.45 (-0.014), 1 (-0.020)."
+    ]
+
+
+def test_values_without_a_match_are_stated() -> None:
+    assert lines_of(sweep_of([value(0.0, None), value(0.45, None)])) == [
+        "smart.weight: no value was trained with all else equal to the base, 0."
+    ]
+
+
+def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: PRECISION}))
+    assert f"A true difference of {PRECISION.detectable(3):.3f} would have been found" in line
+    assert f"of 80 %, with 9 replicates one of {PRECISION.detectable(9):.3f}, and with any number none below" in line
+    assert f"none below {PRECISION.finest:.3f}, as dev is too small." in line
+    (line,) = lines_of(
+        sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: replace(PRECISION, example_error=0.0)})
+    )
+    assert "dev is too small" not in line
+
+
+def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:
+    records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
+    effects = sweep_of(
+        [value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_trials=3, num_replicates=(1, 1)
+    )
+    assert lines_of(effects, records) == [
+        "Not known: no configuration was trained twice. For an answer: --resume mine --replicates 3 "
+        "(6 more trials, about 12 minutes of training)."
+    ]
+    effects = sweep_of([value(0.0, None, None)], is_known=False, num_trials=4, num_replicates=(1, 2))
+    assert lines_of(effects)[0].startswith("Not known: too few configurations were trained twice")
+
+
+def test_small_search_is_not_known() -> None:
+    effects = replace(sweep_of([], is_known=False), search="tpe")
+    assert lines_of(effects) == [
+        "Not known: 3 finished configurations are too few to fit the effect of smart.weight. Draw more (--trials)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ("grid", "Nothing shows that the other 5, which were dropped after fewer trainings, are worse."),
+        ("tpe", "Only trainings that all configurations have count here"),
+    ],
+)
+def test_dropped_configurations_are_named(search: str, line: str) -> None:
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014)])
+    lines = answer_question(replace(effects, search=search, num_dropped=5), ())
+    assert line in lines[-1]
+
+
+def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
+    effects = replace(sweep_of([]), columns={}, left_out={"running": 2, "failed": 1})
+    assert lines_of(effects) == [
+        "Not known yet: fewer than two finished configurations with the same tasks have a score.",
+        "Trials that do not count here: 2 running, 1 failed.",
+    ]
+
+
+def curve_of(name: str) -> RangeEffect:
+    points = np.linspace(0, 1, 3)
+    return RangeEffect(
+        key=name,
+        points=points,
+        means=points,
+        differences=points,
+        errors=points,
+        half_widths=points,
+        optimum=0.5,
+        optimum_interval=(0.2, 0.8),
+        p_value=0.02,
+        edge="",
+        num_configurations=24,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "smart.weight matters (p = 0.020, 24 configurations): best at 0.5 (95 %: 0.2 to 0.8). The fitted score is "
+            "1.000 there and lowest, 0.000, at 0.",
+        ),
+        (
+            {"p_value": 0.3},
+            "smart.weight: no effect was found (p = 0.300, 24 configurations). The fitted score varies by "
+            "1.000 over the range.",
+        ),
+        (
+            {"edge": "low", "p_value": 0.0},
+            "smart.weight matters (p < 0.001, 24 configurations): best at the low end of its",
+        ),
+    ],
+)
+def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) -> None:
+    (found,) = lines_of(sweep_of([], values={}, curves={KEY.name: replace(curve_of(KEY.name), **changes)}))
+    assert found.startswith(line)
+    assert ("extend the range" in found) == ("edge" in changes)
+
+
+def test_range_that_ends_at_zero_cannot_be_extended() -> None:
+    points = np.linspace(0, 1, 3)
+    curve = curve_of(KEY.name)
+    curve = replace(curve, points=points, means=-points, optimum=0.0, optimum_interval=(0.0, 0.2), edge="low")
+    assert lines_of(sweep_of([], values={}, curves={KEY.name: curve})) == [
+        "smart.weight matters (p = 0.020, 24 configurations): best at the low end of its range, 0 (95 %: 0 to 0.2). "
+        "The fitted score is -0.000 there and lowest, -1.000, at 1."
+    ]
+
+
+def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: MakeRecord) -> None:
+    effects = replace(sweep_of([value(0.0, None)]), left_out={"failed": 2, "pruned": 1})
+    records = [make_record(n, r, status) for n, r, status in ((0, 1, "failed"), (0, 2, "failed"), (1, 0, "pruned"))]
+    line = "Trials that do not count here: 2 failed (smart.weight 0), 1 pruned."
+    assert lines_of(effects, records)[-1] == line
+    many = [make_record(number, 0, "failed") for number in range(5)]
+    assert "(smart.weight 0; smart.weight 0.5; smart.weight 1; and 2 more)" in lines_of(effects, many)[-1]
+
+
+def test_interaction_is_stated_where_it_is_significant() -> None:
+    pairs = [Interaction(keys=("a", "b"), p_value=0.01), Interaction(keys=("a", "c"), p_value=0.2)]
+    (line, *_) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], interactions=pairs))
+    assert line.startswith("The effect of a depends on b (p = 0.010): ")
+
+
+def test_unequal_numbers_of_replicates_are_a_range() -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], num_trials=8, num_replicates=(2, 3)))
+    assert "(95 %: -0.006 to +0.014; 2 to 3 replicates)" in line
+
+
+def test_interval_has_signs() -> None:
+    column = sweep_of([]).columns["overall"]
+    assert interval_text(value(0.45, 0.004), column) == "+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)"
+    assert interval_text(value(0.45, 0.004), replace(column, task="sst")).startswith("+0.004 SST (95 %: ")
+
+
+def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
+    records = [replace(make_record(number), wall_seconds=600.0) for number in range(3)]
+    effects = sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, -0.008)], precisions={KEY.name: PRECISION})
+    needed = PRECISION.replicates_needed(0.008)
+    assert needed is not None
+    assert lines_of(effects, records)[0].endswith(
+        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: --resume mine --replicates {needed} "
+        f"({3 * (needed - 3)} more trials, about {3 * (needed - 3) / 6:.1f} hours of training)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("effects", "sentence"),
+    [
+        ([value(0.45, 0.004)], "(+0.004) is found with no number of replicates, as dev is too small."),
+        ([value(0.45, 0.0064)], "(+0.006) needs more than 200 replicates."),
+        ([value(0.45, 0.014), value(1.0, 0.008)], "as dev is too small."),  # decided: nothing more is needed
+        ([value(0.45, -0.014), value(1.0, -0.02)], "as dev is too small."),
+    ],
+)
+def test_replicates_may_not_suffice_or_not_be_needed(effects: Sequence[ValueEffect], sentence: str) -> None:
+    (line,) = lines_of(sweep_of([value(0.0, None), *effects], precisions={KEY.name: PRECISION}))
+    assert line.endswith(sentence)
+    assert ("A difference as large" in line) == (len(effects) == 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (0.003, "A difference of 0.003 is found with no number of replicates, as dev is too small."),
+        (0.5, "A difference of 0.5 is found with the present replicates."),
+        (0.008, "A difference of 0.008 needs {} replicates: --resume mine --replicates {} ("),
+    ],
+)
+def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float, sentence: str) -> None:
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014)], precisions={KEY.name: PRECISION})
+    needed = PRECISION.replicates_needed(asked)
+    (line,) = answer_question(effects, (), asked)[1:]
+    assert sentence.format(needed, needed) in line
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(20.0, "a minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
+def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
+    assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
+    assert training_time(2, []) == ""
+
+
+def test_differences_of_an_error_are_shown_with_their_own_sign() -> None:
+    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
+    column = replace(sweep_of([]).columns["overall"], task="sts", tasks=tasks)
+    lower = value(0.45, 0.004)  # the score is higher, so the error lower
+    assert interval_text(lower, column) == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
+    assert value_list([lower], column) == "0.45 (-0.004)"
+    assert largest_undecided([lower], column) == ("A difference as large as that of 0.45 (-0.004)", 0.004)

@@ -1,0 +1,62 @@
+"""Effects of listed values against a paired t test and formulas by hand, and their adjusted error rate."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from results.analysis.comparison.configuration_means import configuration_means
+from results.analysis.effects.key_effects import grid_contrasts, key_effects
+from results.analysis.effects.searched_keys import SearchedKey
+from tests.results.analysis.comparison.test_configuration_means import model_scores
+from tests.results.analysis.effects.simulated_grid import grid_of
+
+KEY = SearchedKey(name="a", values=(0, 1), base=0)
+
+
+def test_two_values_are_compared_as_by_a_paired_t_test() -> None:
+    table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
+    means = configuration_means(model_scores(table))
+    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
+    expected = stats.ttest_rel(table[1], table[0])
+    assert (base.difference, base.interval, base.num_trials) == (None, None, 3)
+    assert other.mean == pytest.approx(table[1].mean())
+    assert other.difference == pytest.approx(0.03)
+    assert other.interval == pytest.approx(tuple(expected.confidence_interval(0.95)), rel=1e-5)
+    assert other.is_significant == (expected.pvalue < 0.05)
+
+
+def test_interval_is_unknown_without_replicates() -> None:
+    means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
+    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
+    assert (base.mean, other.mean) == (0.5, 0.6)
+    assert other.difference == pytest.approx(0.1)
+    assert other.interval is None
+    assert other.error is None
+    assert not other.is_significant
+
+
+def test_several_keys_are_compared_where_all_else_is_equal() -> None:
+    """Configurations of a=1 with b=2 are missing, so b=2 must not enter the difference between values of a."""
+    params = [{"a": a, "b": b} for a, b in ((0, 1), (1, 1), (0, 2), (0, 3), (1, 3))]
+    scores = np.array([0.1, 0.3, 0.9, 0.2, 0.5])
+    means = configuration_means(model_scores(np.stack([scores, scores + 0.01], axis=1)))
+    base, other = key_effects(grid_contrasts(KEY, params), means)
+    assert other.difference == pytest.approx(((0.3 - 0.1) + (0.5 - 0.2)) / 2)
+    assert base.mean == pytest.approx((0.1 + 0.9 + 0.2) / 3 + 0.005)
+    assert (base.num_trials, other.num_trials) == (6, 4)
+
+
+def test_value_that_no_base_matches_has_no_difference() -> None:
+    params = [{"a": 0, "b": 1}, {"a": 1, "b": 2}]
+    means = configuration_means(model_scores(np.array([[0.1, 0.2], [0.3, 0.5]])))
+    _, other = key_effects(grid_contrasts(KEY, params), means)
+    assert (other.difference, other.interval) == (None, None)
+
+
+def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
+    key = SearchedKey(name="a", values=(0, 1, 2, 3, 4), base=0)
+    claims = []
+    for seed in range(150):
+        means, params = grid_of({"a": key.values}, 3, lambda _: 0.5, seed, 0.01)
+        claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params), means)))
+    assert 0.0 < np.mean(claims) < 0.1

@@ -1,0 +1,93 @@
+"""Searched keys, their values, base values and ranges are read from a sweep's records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from results.analysis.effects.searched_keys import KeyRange, SearchedKey, searched_keys
+from results.records.trials import TrialRecord
+
+MakeRecord = Callable[..., TrialRecord]
+BASE = {"smart": {"weight": 0.45}, "tasks": {"sst": {"batch_size": 16}}, "stages": [{"epochs": 3}]}
+
+
+def info_of(grid: Sequence[Any] = (), ranges: Sequence[Any] = (), search: str = "grid") -> dict[str, Any]:
+    return {"base": BASE, "search": search, "space": {"grid": list(grid), "ranges": list(ranges)}}
+
+
+def records_of(make_record: MakeRecord, *params: Mapping[str, Any]) -> list[TrialRecord]:
+    return [replace(make_record(number), params=own) for number, own in enumerate(params)]
+
+
+def test_base_value_is_that_of_the_base_configuration_where_it_is_searched(make_record: MakeRecord) -> None:
+    records = records_of(make_record, *({"smart.weight": weight} for weight in (0.0, 0.45, 1.0)))
+    (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45, 1.0]]]), records)
+    assert key == SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.45)
+
+
+def test_first_value_is_the_base_where_the_configurations_is_not_searched(make_record: MakeRecord) -> None:
+    records = records_of(make_record, *({"smart.weight": weight} for weight in (0.0, 1.0)))
+    (key,) = searched_keys(info_of([["smart.weight", [0.0, 1.0]]]), records)
+    assert key.base == 0.0
+
+
+def test_values_of_no_trial_are_left_out(make_record: MakeRecord) -> None:
+    (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45]]]), records_of(make_record, {"smart.weight": 0.0}))
+    assert key == SearchedKey(name="smart.weight", values=(0.0,), base=0.0)
+
+
+def test_named_overrides_are_compared_with_the_first_name(make_record: MakeRecord) -> None:
+    grid = [["loss", {"cross_entropy": {"a": 1}, "ordinal": {"a": 2}}]]
+    (key,) = searched_keys(info_of(grid), records_of(make_record, {"loss": "ordinal"}, {"loss": "cross_entropy"}))
+    assert (key.values, key.base) == (("cross_entropy", "ordinal"), "cross_entropy")
+
+
+def test_keys_that_vary_together_are_one(make_record: MakeRecord) -> None:
+    name = "tasks.sst.batch_size + stages.0.epochs"
+    params = [{"tasks.sst.batch_size": size, "stages.0.epochs": epochs} for size, epochs in ((8, 2), (16, 3))]
+    records = records_of(make_record, *params)
+    (key,) = searched_keys(info_of([[name, [[8, 2], [16, 3]]]]), records)
+    assert (key.values, key.base) == (((8, 2), (16, 3)), (16, 3))
+    assert [key.value_of(own) for own in params] == [(8, 2), (16, 3)]
+
+
+@pytest.mark.parametrize(("sizes", "base"), [((16, 16, 99), 16), ((16, 32, 99), 8)])
+def test_base_value_of_a_star_is_what_all_trained_tasks_have(
+    sizes: Sequence[int], base: int, make_record: MakeRecord
+) -> None:
+    tasks = {task: {"batch_size": size} for task, size in zip(("sst", "qqp", "sts"), sizes, strict=True)}
+    info = info_of([["tasks.*.batch_size", [8, 16]]])
+    info["base"] = {"tasks": tasks, "stages": [{"tasks": ["sst"]}, {"tasks": ["sst", "qqp"]}]}
+    (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
+    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), base=base)
+
+
+def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> None:
+    grid, ranges = (
+        [["smart.weight", [0.0, 3.0]]],
+        [["smart.weight", {"Float": {"low": 0.0, "high": 3.0, "log": False}}]],
+    )
+    records = records_of(make_record, {"smart.weight": 0.0}, {"smart.weight": 3.0})
+    (key,) = searched_keys(info_of(grid, ranges, "tpe"), records)
+    assert (key.values, key.range) == ((), KeyRange(low=0.0, high=3.0, is_log=False))
+    (key,) = searched_keys(info_of(grid, ranges), records)
+    assert (key.values, key.range) == ((0.0, 3.0), None)
+
+
+def test_choices_of_a_search_have_values(make_record: MakeRecord) -> None:
+    ranges = [["loss", {"Choice": {"values": ["a", ["b", "c"], None]}}]]
+    records = records_of(make_record, {"loss": ["b", "c"]}, {"loss": "a"})
+    (key,) = searched_keys(info_of(ranges=ranges, search="random"), records)
+    assert key.values == ("a", ("b", "c"))
+
+
+def test_sweep_that_does_not_record_its_search_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^sweep.json must record space, base, search, got no base, search$"):
+        searched_keys({"space": {"grid": [], "ranges": []}}, [])
+
+
+@pytest.mark.parametrize("params", [{}, {"other": 1}])
+def test_undrawn_key_has_no_value(params: Mapping[str, Any]) -> None:
+    assert SearchedKey(name="smart.weight", values=()).value_of(params) is None

@@ -1,0 +1,128 @@
+"""Effects of whole sweeps: columns, trials that count, grids and searches, tasks that differ."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mtlib.training.epoch_report import EpochReport
+from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
+from results.records.trials import TrialRecord
+from tests.results.analysis.comparison.test_trial_scores import scores_of, value_of
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+Key = tuple[int, int]
+TASKS = ("sst", "qqp", "sts")
+
+
+def estimate(
+    records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], options: Any = None, **changes: Any
+) -> SweepEffects:
+    space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
+    searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
+    info = {**searched, "options": options}
+    return sweep_effects(info, records, scores_of(records, reports))
+
+
+def grid_sweep(
+    make_report: MakeReport, make_record: MakeRecord, skills: Mapping[Key, float], **changes: Any
+) -> tuple[list[TrialRecord], dict[str, list[EpochReport]]]:
+    """Trials by configuration and replicate; the configuration's number is its value of `weight`."""
+    records = [replace(make_record(n, r), params={"weight": n}) for n, r in skills]
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n, r], seed=7 * n + r, **changes)] for n, r in skills}
+    return records, reports
+
+
+def test_effects_of_every_task_and_overall(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(3)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = estimate(records, reports)
+    assert list(found.columns) == [*TASKS, "overall"]
+    assert found.left_out == {}
+    for task, column in found.columns.items():
+        split = {trial: value_of(report[0], task, "dev") for trial, report in reports.items()}
+        effects = {effect.value: effect for effect in column.values["weight"]}
+        means = {n: np.mean([split[f"{n:04d}-r{r}"] for r in range(3)]) for n in range(3)}
+        assert {value: effect.mean for value, effect in effects.items()} == pytest.approx(means)
+        assert effects[1].difference is None
+        assert effects[2].difference == pytest.approx(means[2] - means[1])
+        assert effects[2].interval is not None
+        assert column.is_known
+
+
+def test_interval_is_at_least_that_of_training_alone(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.5 for n in range(2) for r in range(4)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    effect = estimate(records, reports).columns["overall"].values["weight"][0]
+    scores = [[value_of(reports[f"{n:04d}-r{r}"][0], "overall", "dev") for r in range(4)] for n in range(2)]
+    paired = stats.ttest_rel(scores[0], scores[1]).confidence_interval(0.95)
+    assert effect.interval is not None
+    assert effect.interval[1] - effect.interval[0] >= (paired.high - paired.low) * 0.999
+
+
+def test_pruned_and_failed_trials_are_left_out_and_counted(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.5 for n in range(3) for r in range(2)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    records[0], records[5] = replace(records[0], status="failed"), replace(records[5], status="pruned")
+    found = estimate(records, reports)
+    assert found.left_out == {"failed": 1, "pruned": 1}
+    assert [effect.num_trials for effect in found.columns["overall"].values["weight"]] == [1, 2, 1]
+
+
+BEST = {"replicate_best": 2, "chosen_by": 1}
+
+
+def test_grid_compares_only_configurations_that_were_trained_again(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(0, 0): 0.5, (1, 0): 0.1, (2, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (2, 1): 0.5, (2, 2): 0.5}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = estimate(records, reports, BEST)
+    values = found.columns["overall"].values["weight"]
+    assert [(effect.value, effect.num_trials) for effect in values] == [(0, 3), (2, 3)]
+    assert (found.num_dropped, found.keys[0].base) == (1, 0), "the space's base was not trained again"
+    alone = estimate([record for record in records if record.number != 1], reports)
+    assert values[1].interval == pytest.approx(alone.columns["overall"].values["weight"][1].interval)
+
+
+def test_curve_is_fitted_to_the_trainings_that_all_configurations_have(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)}
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    expected = estimate(*grid_sweep(make_report, make_record, skills), ranges=ranges)
+    again = skills | {(n, r): 3.0 for n in (22, 23) for r in (1, 2)}
+    found = estimate(*grid_sweep(make_report, make_record, again), BEST, ranges=ranges)
+    assert found.num_dropped == 22
+    curves = [effects.columns["overall"].curves["weight"] for effects in (found, expected)]
+    np.testing.assert_allclose(curves[0].means, curves[1].means)
+
+
+def test_overall_is_left_out_where_tasks_differ(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (1, 0): 0.6}, tasks=("sst",))
+    more_records, more_reports = grid_sweep(make_report, make_record, {(2, 0): 0.5}, tasks=("sst", "qqp"))
+    found = estimate([*records, *more_records], {**reports, **more_reports})
+    assert list(found.columns) == ["sst"]
+
+
+def test_random_search_over_a_range_has_a_curve(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    found = estimate(records, reports, grid=[], ranges=ranges)
+    curve = found.columns["overall"].curves["weight"]
+    assert curve.p_value < 0.001
+    assert curve.optimum > 15
+    assert found.columns["overall"].is_known
+    found = estimate(records[:5], {record.trial_id: reports[record.trial_id] for record in records[:5]}, ranges=ranges)
+    assert not found.columns["overall"].is_known
+
+
+def test_single_configuration_has_no_effects(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (0, 1): 0.5})
+    assert estimate(records, reports).columns == {}
+    assert estimate([], {}).columns == {}

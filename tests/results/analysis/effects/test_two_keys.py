@@ -1,0 +1,64 @@
+"""From the files of a sweep over two keys to its answer: an interaction is found where there is one, only there."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.analysis.sweep import load_sweep
+from results.records.epochs import compact, write_epoch
+from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.table import print_ranking
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+Values = tuple[float, str]
+KEYS: dict[str, list[float | str]] = {"smart.weight": [0.0, 0.5], "gradients": ["sum", "pcgrad"]}
+BASE = {"smart": {"weight": 0.0}, "gradients": "sum"}
+SKILLS: dict[str, Mapping[Values, float]] = {
+    "interaction": {(0.0, "sum"): 0.6, (0.5, "sum"): 0.6, (0.0, "pcgrad"): 0.6, (0.5, "pcgrad"): 1.8},
+    "one key": {(0.0, "sum"): 0.6, (0.5, "sum"): 1.2, (0.0, "pcgrad"): 0.6, (0.5, "pcgrad"): 1.2},
+    "none": dict.fromkeys(itertools.product((0.0, 0.5), ("sum", "pcgrad")), 0.8),
+}
+"""How closely predictions follow the labels."""
+
+
+def build_grid(folder: Path, skills: Mapping[Values, float], make_report: MakeReport, make_record: MakeRecord) -> None:
+    """A sweep of both keys with five replicates; each trial errs on rows of its own."""
+    space = {"question": "Do both matter?", "metric": "overall", "grid": list(KEYS.items()), "ranges": []}
+    write_sweep(folder, {"name": "mine", "space": space, "base": BASE, "search": "grid"})
+    records = []
+    for (number, values), replicate in itertools.product(enumerate(skills), range(5)):
+        records.append(make_record(number, replicate, params=dict(zip(KEYS, values, strict=True))))
+        report = make_report(1, skill=skills[values], seed=10 * number + replicate)
+        write_epoch(folder, records[-1].trial_id, report)
+    write_trials(folder, records, tuple(TASKS))
+    compact(folder)
+
+
+@pytest.mark.parametrize(
+    ("built", "found", "missing"),
+    [
+        ("interaction", ["The effect of smart.weight depends on gradients (p < 0.001)"], []),
+        ("one key", ["smart.weight 0.5 is better than 0: +", "gradients: not decided."], ["depends on"]),
+        ("none", ["smart.weight: not decided.", "gradients: not decided."], ["depends on"]),
+    ],
+)
+def test_answer_states_what_was_built_in(
+    built: str,
+    found: list[str],
+    missing: list[str],
+    tmp_path: Path,
+    make_report: MakeReport,
+    make_record: MakeRecord,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build_grid(tmp_path, SKILLS[built], make_report, make_record)
+    print_ranking(load_sweep(tmp_path))
+    answer = " ".join(capsys.readouterr().out.partition("smart.weight  gradients")[0].split())
+    assert "Do both matter?" in answer
+    assert [text for text in found if text not in answer] == [], answer
+    assert [text for text in missing if text in answer] == [], answer

@@ -1,0 +1,182 @@
+"""A sweep is read into pandas, from a folder or a URI, in any state of the sweep."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.analysis.sweep import load_sweep
+from results.records.epochs import compact, write_epoch
+from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
+from results.records.predictions import stack_predictions
+from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.results.selection.test_shared_texts import record_groups
+
+RANKING_NUMBERS = ("best_epoch", "below_best", "margin")
+
+
+def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
+    sweep = load_sweep(sweep_folder)
+    assert sweep.info["space"] == "smart_lambda"
+    assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
+    assert sweep.trials["smart.weight"].tolist() == [0.0, 0.5, 1.0]
+    assert sweep.trials["best_overall"].tolist() == pytest.approx([2 / 3] * 3)
+    assert "params" not in sweep.trials
+    assert list(sweep.curves) == ["trial", "step", "epoch", "task", "split", "metric", "value", "seconds"]
+    joined = sweep.curves.merge(sweep.trials, on="trial")
+    assert len(joined) == len(sweep.curves)
+    predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
+    assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
+    assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
+
+
+def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
+    stop_last_trial(sweep_folder, "complete")
+    assert load_sweep(sweep_folder).stopped_at is None
+    stop_last_trial(sweep_folder, "running")
+    write_heartbeat(sweep_folder)
+    sweep = load_sweep(sweep_folder)
+    assert sweep.stopped_at is None
+    assert sweep.records[-1].status == "running"
+
+
+def test_searched_keys_have_a_column_each_in_search_order(
+    tmp_path: Path, make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    params = [{"b.x": 1, "a.y": [1, 2]}, {"b.x": 2, "seed": 3}]
+    write_trials(tmp_path, [make_record(number, params=values) for number, values in enumerate(params)], tuple(TASKS))
+    trials = load_sweep(tmp_path).trials
+    at = list(trials).index("status")
+    assert list(trials)[at + 1 : at + 4] == ["b.x", "a.y", "config"]
+    assert list(trials).count("seed") == 1
+    assert trials["a.y"].tolist() == [[1, 2], None]
+
+
+def test_uri_is_read_like_a_path(sweep_folder: Path) -> None:
+    by_path, by_uri = load_sweep(sweep_folder), load_sweep(sweep_folder.as_uri())
+    pd.testing.assert_frame_equal(by_uri.trials, by_path.trials)
+    pd.testing.assert_frame_equal(by_uri.curves, by_path.curves)
+    pd.testing.assert_frame_equal(by_uri.predictions("qqp", "dev"), by_path.predictions("qqp", "dev"))
+    pd.testing.assert_frame_equal(by_uri.ranking(), by_path.ranking())
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "line"),
+    [
+        ("sts2", "dev", r"^unknown task 'sts2'; did you mean 'sts'\?"),
+        ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
+    ],
+)
+def test_predictions_of_unknown_tasks_and_splits_are_refused(
+    task: str, split: str, line: str, sweep_folder: Path
+) -> None:
+    with pytest.raises(ValueError, match=line):
+        load_sweep(sweep_folder).predictions(task, split)
+
+
+def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
+    ranking = load_sweep(sweep_folder).ranking()
+    scores = [name for name in ranking if str(name).split("_")[0] in (*TASKS, "overall")]
+    assert {str(ranking[name].dtype) for name in (*scores, *RANKING_NUMBERS)} == {"float64"}
+    others = {name: str(ranking[name].dtype) for name in ranking if name not in (*scores, *RANKING_NUMBERS)}
+    assert others.pop("smart.weight") == "float64"
+    texts = dict.fromkeys(("status", "trials", "failures"), "string")
+    assert others == {"number": "int64", "may_be_best": "bool", "was_dropped": "bool", **texts}
+    assert ranking["overall_replicate_error"].isna().all()
+    assert ranking["margin"].isna().all()
+
+
+def test_columns_of_an_empty_ranking_have_the_same_types(tmp_path: Path, sweep_folder: Path) -> None:
+    write_sweep(tmp_path / "new", {"name": "new"})
+    empty, full = (load_sweep(folder).ranking() for folder in (tmp_path / "new", sweep_folder))
+    assert len(empty) == 0
+    expected = [(name, kind) for name, kind in full.dtypes.items() if name in empty]
+    assert list(empty.dtypes.items()) == expected
+
+
+def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
+    sweep = load_sweep(sweep_folder)
+    effects, ranking = sweep.effects(), sweep.ranking().set_index("smart.weight")
+    names = ("key", "value", "task", "is_base", "num_trials", "mean", "difference", "standard_error", "low", "high")
+    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 5)
+    assert {name: str(kind) for name, kind in effects.dtypes.items()} == dict(zip(names, types, strict=True))
+    assert list(effects) == list(names)
+    overall = effects[effects["task"] == "overall"].set_index("value")
+    assert overall["mean"].to_dict() == pytest.approx(ranking["overall"].to_dict())
+    assert overall["difference"][1.0] == pytest.approx(ranking["overall"][1.0] - ranking["overall"][0.5])
+
+
+def test_predictions_are_read_once_for_ranking_and_effects(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_search(sweep_folder)
+    read = []
+
+    def stack(root: Any, task: str, split: str, wanted: Any) -> Any:
+        read.append((task, split))
+        return stack_predictions(root, task, split, wanted)
+
+    monkeypatch.setattr("results.analysis.sweep.stack_predictions", stack)
+    sweep = load_sweep(sweep_folder)
+    assert len(sweep.ranking()) == 3
+    assert len(sweep.effects()) > 0
+    assert sorted(read) == sorted(set(read))
+
+
+def test_standard_errors_are_of_groups_of_connected_texts(sweep_folder: Path) -> None:
+    before = load_sweep(sweep_folder).ranking().set_index("number")
+    record_groups(sweep_folder, "sst", 30)  # rows r and r + 30 share a text
+    record_groups(sweep_folder, "qqp", 80)  # no row shares one
+    sweep = load_sweep(sweep_folder)
+    after = sweep.ranking().set_index("number")
+    unchanged = [
+        name for name in map(str, before) if name.startswith(("qqp", "sts")) or name == "sst_train_standard_error"
+    ]
+    pd.testing.assert_frame_equal(after[unchanged], before[unchanged], check_exact=True)
+    for number, epoch in enumerate(after["best_epoch"].sort_index()):
+        frame = sweep.predictions("sst", "dev", trial=f"{number:04d}-r0", epoch=int(epoch))
+        right = np.stack(frame["logits"].tolist()).argmax(axis=1) == frame["label"]
+        pairs = right.to_numpy().reshape(2, 30).mean(axis=0)  # their mean has the standard error of 30 numbers
+        assert after["sst_dev_standard_error"][number] == pytest.approx(pairs.std(ddof=1) / np.sqrt(30))
+
+
+@pytest.mark.slow
+def test_sweep_of_a_thousand_trials_is_read_within_seconds(
+    tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
+) -> None:
+    write_sweep(tmp_path, {})
+    write_trials(tmp_path, [make_record(number) for number in range(1000)], tuple(TASKS))
+    reports = [make_report(epoch) for epoch in range(1, 6)]
+    for number in range(1000):
+        for report in reports:
+            write_epoch(tmp_path, f"{number:04d}-r0", report)
+    compact(tmp_path)
+    start = time.perf_counter()
+    sweep = load_sweep(tmp_path)
+    assert time.perf_counter() - start < 5
+    assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000
+
+
+def record_search(folder: Path) -> None:
+    """Adds to `sweep.json` what was searched."""
+    space = {"question": "How strongly?", "metric": "overall", "grid": [["smart.weight", [0.0, 0.5, 1.0]]]}
+    info = {"name": "mine", "space": {**space, "ranges": []}, "base": {"smart": {"weight": 0.5}}, "search": "grid"}
+    write_sweep(folder, info)
+
+
+def stop_last_trial(folder: Path, status: str) -> float:
+    """Gives a sweep's last trial this status and a heartbeat of a year ago, which it returns."""
+    records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
+    write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
+    (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
+    return since

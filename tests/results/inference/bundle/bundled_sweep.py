@@ -1,0 +1,60 @@
+"""A trained sweep's selection with temperatures and ranks, and bundles of it."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.ensembles.ensemble import find_knots
+from results.inference.bundle import write as bundle
+from results.inference.bundle.write import write_bundle
+from results.inference.models import ModelSource
+from results.records.selection import Selection, write_selection
+from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+
+TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
+WHEEL = "multitask_sweeps-0-py3-none-any.whl"
+
+
+def copy_sweep(trained_folder: Path, place: Path) -> Path:
+    """A copy of a trained sweep to delete or damage."""
+    return shutil.copytree(trained_folder, place / "mine")
+
+
+def select_mixed(folder: Path) -> Selection:
+    """Writes a selection of both trials for every task: with temperatures, plainly, and by ranks."""
+    members = {}
+    for task in TASKS.values():
+        own = [member_of(folder, FIRST, task.name, 0.75), member_of(folder, SECOND, task.name, 0.25)]
+        if task.kind == "classes":
+            own = [replace(one, temperature=value) for one, value in zip(own, (1.5, 0.7), strict=True)]
+        elif task.kind == "regression":
+            logits = [recorded_logits(folder, trial, task.name)[:, 0] for trial in (FIRST, SECOND)]
+            knots = [find_knots(np.clip(values, *task.label_range)) for values in logits]
+            own = [replace(one, knots=values) for one, values in zip(own, knots, strict=True)]
+        members[task.name] = tuple(own)
+    selection = selection_of(folder, members)
+    write_selection(folder, selection)
+    return selection
+
+
+def source_of(folder: Path) -> ModelSource:
+    """Source of a sweep's models."""
+    return ModelSource(places={str(folder): folder}, device="cpu")
+
+
+def bundle_without_wheel(selection: Selection, folder: Path, place: Path) -> list[str]:
+    """Bundles a sweep's selection into a folder, with an empty file for a wheel; returns the notes."""
+
+    def build(target: Path) -> str:
+        (target / WHEEL).touch()
+        return WHEEL
+
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle, "build_wheel", build)
+        write_bundle(selection, folder, source_of(folder), place, said.append)
+    return said

@@ -1,0 +1,113 @@
+"""The cards of a bundle state what its selection records, in numbers and words."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import ModelCard
+
+from mtlib.tasks import TASKS
+from results.inference.bundle.card import bundle_card, soup_card
+from results.inference.bundle.manifest import Bundle, BundledModel
+from results.records.selection import BundledMember, HeldOutScores, Member, Selection
+from tests.results.inference.trained_sweep import selection_of
+
+
+@pytest.fixture
+def selection(tmp_path: Path) -> Selection:
+    members = (Member(sweep=str(tmp_path), trial="0003-r0", epoch=2, weight=1.0),)
+    return selection_of(tmp_path, {"sst": members, "sts": members})
+
+
+@pytest.fixture
+def bundle() -> Bundle:
+    ranked = (
+        BundledMember(model="models/1", weight=0.75, knots=(0.0, 5.0)),
+        BundledMember(model="models/2", weight=0.25, knots=(0.0, 5.0)),
+    )
+    return Bundle(
+        created="2024-06-01T10:00:00.000+00:00",
+        wheel="multitask_sweeps-0.1.0-py3-none-any.whl",
+        python="3.11.7",
+        packages={"numpy": "2.4.6", "torch": "2.13.0"},
+        models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
+        tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": ranked},
+    )
+
+
+def read_front(text: str) -> dict[str, Any]:
+    """The metadata that the hub reads from the top of a card."""
+    return dict(ModelCard(text).data.to_dict())  # type: ignore[no-untyped-call]
+
+
+def test_expected_scores_are_cross_fitted_with_intervals(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "| SST | accuracy | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
+    assert "| STS | pearson | 0.500 | 0.400 to 0.600 | 13 dev examples | 0.600 |" in text
+    assert "Expect 0.500 (0.400 to 0.600) of these trained models on new text of this kind." in text
+    assert "Chosen from 4 candidates of 2 trials." in text
+    assert "not scored on held-out rows" in text
+
+
+def test_every_member_is_listed_with_weight_temperature_and_origin(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "| SST | 1.000 | [`models/2`](models/2) | trial 2 | 1.5 |" in text
+    assert "| STS | 0.750 | [`models/1`](models/1) | trial 1 | 1 |" in text
+    assert "| STS | 0.250 | [`models/2`](models/2) | trial 2 | 1 |" in text
+    assert "For STS their ranks are averaged" in text
+    assert "with 2 trained models" in text
+
+
+def test_ranks_and_probabilities_are_mentioned_where_used(selection: Selection, bundle: Bundle) -> None:
+    both = bundle_card(selection, bundle, [])
+    one = {"sts": (BundledMember(model="models/1", weight=1.0),)}
+    only = replace(selection, tasks={"sts": selection.tasks["sts"]})
+    text = bundle_card(only, replace(bundle, tasks=one), [])
+    assert ("ranks" in both, "Probabilities" in both) == (True, True)
+    assert ("ranks" in text, "Probabilities" in text) == (False, False)
+    assert "SST" not in text
+
+
+def test_card_lists_every_hold_out_evaluation(selection: Selection, bundle: Bundle) -> None:
+    evaluations = [
+        HeldOutScores(
+            time=f"2024-07-0{day}T10:00:00.000+00:00",
+            scores={"sst": score, "qqp": 0.9},
+            intervals={"sst": (score - 0.1, score + 0.1), "qqp": (0.8, 1.0)},
+            num_examples={"sst": 1234, "qqp": 5},
+        )
+        for day, score in ((1, 0.45), (2, 0.55))
+    ]
+    text = bundle_card(replace(selection, evaluations=tuple(evaluations)), bundle, [])
+    assert "- evaluation 1, 2024-07-01, SST: 0.450 (0.350 to 0.550), 1,234 rows" in text
+    assert "- evaluation 2, 2024-07-02, SST: 0.550 (0.450 to 0.650), 1,234 rows" in text
+    assert "Only the first evaluation is unbiased" in text
+    assert "QQP" not in text, "a task that the bundle does not have"
+
+
+def test_card_states_usage_inputs_and_licences(selection: Selection, bundle: Bundle) -> None:
+    text = bundle_card(selection, bundle, [])
+    assert "python predict.py --task sts --input FILE --output predictions.csv" in text
+    assert "pip install -r requirements.txt" in text
+    assert "On 2024-06-01: Python 3.11.7, numpy 2.4.6, torch 2.13.0." in text
+    assert "torch==2.13.0 --index-url" in text
+    assert "The weights have no licence of" in text
+    for task in ("sst", "sts"):
+        assert f"| `{task}` ({TASKS[task].title}) | `{'`, `'.join(TASKS[task].text_columns)}` |" in text
+    assert not re.search(r"\bNone\b|\{|\}", text)
+
+
+def test_front_matter_is_valid(selection: Selection, bundle: Bundle) -> None:
+    data = read_front(bundle_card(selection, bundle, ["bert-base-uncased", "a/b"]))
+    assert data["base_model"] == ["bert-base-uncased", "a/b"]
+    assert data["tags"] == ["multi-task", "multitask-sweeps", "sst", "sts"]
+    assert "license" not in data
+    assert "base_model" not in read_front(bundle_card(selection, bundle, []))
+
+
+def test_the_card_of_a_soup_names_all_that_is_in_it() -> None:
+    text = soup_card("SST", ["trial a", "trial b"])
+    assert "mean of those of 2 trained models:\n\n- trial a\n- trial b\n" in text
+    assert read_front(text)["tags"] == ["multitask-sweeps"]
