@@ -74,10 +74,13 @@ class TokenTable:
 
     def lengths(self, encoding: Encoding, max_length: int) -> np.ndarray:
         """(rows,) tokens of each row's input, special tokens included, cut to `max_length`; the longer one of two."""
-        rows, budget = np.arange(self.num_rows), self.budget(encoding, max_length)
-        pieces = [self.kept_pieces(rows, sides, budget).sum(axis=0) for sides in SIDES[encoding]]
-        longest: np.ndarray = np.max(pieces, axis=0) + self.template(encoding).num_special
+        longest: np.ndarray = self.input_lengths(np.arange(self.num_rows), encoding, max_length).max(axis=0)
         return longest
+
+    def input_lengths(self, rows: np.ndarray, encoding: Encoding, max_length: int) -> np.ndarray:
+        """(inputs, rows) tokens of each input, special tokens included, cut to `max_length`; padding does not count."""
+        budget, num_special = self.budget(encoding, max_length), self.template(encoding).num_special
+        return np.stack([self.kept_pieces(rows, sides, budget).sum(axis=0) + num_special for sides in SIDES[encoding]])
 
     def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
         """Number of word pieces of each text after truncation to `budget` per input: (sides, rows) int64."""

@@ -1,12 +1,19 @@
 """The report of an epoch: scores, curves and predictions."""
 
+import itertools
 from dataclasses import dataclass
+
+import numpy as np
 
 from mtlib.loss.objective import learned_weight
 from mtlib.stages.plan import scored_epoch, tasks_active_by
+from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
 from mtlib.training.run import Run, note_stage_best
+
+TOKENS = "tokens"
+"""Metric of the tokens that an epoch trains on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +39,7 @@ class Point:
     task: str
     """A task's name, or `overall`."""
     split: str
-    """`dev`, or `train` (the running loss of the epoch, and metrics of the scored rows)."""
+    """`dev`, or `train` (the epoch's running loss and tokens, and metrics of the scored rows)."""
     metric: str
     value: float
     seconds: float
@@ -112,10 +119,12 @@ def report_of(
 def points_of(
     run: Run, overall: float | None, metrics: dict[str, dict[str, float]], predictions: list[Predictions]
 ) -> list[Point]:
-    """The epoch's points: running means of training, metrics of dev and of the scored rows of train, overall score."""
-    found = [
+    """The epoch's points: running means and tokens of training, metrics of dev and of the scored rows of train, overall
+    score."""
+    found: list[tuple[str, str, str, float]] = [
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
+    found += [(task, "train", TOKENS, count) for task, count in trained_tokens(run).items()]
     found += [(task, "train", "loss_weight", weight) for task, weight in learned_weights(run).items()]
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
@@ -129,6 +138,24 @@ def points_of(
         Point(step=step, epoch=epoch, task=task, split=split, metric=metric, value=value, seconds=seconds)
         for task, split, metric, value in found
     ]
+
+
+def trained_tokens(run: Run) -> dict[str, float]:
+    """How many tokens of each task's texts the epoch trains on, special ones included and padding not.
+
+    All workers together; a token counts once per step, however many passes its penalties take. The epoch's steps follow
+    from the configuration, so that the numbers are exact after a resume too, without a count during training.
+    """
+    rows: dict[str, list[np.ndarray]] = {}
+    for part in itertools.chain(*epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)):
+        rows.setdefault(part.set, []).append(part.rows)
+    counts: dict[str, float] = {}
+    for name, own in rows.items():
+        task = run.config.task_of(name)
+        table, encoding = run.corpus[name, "train"], run.config.tasks[task].encoding
+        lengths = table.input_lengths(np.concatenate(own), encoding, run.config.encoder.max_length)
+        counts[task] = counts.get(task, 0.0) + float(lengths.sum())
+    return counts
 
 
 def learned_weights(run: Run) -> dict[str, float]:

@@ -25,7 +25,7 @@ from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
 from mtlib.train import origin_of, train
-from mtlib.training.epoch_report import EpochReport, StepProgress
+from mtlib.training.epoch_report import TOKENS, EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from tests.killed import Killed
 
@@ -114,6 +114,23 @@ def test_a_run_killed_after_any_step_ends_like_the_uninterrupted_one(
     torch.manual_seed(killed_after)  # another process would have another global stream
     train(tiny_config, tiny_corpus, tiny_encoder, **arguments)  # type: ignore[arg-type]
     assert_same(whole, resumed)
+
+
+def test_an_epoch_interrupted_in_its_middle_reports_the_same_tokens(
+    whole: Trace, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    states, resumed = StateFolder(path=tmp_path), Trace()
+    arguments = {"wrap": resumed.watch, "on_epoch": resumed.note, "states": states}
+    with pytest.raises(Interrupted):
+        train(tiny_config, tiny_corpus, tiny_encoder, on_step=lambda step: step.step < 9, **arguments)  # type: ignore[arg-type]
+    train(tiny_config, tiny_corpus, tiny_encoder, **arguments)  # type: ignore[arg-type]
+    for epoch, tasks in {1: {"qqp"}, 2: {"sst", "qqp", "sts"}, 3: {"sst", "qqp", "sts"}}.items():
+        counts, expected = (
+            {point.task: point.value for point in trace.reports[epoch].points if point.metric == TOKENS}
+            for trace in (resumed, whole)
+        )
+        assert counts == expected
+        assert set(counts) == tasks
 
 
 def test_a_run_killed_during_a_report_reports_the_epoch_again(

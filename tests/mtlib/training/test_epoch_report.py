@@ -1,5 +1,7 @@
 """Reports by hand: running means, scores of chosen predictions, best epochs, and progress."""
 
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +12,22 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 
 import mtlib.training.epoch_report
-from mtlib.stages.sampler import StepBatch
-from mtlib.training.epoch_report import EpochReport, Point, points_of, progress_of, score_epoch
+from mtlib.data.batches import make_batch
+from mtlib.stages.sampler import Step, StepBatch, epoch_steps
+from mtlib.train import prepare_run
+from mtlib.training.epoch_report import (
+    TOKENS,
+    EpochReport,
+    Point,
+    points_of,
+    progress_of,
+    score_epoch,
+    trained_tokens,
+)
 from mtlib.training.evaluation import Predictions, scored_train_rows
 from mtlib.training.run import Run, begin_next_stage, end_epoch
 from mtlib.training.step import take_step
+from tests.combinations import Changes, Material
 
 NewRun = Callable[..., Run]
 Chosen = dict[tuple[str, str], list[list[float]]]
@@ -78,7 +91,7 @@ def test_running_losses_are_means_over_the_rows_that_have_them(run: Run) -> None
     }
     run.seconds_before = 50.0
     points = points_of(run, None, {"sst": {"loss": 2.0, "accuracy": 0.25}}, [])
-    assert [(point.task, point.split, point.metric, point.value) for point in points] == [
+    assert [(point.task, point.split, point.metric, point.value) for point in points if point.metric != TOKENS] == [
         ("sst", "train", "loss", 0.5),
         ("sst", "train", "smart_penalty", 0.25),
         ("sst", "train", "noise_norm", 0.5),
@@ -112,10 +125,66 @@ def test_a_task_has_curves_of_its_own_terms_only(
         take_step(run, (StepBatch(set=task, rows=np.arange(4) + number, turn=0),))
     found: dict[str, list[str]] = {}
     for point in points_of(run, None, {}, []):
+        if point.metric == TOKENS:
+            continue  # of the whole epoch
         found.setdefault(point.task, []).append(point.metric)
         assert point.split == "train"
         assert np.isfinite(point.value)
     assert found == {task: [*names, "gradient_norm"] for task, names in curves.items()}
+
+
+def masked_tokens(run: Run, step: Step, num_workers: int) -> Counter[str]:
+    """Tokens by task in the attention masks of a step's batches, on all workers together."""
+    found: Counter[str] = Counter()
+    for part, rank in itertools.product(step, range(num_workers)):
+        task, length = run.config.task_of(part.set), run.config.encoder.max_length
+        batch = make_batch(
+            run.corpus[part.set, "train"],
+            part.rows,
+            encoding=run.config.tasks[task].encoding,
+            max_length=length,
+            rank=rank,
+            world_size=num_workers,
+        )
+        if not batch.is_empty:
+            found[task] += sum(int(one.attention_mask.sum()) for one in batch.inputs)
+    return found
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tasks.sst.batch_size": 1},
+        {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator"},
+        {"encoder.max_length": 9, "stages.1.sum_losses": True, "stages.1.order": "batch_round_robin"},
+    ],
+)
+def test_tokens_of_an_epoch_are_those_in_the_attention_masks_of_its_batches(
+    changes: dict[str, Any], num_workers: int, new_run: NewRun
+) -> None:
+    run = new_run(changes)
+    run.stage, run.epoch = 1, 1
+    steps = epoch_steps(run.config, 1, 1, run.lengths, run.own_rows)
+    expected = sum((masked_tokens(run, step, num_workers) for step in steps), Counter())
+    assert trained_tokens(run) == expected
+    assert set(expected) == {"sst", "qqp", "sts"}
+
+
+def test_both_texts_of_a_pair_count(new_run: NewRun) -> None:
+    run = new_run({"tasks.qqp.encoding": "bi", "stages.0.steps_per_epoch": 9})  # each of 70 rows once
+    table = run.corpus["qqp", "train"]
+    assert len(table.pieces) == 2
+    assert trained_tokens(run) == {"qqp": sum(map(len, table.pieces)) + 2 * 2 * 70}, "with [CLS] and [SEP] in each"
+
+
+def test_tokens_of_extra_data_count_for_their_task(inputs: Callable[[str, str, Changes], Material]) -> None:
+    material = inputs("extra data", "plain", {})
+    run = prepare_run(material.config, material.corpus, material.encoder, torch.device("cpu"), lambda part: part, None)
+    run.stage = 1
+    steps = epoch_steps(run.config, 1, 0, run.lengths, run.own_rows)
+    assert {part.set for step in steps for part in step} & {"cfimdb", "snli"}
+    assert trained_tokens(run) == sum((masked_tokens(run, step, 1) for step in steps), Counter())
 
 
 def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +192,8 @@ def test_the_numbers_of_a_report_by_hand(run: Run, monkeypatch: pytest.MonkeyPat
     run.sums = {"qqp": {"loss": (3.0, 6), "smart_penalty": (0.75, 6), "noise_norm": (1.5, 6)}}
     report = score_epoch(run)
     values = values_of(report)
+    tokens = {key: values.pop(key) for key in list(values) if key[2] == TOKENS}
+    assert tokens == {(task, "train", TOKENS): count for task, count in trained_tokens(run).items()}
     assert values == {
         ("qqp", "train", "loss"): 0.5,
         ("qqp", "train", "smart_penalty"): 0.125,
@@ -194,7 +265,7 @@ def test_there_is_no_overall_score_before_every_task_has_been_active(
     run = new_run()
     report = score_epoch(run)
     assert (report.overall, report.scored_epoch) == (None, 0)
-    assert values_of(report).keys() == {("qqp", "dev", "loss"), ("qqp", "dev", "accuracy")}
+    assert values_of(report).keys() == {("qqp", "train", TOKENS), ("qqp", "dev", "loss"), ("qqp", "dev", "accuracy")}
     assert [part.task for part in report.predictions] == ["qqp"]
     assert run.best == {"qqp": (0.75, 1)}
     assert (report.epoch, report.stage, report.is_last) == (1, 0, False)
@@ -262,7 +333,7 @@ def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) 
         assert {point.task: point.value for point in points} == {task: pytest.approx(weights[task]) for task in tasks}
         assert {point.split for point in points} == {"train"}
     fixed = new_run({"tasks.sst.loss_weight": 3})
-    assert not points_of(fixed, None, {}, [])
+    assert {point.metric for point in points_of(fixed, None, {}, [])} == {TOKENS}
 
 
 def test_the_best_epoch_of_a_stage_has_the_highest_mean_score_of_the_active_tasks(
