@@ -15,6 +15,7 @@ All five at the settings of Triple Threat's table 2, where losses were not weigh
 from typing import Any
 
 from search_spaces.presets import PAIR_TASKS, by_task, triple_threat
+from search_spaces.published import BERT_AND_BEYOND, TRIPLE_THREAT, TUNING_UP_BERT, published_table
 from search_spaces.space import SearchSpace
 
 
@@ -26,6 +27,43 @@ def pairs(encodings: tuple[str, str], heads: tuple[str, str], is_projected: bool
         **by_task("cosine_projection", (is_projected, is_projected), PAIR_TASKS),
     }
 
+
+TABLE_2 = published_table(
+    TRIPLE_THREAT,
+    "table 2",
+    training="10 epochs, rate 1e-5, batches of 16, one step per round",
+    keys=("encoding",),
+    columns=("sst", "qqp", "sts", "overall"),
+    rows=(
+        ("bi", 0.520, 0.740, 0.375, 0.649),
+        ("cross_no_separator", 0.506, 0.782, 0.846, 0.737),
+        ("cross", 0.491, 0.776, 0.821, 0.726),
+    ),
+    note="Table 1 repeats bi, table 3 cross_no_separator.",
+)
+TABLE_1_BERT_AND_BEYOND = published_table(
+    BERT_AND_BEYOND,
+    "table 1",
+    training="epochs and tasks trained together not given, rate 2e-5",
+    keys=("encoding",),
+    columns=("qqp", "sts"),
+    rows=(
+        ("bi", 0.712, 0.324),
+        ("cross_and_cosine", 0.840, 0.612),
+        ("cross", 0.832, 0.873),
+    ),
+)
+TABLE_1_TUNING_UP_BERT = published_table(
+    TUNING_UP_BERT,
+    "table 1",
+    training="each task alone (QQP 25 epochs of 2,500 steps, STS 150 of 50), rate 1e-5, batches of 16",
+    keys=("encoding",),
+    columns=("qqp", "sts"),
+    rows=(
+        ("cosine", 0.605, 0.544),
+        ("cross", 0.905, 0.896),
+    ),
+)
 
 SPACE = SearchSpace(
     name="encodings",
@@ -40,4 +78,5 @@ SPACE = SearchSpace(
             "cosine": pairs(("bi", "bi"), ("cosine", "cosine")),
         }
     },
+    published=(TABLE_2, TABLE_1_BERT_AND_BEYOND, TABLE_1_TUNING_UP_BERT),
 )

@@ -12,7 +12,23 @@ it scaled rates by task in its summed steps.
 """
 
 from search_spaces.presets import BEST_LAYERS, by_task, triple_threat
+from search_spaces.published import TRIPLE_THREAT, published_table
 from search_spaces.space import SearchSpace
+
+TABLE_11 = published_table(
+    TRIPLE_THREAT,
+    "table 11",
+    training="10 epochs, rate 1e-5, batches of 16, one step per round",
+    keys=("optimizer.other_scale", "optimizer.chosen_scale"),
+    columns=("sst", "qqp", "sts", "overall"),
+    rows=(
+        (1.0, 1.0, 0.520, 0.836, 0.851, 0.761),
+        (0.0, 1.0, 0.400, 0.811, 0.799, 0.703),
+        (1.0, 2.0, 0.517, 0.851, 0.841, 0.763),
+        (1.0, 3.0, 0.504, 0.843, 0.837, 0.755),
+        (0.5, 1.0, 0.502, 0.845, 0.838, 0.755),
+    ),
+)
 
 SPACE = SearchSpace(
     name="layer_scales",
@@ -27,4 +43,5 @@ SPACE = SearchSpace(
             (0.5, 1.0),
         )
     },
+    published=(TABLE_11,),
 )

@@ -18,9 +18,33 @@ Each task is trained on its own, as in 4.5, at the settings up to 5.2: no weight
 
 from mtlib.config.training import StageConfig
 from search_spaces.presets import ALL_TASKS, by_task, triple_threat
+from search_spaces.published import TRIPLE_THREAT, published_table
 from search_spaces.space import SearchSpace
 
 BERT_BASE_LAYERS = 12
+
+TABLE_5 = published_table(
+    TRIPLE_THREAT,
+    "table 5",
+    training="each task alone, 10 epochs, rate 1e-5, batches of 16",
+    task_key="task",
+    keys=("layer",),
+    columns=("sst", "qqp", "sts"),
+    rows=(
+        ("0", 0.416, 0.722, 0.808),
+        ("1", 0.418, 0.781, 0.815),
+        ("2", 0.457, 0.794, 0.808),
+        ("3", 0.439, 0.796, 0.808),
+        ("4", 0.453, 0.782, 0.837),
+        ("5", 0.437, 0.772, 0.827),
+        ("6", 0.471, 0.751, 0.825),
+        ("7", 0.456, 0.792, 0.828),
+        ("8", 0.497, 0.803, 0.823),
+        ("9", 0.502, 0.770, 0.808),
+        ("10", 0.503, 0.783, 0.788),
+        ("11", 0.490, 0.784, 0.778),
+    ),
+)
 
 SPACE = SearchSpace(
     name="layers_alone",
@@ -30,4 +54,5 @@ SPACE = SearchSpace(
         "task": {task: {"stages": (StageConfig(tasks=(task,), epochs=10),)} for task in ALL_TASKS},
         "layer": {str(layer): {"encoder.trained_layers": (layer,)} for layer in range(BERT_BASE_LAYERS)},
     },
+    published=(TABLE_5,),
 )

@@ -29,12 +29,16 @@ from search_spaces.domain import (
     extreme_points,
     key_title,
 )
+from search_spaces.published import PublishedTable
 
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
 
-NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "task_fit", "vary", "presets")
+NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "task_fit", "vary", "presets", "published")
 """Files of this folder that define no search space."""
+
+NOT_DECIDING = ("question", "published")
+"""Entries of `describe_space` that change no trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,10 @@ class SearchSpace:
     """By key of `ranges` that is not in the grid: when it is sampled; otherwise it has the base's value."""
     metric: str = "overall"
     """The score that the search maximises: `overall`, or a task's name."""
+    published: tuple[PublishedTable, ...] = ()
+    """What papers print about configurations of the grid; it changes no trial. A table that names other keys than those
+    of the grid, or a task that the base does not define, is left out: it is about the space that this one was made of
+    by `dataclasses.replace`."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -67,6 +75,8 @@ class SearchSpace:
         require(bool(self.grid or self.ranges), f"{self.name}: grid or ranges must name a key", "neither")
         require_name(self.metric, ("overall", *self.base.active_tasks), f"metric of space '{self.name}'")
         check_entries(self)
+        fitting = tuple(table for table in self.published if is_about(table, self))
+        object.__setattr__(self, "published", fitting)
         domain = search_domain(self)
         check_keys(self, domain)
         check_conditions(self.name, domain, self.conditions)
@@ -90,9 +100,9 @@ class SearchSpace:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256, in hexadecimal, of what determines the trials and their order, without name and question."""
+        """SHA-256, in hexadecimal, of what determines the trials and their order: no name, question or table."""
         parts = {"base": used_settings(self.base, self.configs), **describe_space(self)}
-        deciding = {key: value for key, value in parts.items() if key not in ("name", "question")}
+        deciding = {key: value for key, value in parts.items() if key not in ("name", *NOT_DECIDING)}
         return hash_of(deciding)
 
 
@@ -238,6 +248,13 @@ def check_keys(space: SearchSpace, keys: Mapping[SearchKey, Any]) -> None:
         seen.extend(changed)
 
 
+def is_about(table: PublishedTable, space: SearchSpace) -> bool:
+    """Whether every row of a table names exactly the keys of the space's grid, and tasks of its base only."""
+    keys = {dotted for key in space.grid for dotted in dotted_keys(key)}
+    tasks = set(space.base.data.tasks)
+    return all(set(row.params) == keys and {*row.scores, *row.train_scores} <= tasks for row in table.rows)
+
+
 def describe_space(space: SearchSpace) -> dict[str, Any]:
     """The space without its base configuration as plain data, for JSON."""
     return {
@@ -250,4 +267,5 @@ def describe_space(space: SearchSpace) -> dict[str, Any]:
             [key_title(key), {"key": key_title(condition.key), "values": to_dict(condition.values)}]
             for key, condition in space.conditions.items()
         ],
+        "published": to_dict(space.published),
     }

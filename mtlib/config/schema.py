@@ -121,8 +121,10 @@ def from_dict(cls: Any, tree: Any, where: str) -> Any:
 
 
 def read_value(hint: Any, item: Any, where: str) -> Any:
-    """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, or a scalar (text is parsed)."""
+    """`item` as the type `hint` says: a nested dataclass, a tuple, a mapping, a scalar (text is parsed), anything."""
     whole, hint = hint, type_if_given(hint, item)
+    if hint is Any:
+        return item
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return item if isinstance(item, hint) else from_dict(hint, item, where)
     origin, arguments = get_origin(hint), get_args(hint)

@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
-from search_spaces.space import describe_space
+from search_spaces.space import NOT_DECIDING, describe_space
 from sweeps.setup.differences import differences, listed
 from sweeps.setup.inputs import SweepInputs
 
@@ -58,7 +58,7 @@ def without_encoder_name(base: Mapping[str, Any]) -> dict[str, Any]:
 
 def space_tree(described: Mapping[str, Any]) -> dict[str, Any]:
     """A space's description as a tree by searched keys, without entries that change no trial."""
-    tree = {key: value for key, value in described.items() if key not in ("hash", "question")}
+    tree = {key: value for key, value in described.items() if key not in ("hash", *NOT_DECIDING)}
     return tree | {name: dict(tree[name]) for name in PAIRS}
 
 

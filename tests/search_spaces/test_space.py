@@ -16,6 +16,7 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int, SearchKey
+from search_spaces.published import PublishedRow, PublishedTable
 from search_spaces.space import (
     NOT_QUESTIONS,
     SearchSpace,
@@ -282,6 +283,50 @@ def test_the_hash_depends_on_what_decides_the_trials_alone() -> None:
         space_with(grid={"smart.weight": (1.0, 0.0), "tasks.sst.batch_size": (8, 16, 32)}),
     ]
     assert len({space.content_hash, *(other.content_hash for other in others)}) == 5
+
+
+def table_about(*keys: str, task: str = "sst") -> PublishedTable:
+    """A table of one row with a score of a task at a value 0 of each key."""
+    row = PublishedRow(params=dict.fromkeys(keys, 0.0), scores={task: 0.5})
+    return PublishedTable(
+        paper="A paper", table="table 1", encoder="tiny", data="rows", training="one epoch", rows=(row,)
+    )
+
+
+KEYS = ("smart.weight", "tasks.sst.batch_size")
+
+
+def test_published_tables_are_described_and_change_no_hash() -> None:
+    space = space_with(published=(table_about(*KEYS),))
+    assert space.published == (table_about(*KEYS),)
+    assert space.content_hash == space_with().content_hash
+    (described,) = json.loads(json.dumps(describe_space(space)))["published"]
+    assert described["rows"][0]["scores"] == {"sst": 0.5}
+    assert describe_space(space_with())["published"] == []
+
+
+def test_keys_that_vary_together_are_named_one_by_one_in_published_tables() -> None:
+    space = space_with(grid={KEYS: ((0.0, 8), (1.0, 16))}, published=(table_about(*KEYS),))
+    assert space.published == (table_about(*KEYS),)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [table_about("smart.weight"), table_about(*KEYS, "seed"), table_about("order"), table_about(*KEYS, task="a")],
+)
+def test_published_tables_about_other_keys_or_tasks_are_left_out(table: PublishedTable) -> None:
+    assert space_with(published=(table, table_about(*KEYS))).published == (table_about(*KEYS),)
+
+
+def test_another_grid_leaves_out_the_published_tables_of_the_space_it_was_made_of() -> None:
+    space = load_space("smart_lambda")
+    assert dataclasses.replace(space, grid={"smart.num_steps": (1, 2)}, ranges={}).published == ()
+    assert dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)}).published == space.published
+
+
+def test_published_tables_must_be_tables() -> None:
+    with pytest.raises(ValueError, match="an entry of published must be PublishedTable, got 'table 6'"):
+        space_with(published=("table 6",))
 
 
 def test_replacing_the_base_checks_the_grid_again() -> None:

@@ -54,6 +54,7 @@ def test_spaces_that_are_not_about_a_paper_are_for_any_tasks(name: str) -> None:
         assert (space.name, space.base.data.tasks) == (name, tasks)
         assert {config.active_tasks for config in space.configs} == {general(tasks).active_tasks}
         assert {config.optimizer.schedule for config in space.configs} == {"slanted_triangular"}
+        assert space.published == ()
 
 
 @pytest.mark.parametrize("name", sorted(set(space_names()) - set(ANY_TASKS)))
@@ -70,6 +71,7 @@ def test_a_papers_settings_are_kept_with_definitions_of_the_data() -> None:
     assert space.base.data.tasks == own
     assert (space.base.tasks, space.base.stages, space.grid) == (before.base.tasks, before.base.stages, before.grid)
     assert space.base.content_hash != before.base.content_hash
+    assert space.published == before.published
 
 
 def test_further_tasks_of_the_data_do_not_change_a_papers_configurations() -> None:

@@ -234,6 +234,13 @@ def test_a_wrong_dotted_key_is_refused_with_the_existing_ones(key: str, line: st
     assert tree == {"a": {"b": [{"c": 1}, {"c": 2}]}, "d": 3}
 
 
+@pytest.mark.parametrize("item", ["none", "8", "text", 8, 0.5, True, None, [1, "none"], {"a": "1"}])
+def test_a_value_of_any_type_stays_as_it_is(item: Any) -> None:
+    read = read_value(Mapping[str, Any], {"key": item}, "params")["key"]
+    assert read == item
+    assert type(read) is type(item)
+
+
 def test_a_mapping_is_read_by_the_type_of_its_values() -> None:
     assert read_value(Mapping[str, int], {"a": "1", "b": 2}, "at") == {"a": 1, "b": 2}
     assert (

@@ -133,6 +133,22 @@ def test_changed_question_is_allowed(info: dict[str, Any], inputs: SweepInputs) 
     check_unchanged(info, with_space(inputs, question="What, then?"), ENCODER)
 
 
+@pytest.mark.parametrize("name", ["orders", "smart_lambda"])
+def test_sweep_begun_before_its_space_had_published_tables_may_resume(name: str, inputs: SweepInputs) -> None:
+    real = dataclasses.replace(inputs, space=load_space(name))
+    info = recorded_info(real)
+    assert info["space"].pop("published")
+    check_unchanged(info, real, ENCODER)
+
+
+def test_changed_published_tables_are_allowed(inputs: SweepInputs) -> None:
+    real = dataclasses.replace(inputs, space=load_space("smart_lambda"))
+    (table,) = real.space.published
+    changed = dataclasses.replace(table, rows=table.rows[:1], note="Another note.")
+    check_unchanged(recorded_info(real), with_space(real, published=(changed,)), ENCODER)
+    check_unchanged(recorded_info(real), with_space(real, published=()), ENCODER)
+
+
 def test_field_added_since_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
     check_unchanged(info, inputs, ENCODER)

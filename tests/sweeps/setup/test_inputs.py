@@ -227,7 +227,9 @@ def test_set_must_not_change_keys_of_a_named_point(options: Options, tiny_folder
         ):
             read_inputs(options(space="orders", data=tiny_folder, set={key: value}))
     changes = {"optimizer.learning_rate": "0.5"}
-    assert read_inputs(options(space="orders", data=tiny_folder, set=changes)).space.base.optimizer.learning_rate == 0.5
+    space = read_inputs(options(space="orders", data=tiny_folder, set=changes)).space
+    assert space.base.optimizer.learning_rate == 0.5
+    assert space.published == load_space("orders").published
 
 
 def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:
@@ -243,6 +245,7 @@ def test_varied_keys_replace_what_the_space_searches(options: Options, tiny_fold
     assert space.base == load_space("smart_lambda").base.override(changes)
     assert dict(space.grid) == {"gradients": ("sum", "pcgrad")}
     assert not space.ranges
+    assert not read_inputs(options(vary={"smart.weight": "0,0.3"}, data=tiny_folder)).space.published
 
 
 @pytest.mark.parametrize(
