@@ -42,6 +42,9 @@ class TrialState:
     kills: list[tuple[float, frozenset[str]]] = field(default_factory=list)
     """Deaths of lanes that trained it: time, and the lane's nodes, which are still alive."""
     best: float = -math.inf
+    """Highest score by what the search maximises, of epochs with an overall score."""
+    bests: dict[str, float] = field(default_factory=dict)
+    """Highest score of each task and overall, of all epochs."""
     reported: set[int] = field(default_factory=set)
     """Reported epochs; a resumed trial reports some of them again."""
     outbox: deque[Mapping[str, Any]] = field(default_factory=deque)
@@ -327,11 +330,13 @@ class Mailbox:
         """Records the first report of an epoch, and passes it on if it is scored."""
         trial = self._trials[trial_id]
         trial.reported.add(report["epoch"])
+        scores = report["scores"].items()
+        trial.bests |= {name: max(score, trial.bests.get(name, score)) for name, score in scores}
         if report["scored_epoch"] == 0:
             trial.decisions[report["epoch"]] = False
         else:
             trial.best = max(report["score"], trial.best)
-            report = {**report, "best": trial.best}
+            report = {**report, "best": trial.best, "bests": dict(trial.bests)}
             trial.outbox.append(report)
         self._emit(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))
 

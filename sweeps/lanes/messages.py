@@ -29,6 +29,9 @@ EventKind = Literal[
 """`requeued`: the trial's lane is down. A lane that is down has no workers and opens again once resources are free; a
 closed one was not needed any more; a lost one cannot open again."""
 
+BEST_PREFIX = "best_"
+"""With the name of a task, or `overall`: its highest score, as the columns of `trials.parquet` are named."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:

@@ -36,6 +36,13 @@ def is_end_entry(entry: Mapping[str, Any], trial_ids: Collection[int]) -> bool:
     return is_state and TrialState(entry["state"]).is_finished()
 
 
+def is_attribute_entry(entry: Mapping[str, Any], trial_ids: Collection[int], prefix: str) -> bool:
+    """Whether a journal's entry is an attribute of one of these trials whose name has a prefix. No public call removes
+    one."""
+    names = entry.get("user_attr", {})
+    return entry.get("trial_id") in trial_ids and any(name.startswith(prefix) for name in names)
+
+
 def is_report_entry(entry: Mapping[str, Any], trial_ids: Collection[int]) -> bool:
     """Whether a journal's entry is an intermediate value of one of these trials. No public call removes one."""
     return entry.get("trial_id") in trial_ids and "intermediate_value" in entry

@@ -20,14 +20,17 @@ from ray.tune.search import Searcher
 from results.records.recovery import read_end
 from results.records.trials import TrialRecord
 from search_spaces.space import grid_trials
+from sweeps.lanes.messages import BEST_PREFIX
 from sweeps.options import SweepPlan
 from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import (
     ask_known,
     ask_new,
+    describe_end,
     fail_unknown,
     has_all_params,
+    name_metric,
     newest_trials,
     reopen_ended,
 )
@@ -37,6 +40,7 @@ from sweeps.search.trial_spec import (
     completed_trials,
     further_specs,
     make_spec,
+    trial_id_of,
     unfinished_specs,
 )
 
@@ -48,8 +52,8 @@ class OpenConfiguration:
     trial: optuna.Trial
     num_open: int = 1
     """Its trials that have not ended, started or not."""
-    bests: list[float] = field(default_factory=list)
-    """Best scores of its completed trials."""
+    completed: list[CompletedTrial] = field(default_factory=list)
+    """Its completed trials."""
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
@@ -69,6 +73,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         changes this later.
         """
         super().__init__(metric="best", mode="max")
+        name_metric(study, plan.space.metric)
         self._plan = plan
         self._study = study
         self._on_new = on_new
@@ -173,17 +178,17 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""
         number = records[0].number
         open_trial = self._ask_known(number, records[0].params) if trial is None else reopen_trial(self._study, trial)
-        bests = self._bests_of(number)
-        self._configurations[number] = OpenConfiguration(trial=open_trial, num_open=num_left, bests=bests)
+        completed = self._completed_before(number)
+        self._configurations[number] = OpenConfiguration(trial=open_trial, num_open=num_left, completed=completed)
         if num_left == 0:
             state = TrialState.PRUNED if records[0].status == "pruned" else TrialState.FAIL
-            self._tell(number, TrialState.COMPLETE if bests else state)
+            self._tell(number, TrialState.COMPLETE if completed else state, records[0].best)
 
-    def _bests_of(self, number: int) -> list[float]:
-        """Best scores of the trials of a configuration that had completed before the sweep was resumed."""
+    def _completed_before(self, number: int) -> list[CompletedTrial]:
+        """The trials of a configuration that had completed before the sweep was resumed."""
         known = [record for record in self._known if record.number == number]
         common = self._plan.options.common_replicates
-        return [trial.best for trial in completed_trials(self._plan, known) if trial.replicate < common]
+        return [trial for trial in completed_trials(self._plan, known) if trial.replicate < common]
 
     def _end(self, spec: TrialSpec, result: dict[str, Any] | None) -> None:
         """Handles the end of a trial, with its last report, or None if it has failed."""
@@ -194,13 +199,17 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if result and spec.replicate == 0:
             self._report(spec, result)
         if spec.replicate == 0 and not (result and result["is_last"]):
-            self._tell(spec.number, TrialState.PRUNED if result else TrialState.FAIL)
+            self._tell(spec.number, TrialState.PRUNED if result else TrialState.FAIL, best_scores(result or {}))
             return
         if result:
-            configuration.bests.append(result["best"])
             completed = CompletedTrial(
-                number=spec.number, replicate=spec.replicate, params=spec.params, best=result["best"]
+                number=spec.number,
+                replicate=spec.replicate,
+                params=spec.params,
+                best=result["best"],
+                scores=best_scores(result),
             )
+            configuration.completed.append(completed)
             self._completed.append(completed)
         if spec.replicate == 0:
             self._queue_replicates(spec, configuration)
@@ -218,8 +227,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             trial = self._ask_known(spec.number, spec.params)
             others = [other for other in self._pending if other.number == spec.number and not self._is_further(other)]
             num_open = 1 + len(others)
-            bests = self._bests_of(spec.number)
-            self._configurations[spec.number] = OpenConfiguration(trial=trial, num_open=num_open, bests=bests)
+            before = self._completed_before(spec.number)
+            self._configurations[spec.number] = OpenConfiguration(trial=trial, num_open=num_open, completed=before)
         return spec
 
     def _ask_known(self, number: int, params: Mapping[str, Any]) -> optuna.Trial:
@@ -278,14 +287,25 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if "best" in result and result["epoch"] not in reported:
             trial.report(result["best"], result["epoch"])
 
-    def _tell(self, number: int, state: TrialState) -> None:
-        """Tells Optuna the end of a configuration, with the mean of its best scores if it is complete."""
+    def _tell(self, number: int, state: TrialState, scores: Mapping[str, float] | None = None) -> None:
+        """Tells Optuna the end of a configuration, with the mean of its best scores if it is complete.
+
+        `scores` are those of its first trial, for a configuration that is not.
+        """
         configuration = self._configurations.pop(number)
-        trial, bests = configuration.trial, configuration.bests
+        trial, completed = configuration.trial, configuration.completed
         if state == TrialState.COMPLETE:
-            self._study.tell(trial, sum(bests) / len(bests))
+            describe_end(trial, [one.trial_id for one in completed], [one.scores for one in completed])
+            self._study.tell(trial, sum(one.best for one in completed) / len(completed))
         else:
+            describe_end(trial, [trial_id_of(number, 0)], [scores] if scores else [])
             self._study.tell(trial, state=state)
+
+
+def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
+    """The highest scores by task and overall that Tune got from a trial."""
+    found = {name: value for name, value in result.items() if name.startswith(BEST_PREFIX)}
+    return {name.removeprefix(BEST_PREFIX): value for name, value in found.items()}
 
 
 def numbers_of(records: Sequence[TrialRecord]) -> list[int]:

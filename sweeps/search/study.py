@@ -3,11 +3,13 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
@@ -15,18 +17,23 @@ from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
+from sweeps.lanes.messages import BEST_PREFIX
 from sweeps.search.optuna_internals import (
+    is_attribute_entry,
     is_end_entry,
     is_journal_entry,
     is_report_entry,
     reopen_trial,
     storage_id,
 )
+from sweeps.search.trial_spec import trial_id_of
 
 JOURNAL_NAME = "optuna-journal.log"
 PARTIAL_NAME = f".{JOURNAL_NAME}.partial"
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
+TRIALS_ATTRIBUTE = "trials"
+"""The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
 
 
 def open_study(folder: Path, name: str) -> optuna.Study:
@@ -34,6 +41,27 @@ def open_study(folder: Path, name: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
     return optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+
+
+def name_metric(study: optuna.Study, metric: str) -> None:
+    """Names the study's values in dashboards, in the study of an earlier version too."""
+    if study.metric_names != [metric]:
+        with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
+            study.set_metric_names([metric])
+
+
+def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> None:
+    """Sets what a dashboard shows of a configuration that is about to end.
+
+    Args:
+        trial: Optuna's, which is running.
+        trial_ids: of its trials that count.
+        scores: of each that is scored the highest of each task and overall; their means are shown.
+    """
+    trial.set_user_attr(TRIALS_ATTRIBUTE, " ".join(trial_ids))
+    for name in scores[0] if scores else ():
+        found = [own[name] for own in scores if name in own]
+        trial.set_user_attr(f"{BEST_PREFIX}{name}", sum(found) / len(found))
 
 
 def repair_journal(folder: Path) -> str | None:
@@ -98,7 +126,7 @@ def reopen_ended(
     Args:
         study: the study in the sweep's `folder`.
         numbers: of the configurations to reopen; those that have not ended, or are unknown, do not change.
-        restarted: the reopened configurations that start over; their intermediate values are removed too.
+        restarted: the reopened configurations that start over; their intermediate values and scores are removed too.
     """
     ended = {number: storage_id(trial) for number, trial in newest_trials(study).items() if trial.state.is_finished()}
     ends = {ended[number] for number in numbers if number in ended}
@@ -108,7 +136,15 @@ def reopen_ended(
     partial = folder / PARTIAL_NAME
     partial.unlink(missing_ok=True)
     entries = JournalFileBackend(str(folder / JOURNAL_NAME)).read_logs(0)
-    kept = [entry for entry in entries if not (is_end_entry(entry, ends) or is_report_entry(entry, values))]
+    kept = [
+        entry
+        for entry in entries
+        if not (
+            is_end_entry(entry, ends)
+            or is_report_entry(entry, values)
+            or is_attribute_entry(entry, values, BEST_PREFIX)
+        )
+    ]
     JournalFileBackend(str(partial)).append_logs(kept)
     partial.replace(folder / JOURNAL_NAME)
     return open_study(folder, study.study_name)
@@ -135,6 +171,7 @@ def ask_new(
     study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
     trial = study.ask()
     trial.set_user_attr(NUMBER_ATTRIBUTE, number)
+    trial.set_user_attr(TRIALS_ATTRIBUTE, trial_id_of(number, 0))
     sampled: dict[SearchKey, Any] = {}
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):

@@ -1,6 +1,6 @@
 """Trials to be run: new ones of a configuration, further ones of the best, and unfinished ones of a resumed sweep."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,12 @@ class TrialSpec:
 
     @property
     def trial_id(self) -> str:
-        return f"{self.number:04d}-r{self.replicate}"
+        return trial_id_of(self.number, self.replicate)
+
+
+def trial_id_of(number: int, replicate: int) -> str:
+    """A trial's id, e.g. `0003-r0`."""
+    return f"{number:04d}-r{replicate}"
 
 
 def make_spec(space: SearchSpace, number: int, replicate: int, params: dict[str, Any]) -> TrialSpec:
@@ -41,6 +46,12 @@ class CompletedTrial:
     params: dict[str, Any]
     best: float
     """Its best score, by the searched metric."""
+    scores: Mapping[str, float]
+    """Its best score of each task and overall."""
+
+    @property
+    def trial_id(self) -> str:
+        return trial_id_of(self.number, self.replicate)
 
 
 def completed_trials(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[CompletedTrial]:
@@ -51,6 +62,7 @@ def completed_trials(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[Co
             replicate=record.replicate,
             params=dict(record.params),
             best=record.best[plan.space.metric],
+            scores=record.best,
         )
         for record in records
         if record.status in COMPLETED

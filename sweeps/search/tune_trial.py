@@ -12,7 +12,7 @@ from ray import tune
 from ray.actor import ActorHandle
 
 from sweeps.cluster.ray_internals import HEAD_NODE_RESOURCES
-from sweeps.lanes.messages import TrialEnd
+from sweeps.lanes.messages import BEST_PREFIX, TrialEnd
 
 
 class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
@@ -46,7 +46,9 @@ def forward_reports(mailbox: ActorHandle[Any], suggested: Mapping[str, str]) -> 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics that Tune's schedulers and searchers get; `epoch` counts overall scores."""
+    bests = {f"{BEST_PREFIX}{name}": score for name, score in report["bests"].items()}
     return {
+        **bests,
         "epoch": report["scored_epoch"],
         "trained_epochs": report["epoch"],
         "best": report["best"],

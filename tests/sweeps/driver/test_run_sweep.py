@@ -33,8 +33,9 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import SweepOutcome, run_plan
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.search.test_searcher_dashboard import shown_trials
 
 pytestmark = pytest.mark.ray
 
@@ -180,6 +181,11 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         highest = np.maximum.accumulate([facts["score"] for facts in reports])
         assert list(trial.intermediate_values.values()) == list(highest)
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
+        best = {f"best_{name}": score for name, score in record.best.items()}
+        assert trial.user_attrs == {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, **best}
+    shown = {trial["user_attrs"]["trials"]: trial["state"] for trial in shown_trials(sweep.plan.options.folder)}
+    expected = {"complete": "Complete", "pruned": "Pruned", "failed": "Fail"}
+    assert shown == {trial_id: expected[record.status] for trial_id, record in sweep.records.items()}
 
 
 def test_records_hold_the_reports(sweep: FinishedSweep) -> None:

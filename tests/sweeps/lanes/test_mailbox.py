@@ -82,7 +82,7 @@ def test_report_waits_for_its_decision() -> None:
         passed_on = await mailbox.next_report("t")
         await settle()
         assert not lane.done()
-        assert passed_on == {**report(1, 0.5), "best": 0.5}
+        assert passed_on == {**report(1, 0.5), "best": 0.5, "bests": {}}
         await mailbox.set_decision("t", 1, True)
         assert await lane is True
 
@@ -103,6 +103,30 @@ def test_best_is_the_highest_score_so_far() -> None:
         return bests
 
     assert asyncio.run(scenario()) == [0.5, 0.7, 0.7]
+
+
+def test_bests_are_the_highest_scores_of_all_epochs_by_name() -> None:
+    scores = [{"qqp": 0.9}, {"qqp": 0.8, "sst": 0.3, "overall": 0.5}, {"qqp": 0.7, "sst": 0.4, "overall": 0.4}]
+
+    async def scenario() -> list[Any]:
+        mailbox = Mailbox()
+        await mailbox.submit("t", "{}")
+        found = []
+        for number, own in enumerate(scores):
+            given = {**report(number + 1, 0.5, scored_epoch=number), "scores": own}
+            begin(mailbox.report_epoch("t", given))
+            if number > 0:  # the first has no overall score
+                passed_on = await mailbox.next_report("t")
+                assert isinstance(passed_on, dict)
+                found.append(passed_on["bests"])
+                await mailbox.set_decision("t", number + 1, False)
+            await settle()
+        return found
+
+    assert asyncio.run(scenario()) == [
+        {"qqp": 0.9, "sst": 0.3, "overall": 0.5},
+        {"qqp": 0.9, "sst": 0.4, "overall": 0.5},
+    ]
 
 
 def test_repeated_report_gets_the_first_decision_and_is_not_passed_on() -> None:

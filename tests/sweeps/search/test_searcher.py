@@ -17,7 +17,7 @@ from search_spaces.domain import Choice, Condition, Float
 from sweeps.driver.ledger import Ledger, add_trial
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, open_study
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, open_study
 from sweeps.search.trial_spec import TrialSpec
 from tests.sweeps.conftest import MakePlan
 
@@ -202,7 +202,7 @@ def test_after_a_stop_nothing_is_suggested_and_interrupted_trials_stay_running_i
     run.searcher.finish()
     assert run.suggest() == Searcher.FINISHED
     assert run.states() == ["RUNNING"], "only suggested trials are in the study"
-    assert run.study.get_trials()[0].user_attrs == {NUMBER_ATTRIBUTE: 0}
+    assert run.study.get_trials()[0].user_attrs == {NUMBER_ATTRIBUTE: 0, TRIALS_ATTRIBUTE: "0000-r0"}
 
 
 def test_ends_during_a_stop_reach_the_study(make_plan: MakePlan) -> None:

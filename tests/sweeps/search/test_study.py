@@ -16,11 +16,14 @@ from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.study import (
     JOURNAL_NAME,
     NUMBER_ATTRIBUTE,
+    TRIALS_ATTRIBUTE,
     as_choice,
     ask_known,
     ask_new,
+    describe_end,
     fail_unknown,
     has_all_params,
+    name_metric,
     newest_trials,
     open_study,
     reopen_ended,
@@ -63,7 +66,7 @@ def test_draws_are_in_the_journal_with_their_numbers(tmp_path: Path, tiny_config
     ask_known(open_study(tmp_path, "s"), space, "grid", 2, {"smart.weight": 1.0})
     (trial,) = reload(tmp_path).trials
     assert (trial.state, trial.params) == (TrialState.RUNNING, {"smart.weight": 1.0})
-    assert trial.user_attrs == {NUMBER_ATTRIBUTE: 2}
+    assert trial.user_attrs == {NUMBER_ATTRIBUTE: 2, TRIALS_ATTRIBUTE: "0002-r0"}
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
@@ -254,11 +257,7 @@ def test_draws_unknown_to_the_sweep_are_failed(tmp_path: Path, tiny_config: Tria
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
     fail_unknown(study, [0, 1])
     assert [trial.state.name for trial in study.trials] == ["COMPLETE", "RUNNING", *["FAIL"] * 4]
-    assert [trial.user_attrs for trial in study.trials[:3]] == [
-        {NUMBER_ATTRIBUTE: 0},
-        {NUMBER_ATTRIBUTE: 1},
-        {NUMBER_ATTRIBUTE: None},
-    ]
+    assert [trial.user_attrs[NUMBER_ATTRIBUTE] for trial in study.trials[:3]] == [0, 1, None]
     assert sorted(newest_trials(study)) == [0, 1], "the number of one that is given up is free"
     params = {"smart.weight": 0.5}
     assert ask_known(study, space, "random", 2, params).params == params, "nothing queued comes before it"
@@ -283,6 +282,7 @@ def finished_study(folder: Path, space: SearchSpace) -> optuna.Study:
     for number, trial in enumerate(drawn):
         trial.report(0.1 * number, 1)
     study.tell(drawn[0], 0.7)
+    describe_end(drawn[1], ["0001-r0"], [{"sst": 0.4}])
     study.tell(drawn[1], state=TrialState.FAIL)
     return study
 
@@ -300,12 +300,40 @@ def test_reopened_configuration_runs_again_and_the_rest_of_the_journal_stays(
         trials = found.get_trials()
         assert [trial.state.name for trial in trials] == ["COMPLETE", "RUNNING", "RUNNING"]
         assert [trials[0], trials[2]] == [before[0], before[2]]
-        assert (trials[1].params, trials[1].user_attrs) == (before[1].params, {NUMBER_ATTRIBUTE: 1})
+        attributes = {NUMBER_ATTRIBUTE: 1, TRIALS_ATTRIBUTE: "0001-r0", **({} if is_anew else {"best_sst": 0.4})}
+        assert (trials[1].params, trials[1].user_attrs) == (before[1].params, attributes)
         assert trials[1].intermediate_values == ({} if is_anew else {1: 0.1})
         assert found.user_attrs == {"note": "from a dashboard"}
     again.tell(reopen_trial(again, newest_trials(again)[1]), 0.9)
     assert [trial.value for trial in reload(tmp_path).trials] == [0.7, 0.9, None]
     assert [path.name for path in tmp_path.iterdir()] == [JOURNAL_NAME]
+
+
+def test_metric_is_named_once(tmp_path: Path) -> None:
+    study = open_study(tmp_path, "s")  # as an earlier version began it
+    assert study.metric_names is None
+    for metric in ("overall", "sst"):
+        name_metric(study, metric)
+        journal = (tmp_path / JOURNAL_NAME).read_bytes()
+        name_metric(reload(tmp_path), metric)
+        assert (tmp_path / JOURNAL_NAME).read_bytes() == journal
+        assert reload(tmp_path).metric_names == [metric]
+
+
+def test_described_end_has_the_means_of_the_scores(tmp_path: Path, tiny_config: TrialConfig) -> None:
+    space = space_of(tiny_config, ranges={"smart.weight": Float(low=0, high=3)})
+    study = open_study(tmp_path, "s")
+    trials = [ask_new(study, space, "random", 0, number)[0] for number in range(2)]
+    describe_end(trials[0], ["0000-r0", "0000-r2"], [{"sst": 0.5, "sts": -0.2}, {"sst": 0.25, "sts": 0.4}])
+    describe_end(trials[1], ["0001-r0"], [])
+    found = [trial.user_attrs for trial in reload(tmp_path).trials]
+    assert found[0] == {
+        NUMBER_ATTRIBUTE: 0,
+        TRIALS_ATTRIBUTE: "0000-r0 0000-r2",
+        "best_sst": 0.375,
+        "best_sts": pytest.approx(0.1),
+    }
+    assert found[1] == {NUMBER_ATTRIBUTE: 1, TRIALS_ATTRIBUTE: "0001-r0"}
 
 
 def test_journal_without_ends_to_remove_is_left_alone(tmp_path: Path, tiny_config: TrialConfig) -> None:

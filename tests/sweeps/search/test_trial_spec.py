@@ -62,7 +62,7 @@ def test_best_configurations_get_further_replicates_in_turn(make_plan: MakePlan)
     scores = {(0, 0): 0.9, (1, 0): 0.5, (1, 1): 0.7, (2, 0): 0.6, (2, 1): 0.5, (3, 0): 0.1, (3, 1): 0.9}
     further = {(3, 2): 5.0, (2, 2): 5.0}
     completed = [
-        CompletedTrial(number=number, replicate=replicate, params={"smart.weight": number / 10}, best=best)
+        CompletedTrial(number=number, replicate=replicate, params={"smart.weight": number / 10}, best=best, scores={})
         for (number, replicate), best in {**scores, **further}.items()
     ]
     found = further_specs(plan, completed, {"0001-r2", "0003-r2"})
@@ -73,7 +73,7 @@ def test_best_configurations_get_further_replicates_in_turn(make_plan: MakePlan)
 
 def test_of_equal_scores_the_lower_number_is_better(make_plan: MakePlan) -> None:
     plan = make_plan(replicates=3, replicate_best=2)
-    completed = [CompletedTrial(number=n, replicate=0, params=PARAMS, best=0.5) for n in (4, 1, 3)]
+    completed = [CompletedTrial(number=n, replicate=0, params=PARAMS, best=0.5, scores={}) for n in (4, 1, 3)]
     assert [spec.number for spec in further_specs(plan, completed, ())] == [1, 3, 1, 3]
 
 

@@ -21,6 +21,7 @@ REPORT = {
     "scores": {"sst": 0.4, "overall": 0.6},
     "score": 0.6,
     "best": 0.7,
+    "bests": {"sst": 0.5, "overall": 0.7},
 }
 
 
@@ -87,12 +88,14 @@ def test_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
     assert len(reported) == 1
 
 
-def test_tune_counts_scored_epochs_and_sees_the_best_score() -> None:
+def test_tune_counts_scored_epochs_and_sees_the_best_scores() -> None:
     assert tune_metrics(REPORT) == {
         "epoch": 1,
         "trained_epochs": 3,
         "best": 0.7,
         "is_last": False,
+        "best_sst": 0.5,
+        "best_overall": 0.7,
     }
 
 
