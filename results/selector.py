@@ -29,7 +29,7 @@ from results.analysis.ranking.render import PLAIN_WIDTH
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import folder_name
+from results.records.files import absolute_location, folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
 from results.selection.report import fit_line, render_held_out_scores, render_selection
@@ -84,8 +84,8 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Parses a command line, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute(sweep) for sweep in options.sweeps]
-    options.home = absolute(options.output or options.sweeps[0])
+    options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
+    options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in options.given if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
@@ -191,11 +191,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where models are loaded to")
     return parser
-
-
-def absolute(sweep: str) -> str:
-    """A sweep's folder as an absolute path, its URI as it is."""
-    return sweep.rstrip("/") if "://" in sweep else str(Path(sweep).expanduser().resolve())
 
 
 def print_progress(line: str) -> None:

@@ -44,6 +44,12 @@ def open_folder(location: Location) -> fs.SubTreeFileSystem:
     return fs.SubTreeFileSystem(path, base)
 
 
+def absolute_location(location: Location) -> str:
+    """A folder as an absolute path, a URI as it is."""
+    text = str(location)
+    return text.rstrip("/") if "://" in text else str(Path(text).expanduser().resolve())
+
+
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
     """Full path of a file in the folder, for messages."""
     return posixpath.join(root.base_path, path)

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from results.records.files import (
+    absolute_location,
     check_schema,
     full_path,
     list_files,
@@ -139,6 +140,12 @@ def test_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(tmp_path))
     write_json(open_folder("~/sweep"), "value.json", {})
     assert (tmp_path / "sweep" / "value.json").exists()
+
+
+def test_folder_becomes_an_absolute_path_and_a_uri_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_location("a/") == absolute_location(Path("b/../a")) == str(tmp_path / "a")
+    assert absolute_location("s3://bucket/a/") == "s3://bucket/a"
 
 
 def test_missing_folder_has_no_files(tmp_path: Path) -> None:

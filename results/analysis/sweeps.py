@@ -1,0 +1,94 @@
+"""Several sweeps as pandas data frames, one below the other: trials, curves, rankings and effects."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from mtlib.runtime.errors import first_line, require
+from results.analysis.sweep import Sweep, load_sweep
+from results.records.files import Location, absolute_location, folder_name
+
+SWEEP_COLUMN = "sweep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeps:
+    """Several sweeps. Their frames are those of the single ones with a first column `sweep`; a column that a sweep does
+    not have is missing in its rows."""
+
+    sweeps: tuple[Sweep, ...]
+    """In the order given, at least one."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the column `sweep` holds for each: its name, or its path where several have the same name."""
+        names = [str(sweep.info.get("name") or folder_name(sweep.path)) for sweep in self.sweeps]
+        counts = Counter(names)
+        return tuple(
+            str(sweep.path) if counts[name] > 1 else name for name, sweep in zip(names, self.sweeps, strict=True)
+        )
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """As `Sweep.trials`."""
+        return self._stack(lambda sweep: sweep.trials)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """As `Sweep.curves`."""
+        return self._stack(lambda sweep: sweep.curves)
+
+    def ranking(self) -> pd.DataFrame:
+        """As `Sweep.ranking`: each sweep's configurations are compared among themselves only; raises as it does."""
+        return self._stack(Sweep.ranking)
+
+    def effects(self) -> pd.DataFrame:
+        """As `Sweep.effects`; raises as it does."""
+        return self._stack(Sweep.effects)
+
+    def _stack(self, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
+        """The frames of all sweeps, one below the other; an error names the sweep."""
+        frames = []
+        for name, sweep in zip(self.names, self.sweeps, strict=True):
+            try:
+                frame = frame_of(sweep)
+            except ValueError as error:
+                raise ValueError(f"sweep {name}: {first_line(error)}") from None
+            labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
+            frames.append(pd.concat([labels, frame], axis=1))
+        return stack_frames(frames)
+
+
+def load_sweeps(paths: Sequence[Location]) -> Sweeps:
+    """Reads several sweeps, as `load_sweep` reads one.
+
+    Args:
+        paths: their folders or URIs of copies, at least one, each once.
+
+    Raises:
+        ValueError: there is none, one is given twice, or one cannot be read; one line says which.
+    """
+    rule = "load_sweeps takes a list of sweeps (load_sweep reads a single one)"
+    require(not isinstance(paths, str | Path), rule, paths)
+    require(len(paths) > 0, "load_sweeps needs at least one sweep", "none")
+    sweeps = tuple(load_sweep(path) for path in paths)
+    for place, number in Counter(map(absolute_location, paths)).items():
+        require(number == 1, "each sweep must be given once", f"{place} {number} times")
+    return Sweeps(sweeps=sweeps)
+
+
+def stack_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Frames one below the other; a column that only later ones have stands before the one that it precedes there."""
+    columns: list[str] = []
+    for frame in frames:
+        place = len(columns)
+        for name in reversed([str(name) for name in frame]):
+            if name in columns:
+                place = columns.index(name)
+            else:
+                columns.insert(place, name)
+    return pd.concat(frames, ignore_index=True)[columns]

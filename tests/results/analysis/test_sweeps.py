@@ -1,0 +1,107 @@
+"""Several sweeps are read into frames with a column that names the sweep, and stable types."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.analysis.sweep import load_sweep
+from results.analysis.sweeps import Sweeps, load_sweeps, stack_frames
+from results.records.epochs import write_epoch
+from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.results.analysis.test_sweep import record_search, stop_last_trial
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(
+    tmp_path: Path, make_record: Callable[..., TrialRecord], make_report: Callable[..., EpochReport]
+) -> Callable[..., Path]:
+    """Writes a sweep with one scored trial of some tasks, which searched one key."""
+
+    def build(folder: str, name: str, key: str, tasks: tuple[str, ...] = tuple(TASKS)) -> Path:
+        path = tmp_path / folder
+        scores, epochs = dict.fromkeys((*tasks, "overall"), 0.5), dict.fromkeys((*tasks, "overall"), 1)
+        record = make_record(0, params={key: 1}, best=scores, last=scores, best_epoch=epochs)
+        write_sweep(path, {"name": name})
+        write_trials(path, [record], tasks)
+        write_epoch(path, "0000-r0", make_report(1, tasks=tasks))
+        return path
+
+    return build
+
+
+def frames_of(sweeps: Sweeps) -> dict[str, pd.DataFrame]:
+    return {"trials": sweeps.trials, "curves": sweeps.curves, "ranking": sweeps.ranking()}
+
+
+def test_frames_are_those_of_the_sweeps_with_their_names_in_front(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
+    one = load_sweep(sweep_folder)
+    both = Sweeps(sweeps=(one, replace(one, info={**one.info, "name": "again"})))
+    single = {"trials": one.trials, "curves": one.curves, "ranking": one.ranking(), "effects": one.effects()}
+    for title, frame in {**frames_of(both), "effects": both.effects()}.items():
+        assert str(frame["sweep"].dtype) == "string"
+        assert list(frame["sweep"]) == ["mine"] * len(single[title]) + ["again"] * len(single[title])
+        assert list(frame) == ["sweep", *single[title]]
+        assert list(frame.index) == list(range(len(frame)))
+        for name in ("mine", "again"):
+            own = frame[frame["sweep"] == name].drop(columns="sweep").reset_index(drop=True)
+            pd.testing.assert_frame_equal(own, single[title])
+
+
+def test_one_sweep_is_enough(sweep_folder: Path) -> None:
+    assert list(load_sweeps([sweep_folder]).trials["sweep"]) == ["example"] * 3
+
+
+def test_columns_that_some_sweeps_lack_are_missing_there_and_keep_their_place(write: Write) -> None:
+    sweeps = load_sweeps([write("a", "a", "x.one"), write("b", "b", "x.two", ("sst",))])
+    trials, ranking = sweeps.trials, sweeps.ranking()
+    at = list(trials).index("status")
+    assert list(trials)[at + 1 : at + 4] == ["x.one", "x.two", "config"]
+    assert list(ranking)[:4] == ["sweep", "number", "x.one", "x.two"]
+    assert trials["x.one"].tolist()[0] == 1
+    assert trials["x.one"].isna().tolist() == [False, True]
+    assert trials["best_sts"].isna().tolist() == [False, True]
+
+
+def test_sweeps_of_one_name_have_their_paths_in_the_column(write: Write) -> None:
+    same, other = [write(folder, "same", "x.one") for folder in ("a", "b")], write("c", "c", "x.one")
+    sweeps = load_sweeps([same[0], other, str(same[1])])
+    assert sweeps.names == (str(same[0]), "c", str(same[1]))
+    assert sweeps.trials["sweep"].tolist() == [str(same[0]), "c", str(same[1])]
+
+
+def test_sweep_without_a_name_has_that_of_its_folder(write: Write) -> None:
+    assert load_sweeps([write("folder", "", "x.one")]).names == ("folder",)
+
+
+def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Path) -> None:
+    for paths, line in {
+        (): "load_sweeps needs at least one sweep, got none",
+        (sweep_folder, f"{sweep_folder}/"): f"each sweep must be given once, got {sweep_folder} 2 times",
+        (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it has no sweep.json",
+    }.items():
+        with pytest.raises(ValueError) as caught:
+            load_sweeps(paths)
+        assert str(caught.value) == line
+    for path in (sweep_folder, str(sweep_folder)):
+        with pytest.raises(ValueError, match=r"^load_sweeps takes a list of sweeps \(load_sweep reads a single one\)"):
+            load_sweeps(path)  # type: ignore[arg-type]
+
+
+def test_an_error_of_one_sweep_names_it(sweep_folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^sweep example: .*sweep\.json") as caught:
+        load_sweeps([sweep_folder]).effects()
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_of_a_later_frame_precede_those_that_they_precede_there() -> None:
+    frames = [pd.DataFrame(columns=list(names)) for names in ("adg", "abxdh", "yzh")]
+    assert "".join(map(str, stack_frames(frames))) == "abxdgyzh"
