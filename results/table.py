@@ -21,6 +21,7 @@ from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
+from results.analysis.sweeps import load_sweeps as load_sweeps
 
 EXAMPLES = """\
 examples:
@@ -37,6 +38,8 @@ in Python:
   sweep = load_sweep("~/multitask-sweeps/NAME")
   sweep.trials, sweep.curves, sweep.predictions(task, "dev")     # pandas data frames
   sweep.ranking(), sweep.effects()                               # likewise
+  several sweeps below each other, with a first column "sweep"
+  load_sweeps([FOLDER, FOLDER]).ranking()
 """
 
 

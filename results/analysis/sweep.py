@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task
@@ -47,7 +48,7 @@ class Sweep:
     trials: pd.DataFrame
     """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
     curves: pd.DataFrame
-    """A row per point: trial, step, epoch, task, split, metric, value, seconds."""
+    """A row per point: trial, step, epoch, task, split, metric, value, seconds; `docs/results.md` lists the metrics."""
     stopped_at: datetime | None = None
     """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
 
@@ -68,8 +69,7 @@ class Sweep:
         """
         require_name(task, self.tasks, "task")
         require_name(split, SCORED_SPLITS, "split")
-        frame: pd.DataFrame = read_predictions(self.path, task, split, trial=trial, epoch=epoch).to_pandas()
-        return frame
+        return typed_frame(read_predictions(self.path, task, split, trial=trial, epoch=epoch))
 
     def ranking(self) -> pd.DataFrame:
         """The configurations, best first.
@@ -150,18 +150,24 @@ def load_sweep(path: Location) -> Sweep:
     info = read_sweep(path)
     stopped = find_stop_time(path)
     table, tasks = read_trials_table(path)
-    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(table.to_pandas())
+    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(typed_frame(table))
     if stopped is not None:
         records = [replace(record, status=stopped_status(record.status)) for record in records]
-        trials["status"] = trials["status"].map(stopped_status)
+        trials["status"] = trials["status"].map(stopped_status).astype("string")
     return Sweep(
         path=path,
         info=info,
         records=tuple(records),
         trials=trials,
-        curves=read_curves(path).to_pandas(),
+        curves=typed_frame(read_curves(path)),
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
+
+
+def typed_frame(table: pa.Table) -> pd.DataFrame:
+    """A table of a sweep's records with the same type of each column whatever is missing."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper={pa.string(): pd.StringDtype()}.get)
+    return frame.astype({name: "Int64" for name in frame if str(name).startswith("best_epoch_")})
 
 
 def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:

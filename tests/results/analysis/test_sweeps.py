@@ -13,6 +13,7 @@ from results.analysis.sweep import load_sweep
 from results.analysis.sweeps import Sweeps, load_sweeps, stack_frames
 from results.records.epochs import write_epoch
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.table import load_sweeps as load_from_table
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
 
 Write = Callable[..., Path]
@@ -56,11 +57,12 @@ def test_frames_are_those_of_the_sweeps_with_their_names_in_front(sweep_folder: 
             pd.testing.assert_frame_equal(own, single[title])
 
 
-def test_one_sweep_is_enough(sweep_folder: Path) -> None:
+def test_one_sweep_is_enough_and_the_command_exports_the_function(sweep_folder: Path) -> None:
+    assert load_from_table is load_sweeps
     assert list(load_sweeps([sweep_folder]).trials["sweep"]) == ["example"] * 3
 
 
-def test_columns_that_some_sweeps_lack_are_missing_there_and_keep_their_place(write: Write) -> None:
+def test_columns_that_some_sweeps_lack_are_missing_there_and_keep_their_place_and_type(write: Write) -> None:
     sweeps = load_sweeps([write("a", "a", "x.one"), write("b", "b", "x.two", ("sst",))])
     trials, ranking = sweeps.trials, sweeps.ranking()
     at = list(trials).index("status")
@@ -69,6 +71,18 @@ def test_columns_that_some_sweeps_lack_are_missing_there_and_keep_their_place(wr
     assert trials["x.one"].tolist()[0] == 1
     assert trials["x.one"].isna().tolist() == [False, True]
     assert trials["best_sts"].isna().tolist() == [False, True]
+    for title, frame in frames_of(sweeps).items():
+        single = frames_of(Sweeps(sweeps=sweeps.sweeps[:1]))[title]
+        for name, kind in single.dtypes.items():
+            assert frame[name].dtype == ("float64" if name == "x.one" else kind), f"{title}: {name}"
+
+
+def test_sweep_without_trials_changes_no_type(sweep_folder: Path, tmp_path: Path) -> None:
+    write_sweep(tmp_path / "new", {"name": "new"})
+    for folders in ([sweep_folder, tmp_path / "new"], [tmp_path / "new", sweep_folder]):
+        found = frames_of(load_sweeps(folders))
+        for title, frame in frames_of(load_sweeps([sweep_folder])).items():
+            pd.testing.assert_frame_equal(found[title], frame)
 
 
 def test_sweeps_of_one_name_have_their_paths_in_the_column(write: Write) -> None:
