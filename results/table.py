@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import require
 from results.analysis.effects.answer import answer_question
 from results.analysis.effects.frame import render_effects
 from results.analysis.ranking.gradient_notes import gradient_notes
@@ -50,14 +50,6 @@ def print_effects(sweep: Sweep, difference: float | None) -> None:
     console.print(render_effects(found))
 
 
-def answer_lines(sweep: Sweep, difference: float | None) -> list[str]:
-    """The answer to the sweep's question, or why there is none; the ranking is printed all the same."""
-    try:
-        return answer_question(sweep.estimated_effects, sweep.records, difference)
-    except ValueError as error:
-        return [f"The question has no answer: {first_line(error)}."]
-
-
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:
     """Prints lines as they are, wrapped."""
     for line in lines:
@@ -75,7 +67,7 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
     console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
-    print_wrapped(console, ["", *answer_lines(sweep, difference), ""])
+    print_wrapped(console, ["", *sweep.answer(difference), ""])
     notes = [*penalty_notes(sweep.curves, sweep.tasks), *gradient_notes(sweep.curves, sweep.records)]
     console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, notes))
 

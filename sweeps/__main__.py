@@ -1,4 +1,4 @@
-"""One command for all: `multitask-sweeps run|select|predict|table|export|status`, as `pip install` makes it."""
+"""One command for all: `multitask-sweeps run|select|predict|table|report|export|status`, as `pip install` makes it."""
 
 import importlib
 import sys
@@ -15,6 +15,7 @@ PURPOSES = {
     "select": "choose an ensemble of trials for each task",
     "predict": "predict new text with what was chosen",
     "table": "print the answer and the ranking of a sweep",
+    "report": "write a page about a sweep, or several: answers, figures, health",
     "export": "write a trial's weights so that transformers loads them",
     "status": "list the sweeps, running or ended, and what to type next",
 }

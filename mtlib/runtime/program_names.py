@@ -11,6 +11,7 @@ SCRIPTS = {
     "select": "results/selector.py",
     "predict": "results/predict.py",
     "table": "results/table.py",
+    "report": "results/report.py",
     "export": "sweeps/export.py",
     "status": "sweeps/status.py",
 }

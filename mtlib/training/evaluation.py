@@ -1,5 +1,6 @@
 """Predictions for every example of a split, and their metrics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -67,22 +68,8 @@ def predict(
     """
     table = corpus[task, split]
     rows = np.arange(table.num_rows) if rows is None else rows
-    was_training = model.training
-    model.eval()
-    try:
-        # One autocast context: it casts each weight once, not in every batch. Not `inference_mode`: some encoders keep
-        # tensors of a forward pass (rotary positions), and those could not be used in a training step.
-        with torch.no_grad(), autocast(config, device):
-            build = partial(build_batch, config, table, rows, device)
-            parts = [
-                (positions, predict_batch(model, moved(batch, device)))
-                for positions, batch in build_ahead(my_batches(config, table, rows, device), build, num_ahead(device))
-            ]
-    finally:
-        model.train(was_training)
     logits = np.zeros((len(rows), config.task(task).num_logits), dtype=np.float32)
-    found = [(positions, part.cpu().numpy()) for positions, part in parts]  # a GPU is waited for only here
-    for positions, part in (pair for worker in gather_from_workers(found) for pair in worker):
+    for positions, part in evaluate_batches(model, config, table, rows, device, predict_batch):
         logits[positions] = part
     if not np.isfinite(logits).all():
         raise TrainingDiverged(f"{task}: a prediction on {split} is not finite")
@@ -94,6 +81,48 @@ def predict(
         logits=logits,
         deviation=float(model.scale_of(task).deviation) if task in model.label_scales else 1.0,
     )
+
+
+def embed(
+    model: MultiTaskModel, config: TrialConfig, corpus: Corpus, task: str, split: str, device: torch.device
+) -> np.ndarray:
+    """Pooled texts of a split with at least one row, (rows, inputs x hidden) float32: what heads receive.
+
+    The model is in evaluation mode; arguments are those of `predict`.
+    """
+    table = corpus[task, split]
+    found = evaluate_batches(model, config, table, np.arange(table.num_rows), device, embed_batch)
+    positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+    return np.asarray(parts[np.argsort(positions)])
+
+
+def evaluate_batches(
+    model: MultiTaskModel,
+    config: TrialConfig,
+    table: TokenTable,
+    rows: np.ndarray,
+    device: torch.device,
+    function: Callable[[MultiTaskModel, Batch], Tensor],
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """A function's values of each batch in evaluation mode, with the positions of its rows; shared among the workers.
+
+    The model's mode is restored.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        # One autocast context: it casts each weight once, not in every batch. Not `inference_mode`: some encoders keep
+        # tensors of a forward pass (rotary positions), and those could not be used in a training step.
+        with torch.no_grad(), autocast(config, device):
+            build = partial(build_batch, config, table, rows, device)
+            parts = [
+                (positions, function(model, moved(batch, device)))
+                for positions, batch in build_ahead(my_batches(config, table, rows, device), build, num_ahead(device))
+            ]
+    finally:
+        model.train(was_training)
+    found = [(positions, part.cpu().numpy()) for positions, part in parts]  # a GPU is waited for only here
+    return [pair for worker in gather_from_workers(found) for pair in worker]
 
 
 def my_batches(config: TrialConfig, table: TokenTable, rows: np.ndarray, device: torch.device) -> list[np.ndarray]:
@@ -138,6 +167,12 @@ def build_batch(
 def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
     """Logits of one batch, (rows, num_logits) float32."""
     return model.from_unit(batch.task, model(batch).logits.float())
+
+
+def embed_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
+    """Pooled texts of one batch, (rows, inputs x hidden) float32."""
+    vectors, _ = model.encode_texts(batch)
+    return vectors.flatten(1).float()
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:

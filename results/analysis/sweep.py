@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 
-from mtlib.runtime.errors import require_name
+from mtlib.runtime.errors import first_line, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import TrialScores, read_scores
+from results.analysis.effects.answer import answer_question
 from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
@@ -31,6 +32,9 @@ from results.records.trials import (
     stopped_status,
     sweep_tasks,
 )
+
+if TYPE_CHECKING:
+    from results.analysis.plots import SweepPlots
 
 SCORED_SPLITS = ("dev", "train")
 
@@ -118,6 +122,33 @@ class Sweep:
             ValueError: as `ranking`, or `sweep.json` does not record what was searched.
         """
         return effects_frame(self.estimated_effects)
+
+    @property
+    def plot(self) -> "SweepPlots":
+        """Its figures, for a notebook, e.g. `sweep.plot.effects("smart.weight")`."""
+        from results.analysis.plots import SweepPlots  # here: commands that draw nothing start without it
+
+        return SweepPlots(
+            path=self.path,
+            info=self.info,
+            records=self.records,
+            curve_rows=self.curves,
+            tasks=self.tasks,
+            read_scores=lambda: self.scores,
+            read_ranking=lambda: self.ranked,
+            read_effects=lambda: self.estimated_effects,
+        )
+
+    def answer(self, difference: float | None = None) -> list[str]:
+        """The answer to the sweep's question in paragraphs, the question first; or why there is none.
+
+        Args:
+            difference: above 0; the answer says how many replicates would find it. None for the largest undecided one.
+        """
+        try:
+            return answer_question(self.estimated_effects, self.records, difference)
+        except ValueError as error:
+            return [f"The question has no answer: {first_line(error)}."]
 
     @property
     def ranked(self) -> list[RankedConfiguration]:

@@ -1,0 +1,215 @@
+"""A sweep's figures, for notebooks: each is a Plotly figure, which displays itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mtlib.runtime.errors import require, require_name
+from mtlib.tasks import Task
+from results.analysis.comparison.trial_scores import TrialScores
+from results.analysis.effects.searched_keys import searched_keys
+from results.analysis.effects.sweep_effects import SweepEffects
+from results.analysis.importance import key_importances
+from results.analysis.ranking.rank import RankedConfiguration
+from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
+from results.figures.chart import Chart
+from results.figures.curves import (
+    Training,
+    cost_chart,
+    gradient_chart,
+    learning_chart,
+    loss_chart,
+    penalty_chart,
+    speed_chart,
+    training_of,
+)
+from results.figures.effects import effect_chart, value_chart
+from results.figures.predictions import (
+    Predicted,
+    confusion_chart,
+    errors_chart,
+    labels_chart,
+    reliability_chart,
+    scatter_chart,
+)
+from results.figures.search import history_chart, importance_chart, parallel_chart, pruning_chart, slice_chart
+from results.records.files import Location, open_folder
+from results.records.predictions import stack_predictions
+from results.records.trials import OVERALL, TrialRecord
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPlots:
+    """The figures of one sweep.
+
+    Each method raises ValueError in one line where a name is unknown or there is nothing to draw yet.
+    """
+
+    path: Location
+    info: Mapping[str, Any]
+    records: Sequence[TrialRecord]
+    curve_rows: pd.DataFrame
+    tasks: Mapping[str, Task]
+    read_scores: Callable[[], TrialScores]
+    read_ranking: Callable[[], Sequence[RankedConfiguration]]
+    read_effects: Callable[[], SweepEffects]
+
+    def effects(self, key: str | None = None) -> "go.Figure":
+        """Differences of a key's listed values from the base value, with 95 % intervals, for each task.
+
+        Args:
+            key: a searched key; None for the only one.
+        """
+        found = self.read_effects()
+        return draw(effect_chart(found, named_or_only(key, {own.name: own for own in found.keys}, "searched key")))
+
+    def scores(self, key: str | None = None) -> "go.Figure":
+        """Scores of all trials against a key's values; for a range with the fitted curve and its band.
+
+        Args:
+            key: a searched key; None for the only one.
+        """
+        found = self.read_effects()
+        own = named_or_only(key, {own.name: own for own in found.keys}, "searched key")
+        return draw(value_chart(found, self.records, self.read_scores(), own))
+
+    def curves(self, task: str | None = None) -> "go.Figure":
+        """Scores by epoch on dev and on the scored rows of train; of one task, or of all."""
+        return draw(only_task(learning_chart(self.training), self.tasks, task))
+
+    def losses(self, task: str | None = None) -> "go.Figure":
+        """Losses by epoch on train and dev; of one task, or of all."""
+        return draw(only_task(loss_chart(self.training), self.tasks, task))
+
+    def penalties(self) -> "go.Figure":
+        """Penalties, and norms of their noise, by epoch."""
+        return draw(penalty_chart(self.training))
+
+    def gradient_norms(self) -> "go.Figure":
+        """Norms of each task's gradients in the first steps."""
+        return draw(gradient_chart(self.training))
+
+    def speed(self) -> "go.Figure":
+        """Tokens trained per second, by epoch."""
+        return draw(speed_chart(self.training))
+
+    def cost(self) -> "go.Figure":
+        """Overall scores against device-seconds."""
+        return draw(cost_chart(self.training))
+
+    def history(self) -> "go.Figure":
+        """Scores in the order in which trials started, and the best so far."""
+        return draw(history_chart(self.records, self.metric))
+
+    def importance(self) -> "go.Figure":
+        """The share of the scores' variance that each searched key explains."""
+        return draw(
+            importance_chart(key_importances(self.records, searched_keys(self.info, self.records), self.metric))
+        )
+
+    def slices(self) -> "go.Figure":
+        """Scores against each searched key."""
+        return draw(slice_chart(self.records, searched_keys(self.info, self.records), self.metric))
+
+    def parallel_coordinates(self) -> "go.Figure":
+        """Each trial as a line through its searched values to its score."""
+        return draw(parallel_chart(self.records, searched_keys(self.info, self.records), self.metric))
+
+    def pruning(self) -> "go.Figure":
+        """After how many epochs trials ended, and why."""
+        return draw(pruning_chart(self.records))
+
+    def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
+        """The confusion matrix of a trial on dev, or a scatter plot for a regression.
+
+        Args:
+            task: one of the sweep's tasks.
+            trial: e.g. `0003-r0`; None for the one with the highest score of this task.
+        """
+        model = self.predicted(task, trial)
+        return draw((scatter_chart if model.probs is None else confusion_chart)([model]))
+
+    def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
+        """How often a trial is right on dev, against the probability that it gave; arguments as `predictions`."""
+        model = self.predicted(task, trial)
+        require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
+        return draw(reliability_chart([model]))
+
+    def labels(self, task: str, trial: str | None = None) -> "go.Figure":
+        """How often each label occurs on dev, and how often it is predicted; arguments as `predictions`."""
+        return draw(labels_chart([self.predicted(task, trial)]))
+
+    def errors(self, task: str, trial: str | None = None) -> "go.Figure":
+        """A trial's errors on dev by kind; arguments as `predictions`."""
+        return draw(errors_chart([self.predicted(task, trial)]))
+
+    @property
+    def metric(self) -> str:
+        """The score that the search maximised."""
+        return str((self.info.get("space") or {}).get("metric", OVERALL))
+
+    @property
+    def training(self) -> Training:
+        """What the charts of training are drawn from."""
+        return training_of(self.curve_rows, self.records, self.tasks, self.read_ranking())
+
+    def predicted(self, task: str, trial: str | None = None) -> Predicted:
+        """A trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
+        require_name(task, self.tasks, "task")
+        scores = self.read_scores()
+        own = scores.values.get((task, "dev"), {})
+        require(bool(own), f"a trial must have a dev score of {task}", "none yet")
+        name = max(own, key=lambda trial: own[trial]) if trial is None else trial
+        require_name(name, own, "trial")
+        epoch, definition = scores.epochs[name], self.tasks[task]
+        ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
+        title = f"best single model, {name}" if trial is None else name
+        return predicted_from(title, definition, ids, labels, outputs_of(definition, logits[0]))
+
+
+def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outputs: Any) -> Predicted:
+    """Predictions from outputs, (rows, width), of `results.ensembles.outputs`."""
+    return Predicted(
+        name=name,
+        task=task,
+        ids=ids,
+        labels=np.asarray(labels, dtype=np.float64),
+        predictions=predictions_of(task, outputs),
+        probs=None if task.kind == "regression" else probabilities_of(task, outputs),
+    )
+
+
+def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
+    """The named one, or the only one; ValueError where there is none of this name, or several."""
+    if name is None:
+        require(len(known) == 1, f"the {what} must be named where there are several", ", ".join(known))
+        return next(iter(known.values()))
+    require_name(name, known, what)
+    return known[name]
+
+
+def only_task(chart: Chart, tasks: Mapping[str, Task], task: str | None) -> Chart:
+    """A chart with a task's panel alone; all of it if that is None."""
+    if task is None:
+        return chart
+    require_name(task, [*tasks, OVERALL], "task")
+    titles = (
+        {OVERALL} if task == OVERALL else {tasks[task].title, f"{tasks[task].title}, {tasks[task].metric_entry.title}"}
+    )
+    panels = [panel for panel in chart.panels if panel.title in titles]
+    frame = chart.frame[chart.frame["task"] == task]
+    return Chart(name=chart.name, title=chart.title, caption=chart.caption, panels=panels, frame=frame)
+
+
+def draw(chart: Chart) -> "go.Figure":
+    """A chart as a Plotly figure; ValueError if there is nothing to draw."""
+    from results.figures.plotly_figure import chart_figure  # here: Plotly takes a while to load
+
+    require(not chart.is_empty, f"{chart.title}: there must be something to draw", "no data yet")
+    return chart_figure(chart)

@@ -1,0 +1,273 @@
+"""Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from mtlib.config.trial import TrialConfig
+from mtlib.tasks import Task, title_of
+from results.analysis.ranking.rank import RankedConfiguration
+from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
+from results.figures.hover import short_names, short_values, trial_text
+from results.records.trials import OVERALL, TrialRecord
+
+MAX_HIGHLIGHTED = 6
+"""Configurations with a colour of their own: the best ones."""
+OTHERS = "other trials"
+LOSS, NORM, TOKEN_COUNT = "loss", "gradient_norm", "tokens"
+MILLION = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What the charts of training are drawn from."""
+
+    curves: pd.DataFrame
+    records: Mapping[str, TrialRecord]
+    """By trial."""
+    tasks: Mapping[str, Task]
+    styles: Mapping[int, int]
+    """Styles of highlighted configurations by number."""
+    names: Mapping[int, str]
+    """Names of these."""
+    stage_ends: Sequence[int]
+    """Epochs after which another stage began in all trials; none where trials differ."""
+
+    def titled(self, task: str) -> str:
+        """A task's title and its metric, e.g. `SST, accuracy`."""
+        return task if task == OVERALL else f"{self.tasks[task].title}, {self.tasks[task].metric_entry.title}"
+
+
+def training_of(
+    curves: pd.DataFrame,
+    records: Sequence[TrialRecord],
+    tasks: Mapping[str, Task],
+    ranked: Sequence[RankedConfiguration],
+) -> Training:
+    """A sweep's training, with its best configurations highlighted."""
+    best = [row for row in ranked if row.scores][:MAX_HIGHLIGHTED]
+    return Training(
+        curves=curves,
+        records={record.trial_id: record for record in records},
+        tasks=tasks,
+        styles={row.number: style for style, row in enumerate(best)},
+        names=short_names([(row.number, row.params) for row in best]),
+        stage_ends=common_stage_ends(records),
+    )
+
+
+def common_stage_ends(records: Sequence[TrialRecord]) -> list[int]:
+    """The last epochs of all stages but the last, if all trials have the same."""
+    found = {stage_ends(record.config) for record in records}
+    return list(*found) if len(found) == 1 else []
+
+
+def stage_ends(config: str) -> tuple[int, ...]:
+    """The last epochs of all stages but the last."""
+    epochs = [stage.epochs for stage in TrialConfig.from_json(config).stages]
+    return tuple(sum(epochs[: number + 1]) for number in range(len(epochs) - 1))
+
+
+def learning_chart(training: Training) -> Chart:
+    """The scores of each task by epoch, on dev and, where it was scored, on train."""
+    metrics = {task: definition.metric for task, definition in training.tasks.items()} | {OVERALL: OVERALL}
+    names = [OVERALL, *training.tasks]
+    rows = training.curves[training.curves["metric"] == training.curves["task"].map(metrics)]
+    return Chart(
+        name="learning-curves",
+        title="Learning curves",
+        caption="Scores on dev, and dashed on the scored rows of train. A gap that widens between the two is "
+        f"over-fitting; a score that falls while another task is trained is forgetting.{highlighted_note(training)}",
+        panels=[
+            epoch_panel(training, rows[rows["task"] == task], training.titled(task), "score")
+            for task in names
+            if (rows["task"] == task).any()
+        ],
+        frame=rows,
+    )
+
+
+def loss_chart(training: Training) -> Chart:
+    """The loss of each task by epoch, on train and on dev."""
+    rows = training.curves[training.curves["metric"] == LOSS]
+    return Chart(
+        name="losses",
+        title="Losses",
+        caption="Mean loss on dev, and dashed the running mean over the epoch's training steps, with dropout, "
+        f"without penalties.{highlighted_note(training)}",
+        panels=[
+            epoch_panel(training, rows[rows["task"] == task], title_of(task, training.tasks), "loss")
+            for task in training.tasks
+            if (rows["task"] == task).any()
+        ],
+        frame=rows,
+    )
+
+
+def penalty_chart(training: Training) -> Chart:
+    """Penalties, norms of their noise, and learned weights by epoch, of each task that has them."""
+    curves = training.curves
+    known = {LOSS, NORM, TOKEN_COUNT, OVERALL, *(task.metric for task in training.tasks.values())}
+    rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
+    scored = set(curves.loc[curves["split"] == "dev", "metric"])
+    rows = rows[~rows["metric"].isin(scored)]
+    panels = [
+        epoch_panel(
+            training,
+            rows[(rows["task"] == task) & (rows["metric"] == metric)],
+            f"{metric.replace('_', ' ')}, {title_of(task, training.tasks)}",
+            metric.replace("_", " "),
+            is_log=bool((rows.loc[(rows["task"] == task) & (rows["metric"] == metric), "value"] > 0).all()),
+        )
+        for metric in sorted(set(rows["metric"]))
+        for task in training.tasks
+        if ((rows["task"] == task) & (rows["metric"] == metric)).any()
+    ]
+    return Chart(
+        name="penalties",
+        title="Penalties",
+        caption=f"Means over each epoch's training steps, before weights.{highlighted_note(training)}",
+        panels=panels,
+        frame=rows,
+    )
+
+
+def gradient_chart(training: Training) -> Chart:
+    """The norms of each task's gradients in the first steps of a stage."""
+    rows = training.curves[(training.curves["metric"] == NORM) & (training.curves["split"] == "train")]
+    means = rows.groupby(["trial", "task"], as_index=False)["value"].mean()
+    means = means[means["value"] > 0]
+    titles = [task.title for name, task in training.tasks.items() if (means["task"] == name).any()]
+    groups: list[int | None] = [None, *reversed(training.styles)]
+    marks = []
+    for number in groups:
+        numbers = means["trial"].map(lambda trial: training.records[trial].number)
+        own = means[~numbers.isin(list(training.styles)) if number is None else numbers == number]
+        if len(own):
+            tasks = [training.tasks[name].title for name in own["task"]]
+            hover = [
+                f"{trial_text(training.records[trial])}\n{task}: {value:.3g}"
+                for trial, task, value in zip(own["trial"], tasks, own["value"], strict=True)
+            ]
+            marks.append(
+                Series(
+                    x=tasks,
+                    y=own["value"].tolist(),
+                    hover=hover,
+                    style=0 if number is None else training.styles[number],
+                    is_faint=number is None,
+                    name=OTHERS if number is None else training.names[number],
+                )
+            )
+    x, y = Axis(scale="category", categories=titles), Axis(title="gradient norm", scale="log")
+    return Chart(
+        name="gradient-norms",
+        title="Gradient norms",
+        caption="Mean norm of each task's gradient in the first steps. Where one is many times another, Adam's shared "
+        "moments follow the first task, and the other learns little.",
+        panels=[Panel(x=x, y=y, marks=marks)] if marks else [],
+        frame=means,
+    )
+
+
+def speed_chart(training: Training) -> Chart:
+    """Tokens trained per second, by epoch."""
+    tokens = training.curves[training.curves["metric"] == TOKEN_COUNT]
+    counts = tokens.groupby(["trial", "epoch"], as_index=False).agg(value=("value", "sum"), seconds=("seconds", "max"))
+    counts = counts.sort_values(["trial", "epoch"])
+    elapsed = counts.groupby("trial")["seconds"].diff().fillna(counts["seconds"])
+    is_new = elapsed > 0
+    rows = counts[is_new].assign(value=counts["value"] / elapsed, split="dev", task=OVERALL)
+    return Chart(
+        name="speed",
+        title="Speed",
+        caption="Tokens trained per second of work, evaluation and saving included, with what else the machine did."
+        f"{highlighted_note(training)}",
+        panels=[epoch_panel(training, rows, "", "tokens per second")] if len(rows) else [],
+        frame=rows[["trial", "epoch", "value"]],
+    )
+
+
+def cost_chart(training: Training) -> Chart:
+    """The overall score of each trial against its device-seconds."""
+    trials = [record for record in training.records.values() if OVERALL in record.best and record.device_seconds > 0]
+    groups: dict[str, list[TrialRecord]] = {}
+    for record in trials:
+        groups.setdefault("pruned" if record.status == "pruned" else "trained to the end", []).append(record)
+    marks = [
+        Series(
+            x=[record.device_seconds for record in group],
+            y=[record.best[OVERALL] for record in group],
+            hover=[cost_text(record) for record in group],
+            name=name,
+            style=style,
+        )
+        for style, (name, group) in enumerate(groups.items())
+    ]
+    rows = [(r.trial_id, r.status, r.device_seconds, r.shared_steps, r.best[OVERALL]) for r in trials]
+    return Chart(
+        name="cost",
+        title="Score against device-seconds",
+        caption="Each point is a trial with its highest overall dev score. Work reused from others costs nothing.",
+        panels=[Panel(x=Axis(title="device-seconds"), y=Axis(title=OVERALL), marks=marks)] if marks else [],
+        frame=pd.DataFrame(rows, columns=["trial", "status", "device_seconds", "shared_steps", OVERALL]),
+    )
+
+
+def cost_text(record: TrialRecord) -> str:
+    """A trial with its overall score and its cost."""
+    return trial_text(record, f"{OVERALL} {record.best[OVERALL]:.3f}", f"{record.device_seconds:,.0f} device-seconds")
+
+
+def highlighted_note(training: Training) -> str:
+    """What colours mean."""
+    if len(training.records) <= len(training.styles):
+        return ""
+    return f" The best {len(training.styles)} configurations have colours, the others are grey."
+
+
+def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:
+    """Lines by epoch of all trials: dev as lines with points, train dashed."""
+    last, has_dev = rows["epoch"].max(), bool((rows["split"] == "dev").any())
+    marks: list[Mark] = [Reference(at=end + 0.5, across="x") for end in training.stage_ends if end < last]
+    groups: list[tuple[int | None, Callable[[TrialRecord], bool]]] = [
+        (None, lambda record: record.number not in training.styles)
+    ]
+    groups += [(number, lambda record, own=number: record.number == own) for number in reversed(training.styles)]  # type: ignore[misc]
+    for number, belongs in groups:
+        trials = [name for name, record in training.records.items() if belongs(record)]
+        for split in ("dev", "train"):
+            own = rows[(rows["split"] == split) & rows["trial"].isin(trials)]
+            mark = lines_of(training, own, number, split, is_dashed=split == "train" and has_dev)
+            marks += [mark] if mark else []
+    y = Axis(title=y_title, scale="log" if is_log else "linear")
+    return Panel(title=title, x=Axis(title="epoch", is_whole=True), y=y, marks=marks)
+
+
+def lines_of(
+    training: Training, rows: pd.DataFrame, number: int | None, split: str, *, is_dashed: bool
+) -> Series | None:
+    """The lines of one configuration, or of all that are not highlighted, with gaps between trials."""
+    if not len(rows):
+        return None
+    x: list[float | str] = []
+    y: list[float | str | None] = []
+    hover: list[str] = []
+    for trial, own in rows.sort_values(["trial", "epoch"]).groupby("trial"):
+        record = training.records[str(trial)]
+        x += [*own["epoch"].tolist(), own["epoch"].iloc[-1]]
+        y += [*own["value"].tolist(), None]
+        hover += [f"{trial}, {split}\n{short_values(record.params)}"] * (len(own) + 1)
+    is_only = len(x) == 2 * rows["trial"].nunique()
+    return Series(
+        x=x,
+        y=y,
+        hover=hover,
+        adds_place=True,
+        mode="points" if is_only else "line" if is_dashed or number is None else "line and points",
+        dash="dashed" if is_dashed else "solid",
+        style=0 if number is None else training.styles[number],
+        is_faint=number is None,
+        name="" if is_dashed else OTHERS if number is None else training.names[number],
+    )

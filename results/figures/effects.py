@@ -1,0 +1,176 @@
+"""Charts of what the searched keys do to the scores: differences with intervals, and scores against values."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from results.analysis.comparison.trial_scores import TrialScores
+from results.analysis.effects.frame import effects_frame
+from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.render import value_text
+from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
+from results.figures.hover import trial_text
+from results.records.trials import TrialRecord
+
+TRIAL, MEAN = "trial", "mean"
+MAX_KEYS = 3
+"""Keys of a search whose effects are shown on every task."""
+PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": None})
+"""How a key becomes a part of a file's name."""
+
+
+def effect_charts(effects: SweepEffects) -> list[Chart]:
+    """A forest plot of each key with listed values."""
+    return [
+        effect_chart(effects, key) for key in effects.keys if any(key.name in c.values for c in columns_of(effects))
+    ]
+
+
+def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
+    """The differences of a key's values from the base value, with their 95 % intervals, for each task."""
+    columns = [column for column in columns_of(effects) if key.name in column.values]
+    frame = effects_frame(effects)
+    return Chart(
+        name=f"effects-{file_part(key.name)}",
+        title=f"Effect of {key.name}",
+        caption=f"Difference in score from {key.name} {value_text(key.base)}, the base value. Intervals are 95 %, hold "
+        "for all values of the key at once, and include the variance of training and of the dev examples; a value "
+        "without an interval was not trained often enough.",
+        panels=[effect_panel(column, key) for column in columns],
+        frame=frame[frame["key"] == key.name],
+    )
+
+
+def columns_of(effects: SweepEffects) -> list[ColumnEffects]:
+    """The scores, the overall one first."""
+    *tasks, last = effects.columns.values() if effects.columns else [None]
+    return [last, *tasks] if last is not None else []
+
+
+def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
+    """The differences in one score."""
+    names = [name_of(value.value, key) for value in column.values[key.name]]
+    found = [(name, value) for name, value in zip(names, column.values[key.name], strict=True)]
+    compared = [(name, value) for name, value in found if value.difference is not None]
+    bounds = [column.bounds_of(v.interval) if v.interval else (float("nan"),) * 2 for _, v in compared]
+    hover = []
+    for (_, value), (low, high) in zip(compared, bounds, strict=True):
+        interval = f"95 %: {low:+.3f} to {high:+.3f}" if value.interval else "interval not known"
+        mean, difference = column.value_of(value.mean), column.value_of(value.difference or 0.0)
+        lines = [f"{key.name} {value_text(value.value)}", f"{column.title} {mean:.3f}, {difference:+.3f}", interval]
+        hover.append("\n".join([*lines, f"{value.num_trials} trials"]))
+    base = [(name, value) for name, value in found if value.value == key.base]
+    marks: list[Mark] = [
+        Reference(at=0.0, across="x"),
+        Series(
+            x=[column.value_of(value.difference or 0.0) for _, value in compared],
+            y=[name for name, _ in compared],
+            hover=hover,
+            low=[low for low, _ in bounds],
+            high=[high for _, high in bounds],
+            interval_along="x",
+        ),
+        Series(
+            x=[0.0 for _ in base],
+            y=[name for name, _ in base],
+            hover=[f"{key.name} {name}\n{column.title} {column.value_of(value.mean):.3f}" for name, value in base],
+            style=7,
+        ),
+    ]
+    x, y = Axis(title="difference"), Axis(scale="category", categories=names, title=key.name)
+    return Panel(title=column.title, x=x, y=y, marks=marks)
+
+
+def name_of(value: Any, key: SearchedKey) -> str:
+    """A value on an axis; the base value is marked."""
+    return value_text(value) + (" (base)" if value == key.base else "")
+
+
+def value_charts(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores) -> list[Chart]:
+    """For each key the scores of all trials against its values.
+
+    Of many keys only those with an estimated effect, and the score that the search maximised alone.
+    """
+    if len(effects.keys) <= MAX_KEYS:
+        return [value_chart(effects, records, scores, key) for key in effects.keys]
+    overall = {name: column for name, column in effects.columns.items() if name == effects.metric}
+    fitted = {key for column in overall.values() for key in (*column.values, *column.curves)}
+    only = replace(effects, columns=overall)
+    return [value_chart(only, records, scores, key) for key in effects.keys if key.name in fitted]
+
+
+def value_chart(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Chart:
+    """The scores of all trials against a key's values, replicates as points."""
+    columns = columns_of(effects)
+    rows = [row for column in columns for row in trial_rows(column, records, scores, key)]
+    frame = pd.DataFrame(rows, columns=["trial", "task", "value", "score", "hover"])
+    curve = " The line is the fitted curve, the area its 95 % band at each point." if key.range else ""
+    return Chart(
+        name=f"scores-{file_part(key.name)}",
+        title=f"Scores against {key.name}",
+        caption=f"Each point is a trial at the epoch of its highest overall dev score.{curve}",
+        panels=[value_panel(column, frame[frame["task"] == column.task], key) for column in columns],
+        frame=frame.drop(columns="hover"),
+    )
+
+
+def trial_rows(
+    column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey
+) -> Iterator[dict[str, Any]]:
+    """The trials that have a score and a value of the key."""
+    own = scores.values.get((column.task, "dev"), {})
+    for record in records:
+        value = key.value_of(record.params)
+        if record.trial_id in own and value is not None:
+            score = column.value_of(own[record.trial_id])
+            hover = trial_text(record, f"{column.title} {score:.3f}")
+            yield {"trial": record.trial_id, "task": column.task, "value": value, "score": score, "hover": hover}
+
+
+def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) -> Panel:
+    """The trials' values of one score."""
+    y = Axis(title=column.title)
+    if key.range:
+        x = Axis(title=key.name, scale="log" if key.range.is_log else "linear")
+        points = Series(x=list(frame["value"]), y=list(frame["score"]), hover=list(frame["hover"]), name=TRIAL)
+        return Panel(title=column.title, x=x, y=y, marks=[*curve_marks(column, key), points])
+    names = [name_of(value, key) for value in key.values]
+    points = Series(
+        x=[name_of(value, key) for value in frame["value"]],
+        y=list(frame["score"]),
+        hover=list(frame["hover"]),
+        name=TRIAL,
+        is_faint=True,
+    )
+    means = [value for value in column.values.get(key.name, ()) if value.value in key.values]
+    mean = Series(
+        x=[name_of(value.value, key) for value in means],
+        y=[column.value_of(value.mean) for value in means],
+        hover=[f"{key.name} {value_text(v.value)}\nmean {column.value_of(v.mean):.3f}" for v in means],
+        name=MEAN,
+        style=1,
+    )
+    x = Axis(title=key.name, scale="category", categories=names)
+    return Panel(title=column.title, x=x, y=y, marks=[points, mean])
+
+
+def curve_marks(column: ColumnEffects, key: SearchedKey) -> list[Mark]:
+    """The fitted curve with its band; none where there is no fit."""
+    if key.name not in column.curves:
+        return []
+    curve = column.curves[key.name]
+    means = [column.value_of(mean) for mean in curve.means]
+    widths = curve.half_widths.tolist()
+    low = [mean - width for mean, width in zip(means, widths, strict=True)]
+    high = [mean + width for mean, width in zip(means, widths, strict=True)]
+    points = curve.points.tolist()
+    line = Series(x=points, y=means, mode="line", name="fitted curve", style=1, dash="solid")
+    return [Band(x=points, low=low, high=high, name="95 % band", style=1), line]
+
+
+def file_part(key: str) -> str:
+    """A key as a part of a file's name."""
+    return key.translate(PARTS_JOINED)

@@ -1,0 +1,74 @@
+"""A chart of the encoder's embeddings of dev examples: their first two principal components, coloured by label."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from sklearn.decomposition import PCA
+
+from mtlib.tasks import Task
+from results.analysis.comparison.bootstrap import Floats
+from results.figures.chart import Axis, Chart, Panel, Series
+from results.figures.predictions import class_names
+
+NUM_LABEL_GROUPS = 5
+"""Of a regression's labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """The embeddings of a task's dev examples."""
+
+    task: Task
+    ids: Sequence[str]
+    labels: Floats
+    """(rows,)."""
+    vectors: Floats
+    """(rows, hidden)."""
+
+
+def embeddings_chart(found: Mapping[str, Embedded], model: str) -> Chart:
+    """The first two principal components of each task's embeddings."""
+    panels, frames = [], []
+    for name, embedded in found.items():
+        analysis = PCA(n_components=2).fit(embedded.vectors)
+        points = analysis.transform(embedded.vectors)
+        groups, names = label_groups(embedded)
+        marks = [
+            Series(
+                x=points[groups == group, 0].tolist(),
+                y=points[groups == group, 1].tolist(),
+                hover=[
+                    f"{embedded.ids[row]}\nlabel {embedded.labels[row]:g}"
+                    for row in np.flatnonzero(groups == group).tolist()
+                ],
+                name=f"{embedded.task.title} {label}",
+                style=group,
+            )
+            for group, label in enumerate(names)
+        ]
+        shares = analysis.explained_variance_ratio_
+        x = Axis(title=f"first component, {shares[0]:.0%} of the variance")
+        y = Axis(title=f"second component, {shares[1]:.0%}")
+        panels.append(Panel(title=embedded.task.title, x=x, y=y, marks=marks))
+        columns = {"task": name, "id": embedded.ids, "label": embedded.labels}
+        frames.append(pd.DataFrame({**columns, "first": points[:, 0], "second": points[:, 1]}))
+    return Chart(
+        name="embeddings",
+        title="Embeddings of the dev examples",
+        caption=f"Principal components of what the heads of {model} receive, with dropout off.",
+        panels=panels,
+        frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
+    )
+
+
+def label_groups(embedded: Embedded) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], list[str]]:
+    """The group of each example's label, and the groups' names: classes, or equal parts of the range."""
+    task = embedded.task
+    if task.kind != "regression":
+        return embedded.labels.astype(np.intp), class_names(task)
+    low, high = task.label_range
+    edges = np.linspace(low, high, NUM_LABEL_GROUPS + 1)
+    groups = np.clip(np.searchsorted(edges, embedded.labels, side="right") - 1, 0, NUM_LABEL_GROUPS - 1)
+    return groups, [f"{a:g} to {b:g}" for a, b in zip(edges[:-1].round(3), edges[1:].round(3), strict=True)]

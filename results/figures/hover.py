@@ -1,0 +1,42 @@
+"""The texts that hovering a point shows: its trial, searched values and scores."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from results.analysis.ranking.render import value_text
+from results.records.trials import TrialRecord
+
+MAX_NAMED_KEYS = 2
+"""Searched keys by whose values configurations are named; where there are more, by their numbers."""
+MAX_VALUES = 8
+"""Searched values that a text has, a line each."""
+
+
+def values_lines(params: Mapping[str, Any]) -> list[str]:
+    """A line for each searched value, e.g. `smart.weight 0.45`."""
+    lines = [f"{name} {value_text(value)}" for name, value in params.items()]
+    return lines if len(lines) <= MAX_VALUES else [*lines[:MAX_VALUES], f"and {len(lines) - MAX_VALUES} more"]
+
+
+def trial_text(record: TrialRecord, *scores: str) -> str:
+    """Trial, searched values, and any scores, in lines."""
+    status = [] if record.status in ("complete", "reused") else [record.status]
+    return "\n".join([record.trial_id, *values_lines(record.params), *status, *scores])
+
+
+def short_values(params: Mapping[str, Any]) -> str:
+    """All searched values in a line, e.g. `smart.weight 0.45, smart.mode paper`."""
+    return ", ".join(f"{name} {value_text(value)}" for name, value in params.items())
+
+
+def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, str]:
+    """A short name for each configuration by its number: its values if there are few, else its number."""
+    keys = {key for _, params in configurations for key in params}
+    if len(keys) > MAX_NAMED_KEYS:
+        return {number: f"configuration {number:04d}" for number, _ in configurations}
+    return {number: short_values(params) or f"configuration {number:04d}" for number, params in configurations}
+
+
+def last_part(key: str) -> str:
+    """E.g. `learning_rate` of `optimizer.learning_rate`."""
+    return key.rpartition(".")[2]

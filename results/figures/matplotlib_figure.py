@@ -1,0 +1,185 @@
+"""Draws charts with matplotlib, for papers: PNG and SVG files, without a display or a browser."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
+from results.figures.style import (
+    FAINT,
+    FAINT_OPACITY,
+    HEATMAP_COLOURS,
+    MATPLOTLIB_DASHES,
+    MATPLOTLIB_SYMBOLS,
+    NUM_STYLES,
+    colour_of,
+    columns_of,
+)
+
+PANEL_INCHES = 3.6, 2.8
+"""Inches."""
+ROW_INCHES = 0.28
+"""Inches of a category from top to bottom."""
+LEGEND_ROW_INCHES = 0.22
+DPI = 200
+FORMATS = ("png", "svg")
+SETTINGS: Any = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "figures",
+    "text.parse_math": False,
+}
+"""Texts are no formulas; SVG files hold texts as texts, and are equal for equal figures."""
+
+
+def write_images(chart: Chart, folder: Path) -> list[Path]:
+    """Writes `<name>.png` and `<name>.svg` into a folder, which is made if it is missing; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{chart.name}.{kind}" for kind in FORMATS]
+    with rc_context(SETTINGS):
+        figure = draw_chart(chart)
+        for path in paths:
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=DPI, metadata=metadata, bbox_inches="tight")
+    return paths
+
+
+def draw_chart(chart: Chart) -> Figure:
+    """A chart as a matplotlib figure: panels in rows, one legend below them."""
+    columns = columns_of(len(chart.panels))
+    rows = math.ceil(len(chart.panels) / columns)
+    heights = max(map(panel_inches, chart.panels))
+    names = {mark.name for panel in chart.panels for mark in panel.marks if isinstance(mark, Series | Band | Bars)} - {
+        ""
+    }
+    legend_rows = math.ceil(len(names) / (2 * columns)) if len(names) > 1 else 0
+    size = (PANEL_INCHES[0] * columns, heights * rows + LEGEND_ROW_INCHES * legend_rows + 0.3)
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    handles: dict[str, Any] = {}
+    for number, panel in enumerate(chart.panels):
+        axes = figure.add_subplot(rows, columns, number + 1)
+        draw_panel(axes, panel)
+        found, labels = axes.get_legend_handles_labels()
+        handles = {**dict(zip(labels, found, strict=True)), **handles}
+    if len(handles) > 1:
+        labels = list(handles)
+        figure.legend([handles[name] for name in labels], labels, loc="outside lower center", ncols=2 * columns)
+    return figure
+
+
+def panel_inches(panel: Panel) -> float:
+    """Inches, so that each category from top to bottom has room."""
+    return max(PANEL_INCHES[1], 0.9 + ROW_INCHES * len(panel.y.categories) * (panel.y.scale == "category"))
+
+
+def draw_panel(axes: Axes, panel: Panel) -> None:
+    """Draws one panel."""
+    axes.set_title(panel.title, fontsize=10)
+    set_axis(axes, "x", panel.x)
+    set_axis(axes, "y", panel.y)
+    bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
+    for mark in panel.marks:
+        if isinstance(mark, Series):
+            draw_series(axes, mark, panel)
+        elif isinstance(mark, Band):
+            area = axes.fill_between(mark.x, mark.low, mark.high, color=colour_of(mark.style), alpha=0.2, linewidth=0)
+            area.set_label(mark.name)
+        elif isinstance(mark, Bars):
+            draw_bars(axes, mark, bars.index(mark), len(bars), panel)
+        elif isinstance(mark, Heatmap):
+            draw_heatmap(axes, mark)
+        elif isinstance(mark, Reference):
+            line = axes.axvline if mark.across == "x" else axes.axhline
+            line(mark.at, color=FAINT, linewidth=0.8, linestyle=":")
+
+
+def set_axis(axes: Axes, along: str, axis: Axis) -> None:
+    """Title, scale, range and ticks of an axis."""
+    axes.set(**{f"{along}label": axis.title})
+    if axis.scale == "category":
+        places = range(len(axis.categories))
+        is_long = along == "x" and sum(map(len, axis.categories)) > 40
+        turned: dict[str, Any] = {"rotation": 35, "ha": "right"} if is_long else {}
+        setter = axes.set_xticks if along == "x" else axes.set_yticks
+        setter(list(places), list(axis.categories), **turned)
+        ends = (-0.5, len(axis.categories) - 0.5)
+        axes.set(**{f"{along}lim": ends if along == "x" else ends[::-1]})
+        return
+    axes.set(**{f"{along}scale": axis.scale})
+    if axis.is_whole:
+        (axes.xaxis if along == "x" else axes.yaxis).set_major_locator(MaxNLocator(integer=True))
+    if axis.range:
+        axes.set(**{f"{along}lim": axis.range})
+    if axis.ticks:
+        setter = axes.set_xticks if along == "x" else axes.set_yticks
+        setter([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
+
+
+def numbers_of(values: Sequence[float | str | None], axis: Axis) -> list[float]:
+    """Coordinates as numbers; nan interrupts a line."""
+    categories = {name: float(place) for place, name in enumerate(axis.categories)}
+    return [categories[value] if isinstance(value, str) else math.nan if value is None else value for value in values]
+
+
+def draw_series(axes: Axes, mark: Series, panel: Panel) -> None:
+    """Points or lines, with their intervals."""
+    colour = FAINT if mark.is_faint else colour_of(mark.style)
+    has_line, has_points = mark.mode != "points", "points" in mark.mode
+    by_style = "-" if mark.is_faint else MATPLOTLIB_DASHES[mark.style % NUM_STYLES]
+    dash = {"style": by_style, "solid": "-", "dashed": "--"}[mark.dash]
+    x, y = numbers_of(mark.x, panel.x), numbers_of(mark.y, panel.y)
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        alpha=FAINT_OPACITY if mark.is_faint else 0.9,
+        linestyle=dash if has_line else "none",
+        linewidth=0.8 if mark.is_faint else 1.5,
+        marker=MATPLOTLIB_SYMBOLS[mark.style % NUM_STYLES] if has_points else "none",
+        markersize=4,
+        drawstyle="steps-post" if mark.mode == "steps" else "default",
+        label=mark.name or "_",
+    )
+    if mark.low:
+        centre = np.array(x if mark.interval_along == "x" else y)
+        sizes = np.abs(np.stack([centre - np.array(mark.low), np.array(mark.high) - centre]))
+        axes.errorbar(x, y, **{f"{mark.interval_along}err": sizes}, fmt="none", ecolor=colour, capsize=2, linewidth=1.2)
+
+
+def draw_bars(axes: Axes, mark: Bars, number: int, num_marks: int, panel: Panel) -> None:
+    """Bars beside those of the other marks."""
+    width = 0.8 / num_marks
+    axis = panel.x if mark.along == "y" else panel.y
+    places = [place + (number - (num_marks - 1) / 2) * width for place in numbers_of(mark.categories, axis)]
+    settings: dict[str, Any] = {"color": colour_of(mark.style), "label": mark.name or "_"}
+    settings["hatch"] = ("", "//", "..", "xx", "--", "++", "||", "\\\\")[mark.style % NUM_STYLES]
+    if mark.along == "y":
+        axes.bar(places, mark.values, width, edgecolor="white", linewidth=0, **settings)
+    else:
+        axes.barh(places, mark.values, width, edgecolor="white", linewidth=0, **settings)
+
+
+def draw_heatmap(axes: Axes, mark: Heatmap) -> None:
+    """A grid whose cells show their texts."""
+    colours = LinearSegmentedColormap.from_list("shares", HEATMAP_COLOURS)
+    axes.imshow(np.array(mark.values), cmap=colours, vmin=0, vmax=1, aspect="auto")
+    axes.grid(visible=False)
+    for row, texts in enumerate(mark.texts):
+        for column, text in enumerate(texts):
+            colour = "white" if mark.values[row][column] > 0.5 else "black"
+            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)

@@ -1,0 +1,239 @@
+"""Draws charts with Plotly, for pages and notebooks."""
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Mark, Panel, Reference, Series
+from results.figures.style import (
+    FAINT,
+    FAINT_OPACITY,
+    HEATMAP_COLOURS,
+    NUM_STYLES,
+    PLOTLY_DASHES,
+    PLOTLY_SYMBOLS,
+    colour_of,
+    columns_of,
+)
+
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+FAINT_LINES = "rgba(128,128,128,0.25)"
+"""Of grids, on white and on black."""
+PANEL_HEIGHT = 330
+ROW_HEIGHT = 30
+"""Of a category from top to bottom."""
+MODES = {"points": "markers", "line": "lines", "line and points": "lines+markers", "steps": "lines"}
+SYMBOL_OPACITY = 0.85
+
+
+def panel_figure(panel: Panel) -> go.Figure:
+    """One panel as a figure, without its title and legend."""
+    figure = go.Figure()
+    for mark in panel.marks:
+        add_mark(figure, mark)
+    figure.update_layout(**layout(panel_height(panel)), barmode="group", showlegend=False)
+    figure.update_xaxes(**axis_settings(panel.x, is_vertical=False))
+    figure.update_yaxes(**axis_settings(panel.y, is_vertical=True))
+    return figure
+
+
+def chart_figure(chart: Chart) -> go.Figure:
+    """A whole chart as one figure, for a notebook."""
+    columns = columns_of(len(chart.panels))
+    rows = math.ceil(len(chart.panels) / columns)
+    titles = [safe(panel.title) for panel in chart.panels]
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles)
+    named: set[str] = set()
+    for number, panel in enumerate(chart.panels):
+        place = {"row": number // columns + 1, "col": number % columns + 1}
+        for mark in panel.marks:
+            add_mark(figure, mark, place, named)
+        figure.update_xaxes(**axis_settings(panel.x, is_vertical=False), **place)
+        figure.update_yaxes(**axis_settings(panel.y, is_vertical=True), **place)
+    height = rows * (max(map(panel_height, chart.panels)) + 40) + 60
+    figure.update_layout(**layout(height), barmode="group", showlegend=len(named) > 1, title=safe(chart.title))
+    figure.update_layout(margin={"l": 60, "r": 20, "t": 110, "b": 50})
+    figure.update_layout(legend={"y": -0.18, "yanchor": "top"})
+    return figure
+
+
+def safe(text: str) -> str:
+    """A text whose characters Plotly does not read as markup; its lines stay lines."""
+    return html.escape(str(text), quote=False).replace("\n", "<br>")
+
+
+def panel_height(panel: Panel) -> int:
+    """Pixels, so that each category from top to bottom has room."""
+    rows = len(panel.y.categories) if panel.y.scale == "category" else 0
+    rows = max([rows, *(len(mark.categories) for mark in panel.marks if isinstance(mark, Bars) and mark.along == "x")])
+    return max(PANEL_HEIGHT, 110 + ROW_HEIGHT * rows)
+
+
+def layout(height: int) -> dict[str, Any]:
+    """What all figures share; texts and grids are legible on white and on black."""
+    return {
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 12, "color": "#6b7280"},
+        "margin": {"l": 10, "r": 16, "t": 10, "b": 10},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"},
+        "hoverlabel": {"align": "left", "namelength": 0, "font": {"family": FONT}},
+        "hovermode": "closest",
+    }
+
+
+def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
+    """An axis in Plotly's terms."""
+    found: dict[str, Any] = {
+        "title": {"text": safe(axis.title), "standoff": 8},
+        "automargin": True,
+        "gridcolor": FAINT_LINES,
+        "zeroline": False,
+        "linecolor": FAINT_LINES,
+        "ticks": "outside",
+        "tickcolor": FAINT_LINES,
+        "type": axis.scale,
+    }
+    if axis.scale == "category":
+        names = list(map(safe, axis.categories))
+        found |= {"categoryorder": "array", "categoryarray": names}
+        found |= {"range": [len(names) - 0.5, -0.5] if is_vertical else [-0.5, len(names) - 0.5]}
+    elif axis.range:
+        found["range"] = [math.log10(end) for end in axis.range] if axis.scale == "log" else list(axis.range)
+    if axis.ticks:
+        found |= {"tickvals": [place for place, _ in axis.ticks], "ticktext": [safe(text) for _, text in axis.ticks]}
+    elif axis.is_whole:
+        found |= {"tickformat": "d", "tickmode": "auto", "nticks": 8, "minallowed": 0}
+    return found
+
+
+def add_mark(figure: go.Figure, mark: Mark, place: dict[str, int] | None = None, named: set[str] | None = None) -> None:
+    """Adds a mark to a figure, or to a subplot; a name that is in the legend already is not repeated."""
+    place = place or {}
+    if isinstance(mark, Reference):
+        add_reference(figure, mark, place)
+        return
+    traces = {Series: series_trace, Band: band_trace, Bars: bars_trace, Heatmap: heatmap_trace}
+    trace = traces[type(mark)](mark)  # type: ignore[operator]
+    name = "" if isinstance(mark, Heatmap) else mark.name
+    trace.meta = name
+    trace.showlegend = bool(name) and (named is None or name not in named)
+    if named is not None and name:
+        named.add(name)
+        trace.legendgroup = name
+    figure.add_trace(trace, **place)
+
+
+def series_trace(mark: Series) -> go.Scatter:
+    """Points or lines; hovering shows their texts."""
+    colour = FAINT if mark.is_faint else colour_of(mark.style)
+    hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_place or not mark.hover else [])]
+    by_style = "solid" if mark.is_faint else PLOTLY_DASHES[mark.style % NUM_STYLES]
+    dash = {"style": by_style, "solid": "solid", "dashed": "dash"}[mark.dash]
+    trace = go.Scatter(
+        x=coordinates(mark.x),
+        y=coordinates(mark.y),
+        name=safe(mark.name),
+        mode=MODES[mark.mode],
+        opacity=FAINT_OPACITY if mark.is_faint else 1.0,
+        marker={
+            "color": colour,
+            "symbol": PLOTLY_SYMBOLS[mark.style % NUM_STYLES],
+            "size": 6 if mark.is_faint or mark.mode != "points" else 8,
+            "opacity": SYMBOL_OPACITY,
+        },
+        line={
+            "color": colour,
+            "width": 1 if mark.is_faint else 2,
+            "dash": dash,
+            "shape": "hv" if mark.mode == "steps" else "linear",
+        },
+        hovertemplate=f"{'<br>'.join(hover)}<extra></extra>",
+    )
+    if mark.hover:
+        trace.text = [safe(text) for text in mark.hover]
+    if mark.low:
+        centre = [float(value) for value in (mark.x if mark.interval_along == "x" else mark.y) if value is not None]
+        above = [high - middle for high, middle in zip(mark.high, centre, strict=True)]
+        below = [middle - low for low, middle in zip(mark.low, centre, strict=True)]
+        error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+        error |= {"color": colour, "thickness": 1.6, "width": 4}
+        trace.update({f"error_{mark.interval_along}": error})
+    return trace
+
+
+def coordinates(values: Sequence[float | str | None]) -> list[float | str | None]:
+    """Coordinates with safe texts."""
+    return [safe(value) if isinstance(value, str) else value for value in values]
+
+
+def band_trace(mark: Band) -> go.Scatter:
+    """The area as a closed line."""
+    red, green, blue = (int(colour_of(mark.style)[place : place + 2], 16) for place in (1, 3, 5))
+    return go.Scatter(
+        x=[*mark.x, *reversed(mark.x)],
+        y=[*mark.high, *reversed(mark.low)],
+        name=safe(mark.name),
+        fill="toself",
+        mode="lines",
+        line={"width": 0},
+        fillcolor=f"rgba({red},{green},{blue},0.2)",
+        hoverinfo="skip",
+    )
+
+
+def bars_trace(mark: Bars) -> go.Bar:
+    """Bars; hovering shows their texts."""
+    names, is_horizontal = [safe(name) for name in mark.categories], mark.along == "x"
+    return go.Bar(
+        x=list(mark.values) if is_horizontal else names,
+        y=names if is_horizontal else list(mark.values),
+        orientation="h" if is_horizontal else "v",
+        name=safe(mark.name),
+        marker={
+            "color": colour_of(mark.style),
+            "line": {"width": 0},
+            "pattern": {
+                "shape": ("", "/", ".", "x", "-", "+", "|", "\\")[mark.style % NUM_STYLES],
+                "fgcolor": "rgba(255,255,255,0.7)",
+                "fillmode": "overlay",
+            },
+        },
+        text=[safe(text) for text in mark.hover] or None,
+        textposition="none",
+        hovertemplate="%{text}<extra></extra>" if mark.hover else None,
+    )
+
+
+def heatmap_trace(mark: Heatmap) -> go.Heatmap:
+    """A grid whose cells show their texts."""
+    return go.Heatmap(
+        x=[safe(name) for name in mark.x],
+        y=[safe(name) for name in mark.y],
+        z=[list(row) for row in mark.values],
+        text=[[safe(text) for text in row] for row in mark.texts],
+        hovertext=[[safe(text) for text in row] for row in mark.hover],
+        texttemplate="%{text}",
+        hovertemplate="%{hovertext}<extra></extra>",
+        colorscale=[[0, HEATMAP_COLOURS[0]], [1, HEATMAP_COLOURS[1]]],
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        xgap=2,
+        ygap=2,
+    )
+
+
+def add_reference(figure: go.Figure, mark: Reference, place: dict[str, int]) -> None:
+    """A thin dashed line."""
+    line = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
+    if mark.across == "x":
+        figure.add_vline(x=mark.at, line=line, layer="below", **place)
+    else:
+        figure.add_hline(y=mark.at, line=line, layer="below", **place)

@@ -1,0 +1,269 @@
+"""Charts of predictions: confusion, scatter, reliability of probabilities, labels and errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
+
+from mtlib.tasks import Task
+from results.analysis.comparison.bootstrap import CONFIDENCE, Floats
+from results.figures.chart import Axis, Bars, Chart, Heatmap, Panel, Series
+
+NUM_BINS = 10
+"""Of reliability, with about equally many examples each."""
+NUM_LABEL_BINS = 10
+"""Of a regression's labels."""
+ERROR_EDGES = (0.2, 0.4)
+"""Shares of the range of labels from which an error of a regression is large, and very large: 1 and 2 for labels 0..5,
+as in Triple Threat, table 19."""
+LABELS = "labels"
+MAX_PAIRS = 12
+"""Pairs of named classes that errors are counted by; where there are more, the confusion matrix has them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """What one model, or an ensemble, predicts for the dev examples of a task."""
+
+    name: str
+    """E.g. `best single model, 0003-r1`."""
+    task: Task
+    ids: Sequence[str]
+    labels: Floats
+    """(rows,)."""
+    predictions: Floats
+    """(rows,)."""
+    probs: Floats | None
+    """(rows, num_classes); None for a regression."""
+
+    @property
+    def is_right(self) -> Floats:
+        """(rows,) 1 where the predicted class is right, else 0."""
+        return np.asarray(self.predictions == self.labels, dtype=np.float64)
+
+
+def prediction_charts(models: Sequence[Predicted]) -> list[Chart]:
+    """All charts of one task's predictions, of models or ensembles over the same examples."""
+    if models[0].task.kind == "regression":
+        return [scatter_chart(models), labels_chart(models), errors_chart(models)]
+    return [confusion_chart(models), reliability_chart(models), labels_chart(models), errors_chart(models)]
+
+
+def class_names(task: Task) -> list[str]:
+    """The names of a task's classes."""
+    return list(task.labels) or [str(number) for number in range(task.num_classes)]
+
+
+def confusion_chart(models: Sequence[Predicted]) -> Chart:
+    """How often each class is predicted for the examples of each class."""
+    task = models[0].task
+    names = class_names(task)
+    panels, rows = [], []
+    for model in models:
+        counts = np.zeros((len(names), len(names)), dtype=int)
+        np.add.at(counts, (model.labels.astype(int), model.predictions.astype(int)), 1)
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        texts = [
+            [
+                f"labelled {names[label]}, predicted {names[predicted]}\n{counts[label, predicted]} examples, "
+                f"{shares[label, predicted]:.1%} of those labelled {names[label]}"
+                for predicted in range(len(names))
+            ]
+            for label in range(len(names))
+        ]
+        heatmap = Heatmap(
+            x=names,
+            y=names,
+            values=shares.tolist(),
+            texts=[[f"{share:.2f}" for share in own] for own in shares],
+            hover=texts,
+        )
+        x = Axis(title="predicted", scale="category", categories=names)
+        y = Axis(title="label", scale="category", categories=names)
+        panels.append(Panel(title=model.name, x=x, y=y, marks=[heatmap]))
+        rows += [(model.name, names[a], names[b], int(counts[a, b])) for a, b in np.ndindex(counts.shape)]
+    return Chart(
+        name=f"confusion-{task.name}",
+        title=f"{task.title}: confusion matrix",
+        caption="Shares of the dev examples of each label: rows sum to 1.",
+        panels=panels,
+        frame=pd.DataFrame(rows, columns=["model", "label", "predicted", "count"]),
+    )
+
+
+def scatter_chart(models: Sequence[Predicted]) -> Chart:
+    """Predictions against labels of a regression."""
+    task = models[0].task
+    low, high = task.label_range
+    ends = (low - 0.03 * (high - low), high + 0.03 * (high - low))
+    equal = Series(x=[low, high], y=[low, high], mode="line", is_faint=True, dash="dashed")
+    panels = []
+    for model in models:
+        hover = [
+            f"{name}\nlabel {label:.2f}, predicted {predicted:.2f}"
+            for name, label, predicted in zip(model.ids, model.labels, model.predictions, strict=True)
+        ]
+        points = Series(x=model.labels.tolist(), y=model.predictions.tolist(), hover=hover)
+        x, y = Axis(title="label", range=ends), Axis(title="predicted", range=ends)
+        panels.append(Panel(title=model.name, x=x, y=y, marks=[equal, points]))
+    return Chart(
+        name=f"scatter-{task.name}",
+        title=f"{task.title}: predictions against labels",
+        caption="Each point is a dev example; on the dashed line the prediction is the label.",
+        panels=panels,
+        frame=pd.concat([prediction_rows(model) for model in models], ignore_index=True),
+    )
+
+
+def prediction_rows(model: Predicted) -> pd.DataFrame:
+    """One row for each example."""
+    rows = {"id": model.ids, "label": model.labels, "predicted": model.predictions}
+    return pd.DataFrame({"model": model.name, **rows})
+
+
+def reliability_chart(models: Sequence[Predicted]) -> Chart:
+    """How often predictions are right, against the probability that the model gave them."""
+    task = models[0].task
+    marks, rows = [], []
+    for style, model in enumerate(models):
+        assert model.probs is not None
+        confidence = model.probs.max(axis=1)
+        order = np.argsort(confidence, kind="stable")
+        bins = [own for own in np.array_split(order, NUM_BINS) if len(own)]
+        means = [float(confidence[own].mean()) for own in bins]
+        right = [int(model.is_right[own].sum()) for own in bins]
+        shares = [count / len(own) for count, own in zip(right, bins, strict=True)]
+        low, high = proportion_confint(right, [len(own) for own in bins], alpha=1 - CONFIDENCE, method="wilson")
+        error = sum(len(own) * abs(m - s) for own, m, s in zip(bins, means, shares, strict=True)) / len(order)
+        name = f"{model.name}: expected calibration error {error:.3f}"
+        marks.append(
+            Series(
+                x=means,
+                y=shares,
+                low=list(map(float, low)),
+                high=list(map(float, high)),
+                hover=[
+                    f"{model.name}\n{len(own)} examples with a probability of {m:.2f} on average\n{s:.1%} are right"
+                    for own, m, s in zip(bins, means, shares, strict=True)
+                ],
+                name=name,
+                style=style,
+                mode="line and points",
+            )
+        )
+        rows += [(model.name, m, s, len(own)) for own, m, s in zip(bins, means, shares, strict=True)]
+    equal = Series(
+        x=[1 / task.num_classes, 1.0], y=[1 / task.num_classes, 1.0], mode="line", is_faint=True, dash="dashed"
+    )
+    x, y = Axis(title="probability of the predicted class"), Axis(title="share that is right", range=(0.0, 1.03))
+    return Chart(
+        name=f"reliability-{task.name}",
+        title=f"{task.title}: reliability of probabilities",
+        caption=f"Dev examples in {NUM_BINS} groups by the probability of the predicted class, with 95 % intervals "
+        "(Wilson). Below the dashed line a model is over-confident. The expected calibration error is the mean "
+        "distance from that line (Guo et al. 2017).",
+        panels=[Panel(x=x, y=y, marks=[equal, *marks])],
+        frame=pd.DataFrame(rows, columns=["model", "mean_probability", "share_right", "examples"]),
+    )
+
+
+def labels_chart(models: Sequence[Predicted]) -> Chart:
+    """How often each label occurs, and how often it is predicted."""
+    task = models[0].task
+    values = [(LABELS, models[0].labels), *((model.name, model.predictions) for model in models)]
+    if task.kind == "regression":
+        edges = np.linspace(*task.label_range, NUM_LABEL_BINS + 1)
+        names = [f"{low:g} to {high:g}" for low, high in zip(edges[:-1].round(3), edges[1:].round(3), strict=True)]
+        counts = [np.histogram(np.clip(own, *task.label_range), edges)[0] for _, own in values]
+    else:
+        names = class_names(task)
+        counts = [np.bincount(own.astype(int), minlength=len(names)) for _, own in values]
+    marks = [
+        Bars(
+            categories=names,
+            values=own.tolist(),
+            name=name,
+            hover=[f"{name}\n{label}: {count} examples" for label, count in zip(names, own, strict=True)],
+            style=style,
+        )
+        for style, ((name, _), own) in enumerate(zip(values, counts, strict=True))
+    ]
+    x = Axis(title="label", scale="category", categories=names)
+    rows = [(mark.name, *pair) for mark in marks for pair in zip(names, mark.values, strict=True)]
+    return Chart(
+        name=f"labels-{task.name}",
+        title=f"{task.title}: labels and predictions",
+        caption="Dev examples by label, and by predicted label.",
+        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)],
+        frame=pd.DataFrame(rows, columns=["of", "label", "count"]),
+    )
+
+
+def errors_chart(models: Sequence[Predicted]) -> Chart:
+    """The wrong predictions by kind."""
+    task = models[0].task
+    kinds = error_kinds(task)
+    marks, rows = [], []
+    for style, model in enumerate(models):
+        found = error_kind(model)
+        counts = [int(np.sum(found == kind)) for kind in kinds]
+        hover = [
+            f"{model.name}\n{kind}: {count} of {len(found)} examples" for kind, count in zip(kinds, counts, strict=True)
+        ]
+        marks.append(Bars(categories=kinds, values=counts, name=model.name, hover=hover, style=style + 1))
+        rows += [(model.name, kind, count) for kind, count in zip(kinds, counts, strict=True)]
+    x = Axis(title="error", scale="category", categories=kinds)
+    return Chart(
+        name=f"errors-{task.name}",
+        title=f"{task.title}: errors by kind",
+        caption="Dev examples that are wrong, by kind of error, as in Triple Threat, tables 17 to 19.",
+        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)] if kinds else [],
+        frame=pd.DataFrame(rows, columns=["model", "error", "count"]),
+    )
+
+
+def error_kinds(task: Task) -> list[str]:
+    """The kinds of errors, in their order."""
+    if task.kind == "binary":
+        negative, positive = class_names(task)
+        return [f"{positive}, predicted {negative}", f"{negative}, predicted {positive}"]
+    if task.kind == "regression":
+        large, very_large = regression_edges(task)
+        middle = f"{large:g} to {very_large:g}"
+        return [
+            f"over {very_large:g} too low",
+            f"{middle} too low",
+            f"{middle} too high",
+            f"over {very_large:g} too high",
+        ]
+    if task.labels:  # no order is known
+        pairs = [(a, b) for a in task.labels for b in task.labels if a != b]
+        return [f"{label}, predicted {other}" for label, other in pairs] if len(pairs) <= MAX_PAIRS else []
+    return ["two or more too low", "one too low", "one too high", "two or more too high"]
+
+
+def regression_edges(task: Task) -> tuple[float, float]:
+    """Errors from which a regression's prediction is far off, and very far."""
+    low, high = task.label_range
+    large, very_large = (round(edge * (high - low), 6) for edge in ERROR_EDGES)
+    return large, very_large
+
+
+def error_kind(model: Predicted) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """(rows,) the kind of each example's error, empty where there is none, or only a small one."""
+    kinds, distance = error_kinds(model.task), model.predictions - model.labels
+    if model.task.kind == "binary":
+        conditions = [distance < 0, distance > 0]
+    elif model.task.kind == "regression":
+        large, very_large = regression_edges(model.task)
+        conditions = [distance < -very_large, distance <= -large, distance > very_large, distance >= large]
+        kinds = [kinds[place] for place in (0, 1, 3, 2)]
+    elif model.task.labels:
+        right, found = model.labels.astype(int), model.predictions.astype(int)
+        places = [(a, b) for a in range(len(model.task.labels)) for b in range(len(model.task.labels)) if a != b]
+        conditions = [(right == a) & (found == b) for a, b in places if kinds]
+    else:
+        conditions = [distance <= -2, distance == -1, distance == 1, distance >= 2]
+    return np.select(conditions, kinds, default="") if kinds else np.full(len(distance), "")

@@ -1,0 +1,100 @@
+"""The content of a page: sections with paragraphs, tables, charts and findings; `render` draws them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from results.figures.chart import Chart
+
+Level = Literal["problem", "warning", "note"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """Paragraphs."""
+
+    paragraphs: Sequence[str]
+    is_lead: bool = False
+    """Whether it is what a reader should read first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTable:
+    """A table of texts."""
+
+    name: str
+    """Of its file, letters, digits and hyphens."""
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    marked: frozenset[int] = frozenset()
+    """Rows that stand out."""
+    num_shown: int | None = None
+    """Rows that are shown at first; None for all."""
+    num_text_columns: int = 1
+    """The first columns, which are aligned to the left; numbers follow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that a reader should know about a sweep, and what to do about it."""
+
+    level: Level
+    what: str
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """A list of findings, the worst first; it may be empty."""
+
+    found: Sequence[Finding]
+    nothing: str
+    """What is written where there are none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """A text whose lines and spaces stay, such as a command."""
+
+    title: str
+    text: str
+    is_folded: bool = False
+    """Whether only its title is shown at first."""
+
+
+Block = Text | TextTable | Findings | Listing | Chart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of a page with a heading."""
+
+    name: str
+    """Its anchor."""
+    title: str
+    blocks: Sequence[Block]
+    level: int = 2
+    """Of its heading."""
+    folder: str = ""
+    """Where the files of its figures and tables are; empty on a page of one sweep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A whole page."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section] = field(default_factory=tuple)
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts, in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
+
+    @property
+    def tables(self) -> list[TextTable]:
+        """All tables, in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, TextTable)]

@@ -1,0 +1,125 @@
+"""Writes a page as one HTML file that needs no network: styles, scripts, figures and texts are all in it."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from results.figures.chart import Band, Bars, Chart, Heatmap, Reference, Series
+from results.figures.style import FAINT, NUM_STYLES, TEXT_SYMBOLS, colour_of
+from results.page.content import Findings, Listing, Page, Section, Text, TextTable
+
+FOLDER = Path(__file__).resolve().parent / "template"
+TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
+NUM_DIGITS = 6
+"""Significant digits of the numbers in figures."""
+
+
+def render_page(page: Page) -> str:
+    """The HTML of a page. Every text is escaped."""
+    from plotly.offline import get_plotlyjs  # here: commands that write no page start without it
+
+    figures: list[dict[str, Any]] = []
+    content = (
+        environment()
+        .get_template(TEMPLATE)
+        .render(
+            page=page,
+            kind=block_kind,
+            place=lambda chart: place_figures(chart, figures),
+            legend=legend_of,
+            styles=Markup((FOLDER / STYLES).read_text()),  # our own file
+            script=Markup((FOLDER / PAGE_SCRIPT).read_text()),  # our own file
+            plotly=Markup(get_plotlyjs() if page.charts else ""),  # Plotly's own
+            figures=lambda: Markup(script_json(share_texts(figures))),
+        )
+    )
+    return str(content)
+
+
+@cache
+def environment() -> Environment:
+    """Jinja with every text escaped and every unknown name refused."""
+    return Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def block_kind(block: Any) -> str:
+    """The name by which the template knows a block."""
+    kinds = {
+        Text: "text",
+        TextTable: "table",
+        Findings: "findings",
+        Listing: "listing",
+        Chart: "chart",
+        Section: "section",
+    }
+    return kinds[type(block)]
+
+
+def place_figures(chart: Chart, figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Adds a chart's panels to the page's figures; for each its title, height and number."""
+    from results.figures.plotly_figure import panel_figure, panel_height
+
+    placed = []
+    for panel in chart.panels:
+        placed.append({"title": panel.title, "height": panel_height(panel), "number": len(figures)})
+        figures.append(panel_figure(panel).to_plotly_json())
+    return placed
+
+
+def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Figures whose points have numbers of texts, and the texts, each once: charts repeat those of a trial."""
+    numbers: dict[str, int] = {}
+    for trace in (trace for figure in figures for trace in figure["data"]):
+        if isinstance(trace.get("text"), list | tuple) and trace["type"] != "heatmap":
+            trace["text"] = [numbers.setdefault(text, len(numbers)) for text in trace["text"]]
+    return {"figures": figures, "texts": list(numbers)}
+
+
+def legend_of(chart: Chart) -> list[dict[str, str]]:
+    """The kinds of marks in a chart, each once, with its sign; empty if there is one kind only."""
+    found: dict[str, dict[str, str]] = {}
+    marks = [mark for panel in chart.panels for mark in panel.marks]
+    for mark in sorted(marks, key=lambda mark: (getattr(mark, "is_faint", False), getattr(mark, "style", 0))):
+        if not isinstance(mark, Reference | Heatmap) and mark.name:
+            is_faint = isinstance(mark, Series) and mark.is_faint
+            colour = FAINT if is_faint else colour_of(mark.style)
+            found.setdefault(mark.name, {"name": mark.name, "colour": colour, "sign": sign_of(mark)})
+    return list(found.values()) if len(found) > 1 else []
+
+
+def sign_of(mark: Series | Band | Bars) -> str:
+    """A mark's sign in a legend."""
+    if isinstance(mark, Bars):
+        return "▇"
+    if isinstance(mark, Band):
+        return "░"
+    symbol = TEXT_SYMBOLS[mark.style % NUM_STYLES]
+    return {"points": symbol, "line": "━", "steps": "━", "line and points": f"─{symbol}─"}[mark.mode]
+
+
+def script_json(value: Any) -> str:
+    """JSON for a script element, which no text can end."""
+    text = json.dumps(rounded(value), separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def rounded(value: Any) -> Any:
+    """A tree with numbers of few digits; those that are not finite are null."""
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{NUM_DIGITS}g}") if value == value and abs(value) != float("inf") else None
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,49 @@
+"use strict";
+// Draws each figure when it comes near the window, and all of them before the page is printed.
+(function () {
+  const element = document.getElementById("figures");
+  const { figures, texts } = JSON.parse(element.textContent);
+  const plots = Array.from(document.querySelectorAll(".plot"));
+  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+
+  function draw(plot) {
+    if (plot.dataset.drawn) return;
+    plot.dataset.drawn = "yes";
+    const figure = figures[Number(plot.dataset.figure)];
+    figure.data.forEach((trace) => {
+      if (Array.isArray(trace.text) && typeof trace.text[0] === "number") trace.text = trace.text.map((at) => texts[at]);
+    });
+    Plotly.newPlot(plot, figure.data, figure.layout, settings);
+  }
+
+  const observer = new IntersectionObserver(
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
+    { rootMargin: "600px" },
+  );
+  plots.forEach((plot) => observer.observe(plot));
+
+  // A press on an entry of a legend hides or shows its marks in all panels of the chart.
+  document.querySelectorAll(".legend button").forEach((button) => {
+    button.addEventListener("click", () => {
+      const isShown = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(isShown));
+      button.closest("figure").querySelectorAll(".plot").forEach((plot) => {
+        const traces = figures[Number(plot.dataset.figure)].data;
+        const places = traces.map((trace, place) => (trace.meta === button.dataset.name ? place : -1)).filter((place) => place >= 0);
+        places.forEach((place) => { traces[place].visible = isShown; });
+        if (plot.dataset.drawn && places.length) Plotly.restyle(plot, { visible: isShown }, places);
+      });
+    });
+  });
+
+  window.addEventListener("beforeprint", () => {
+    plots.forEach((plot) => {
+      draw(plot);
+      const isSingle = plot.closest(".panels").classList.contains("of-1");
+      Plotly.relayout(plot, { width: isSingle ? 640 : 320, autosize: false });
+    });
+  });
+  window.addEventListener("afterprint", () => {
+    plots.forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true }));
+  });
+})();

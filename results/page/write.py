@@ -1,0 +1,102 @@
+"""Makes the page of one sweep, or of several, and writes it, its figures as images, and its tables."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from results.analysis.sweep import Sweep
+from results.figures.chart import Chart
+from results.page.content import Page, Section, TextTable
+from results.page.overview import name_of_sweep, overview_blocks
+from results.page.render import render_page
+from results.page.sections import PageInputs, sweep_sections
+from results.records.files import Location, open_atomic, open_folder
+from results.records.selection import Selection, read_selection
+
+PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
+IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
+
+
+def inputs_of(sweep: Sweep) -> PageInputs:
+    """A sweep with its selection, if there is one."""
+    return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
+
+
+def selection_of(folder: Location) -> Selection | None:
+    """The selection of a sweep; None if there is none that can be read."""
+    try:
+        return read_selection(folder)
+    except ValueError:
+        return None
+
+
+def build_page(found: Sequence[PageInputs]) -> Page:
+    """The page of one sweep, or of several with an overview before them.
+
+    Args:
+        found: at least one sweep, with names of their own.
+    """
+    if len(found) == 1:
+        sweep = found[0].sweep
+        return Page(title=f"Sweep {name_of_sweep(sweep)}", subtitle=subtitle(sweep), sections=sweep_sections(found[0]))
+    sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(found)))]
+    for place, inputs in enumerate(found, 1):
+        name = name_of_sweep(inputs.sweep)
+        sections.append(Section(name=f"sweep-{place}", title=f"Sweep {name}", blocks=[], folder=name))
+        own = sweep_sections(inputs)
+        sections += [replace(one, name=f"sweep-{place}-{one.name}", level=3, folder=name) for one in own]
+    names = ", ".join(name_of_sweep(inputs.sweep) for inputs in found)
+    return Page(title=f"{len(found)} sweeps", subtitle=names, sections=sections)
+
+
+def subtitle(sweep: Sweep) -> str:
+    """Number of trials, and date."""
+    return f"{len(sweep.records)} trials, begun {str(sweep.info.get('created', ''))[:10]}"
+
+
+def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:
+    """Writes a page into a folder, or behind a URI, atomically; returns its path."""
+    with open_atomic(open_folder(folder), file_name) as stream:
+        stream.write(render_page(page).encode())
+    return f"{str(folder).rstrip('/')}/{file_name}"
+
+
+def write_sweep_page(sweep: Sweep) -> str:
+    """Makes a sweep's page from its records alone and writes it into its folder; returns its path."""
+    return write_page(sweep.path, build_page([inputs_of(sweep)]))
+
+
+def write_figures(page: Page, folder: Path, on_figure: Callable[[int, int], None]) -> int:
+    """Writes each chart of a page as PNG and SVG; returns how many files there are.
+
+    Args:
+        page: its sections say in which folders the files are.
+        folder: is made if it is missing.
+        on_figure: called with the number of charts written so far and that of all.
+    """
+    from results.figures.matplotlib_figure import write_images  # here: it takes a while to load
+
+    charts = [(section, block) for section in page.sections for block in section.blocks if isinstance(block, Chart)]
+    written = 0
+    for number, (section, chart) in enumerate(charts, 1):
+        written += len(write_images(chart, folder / section.folder))
+        on_figure(number, len(charts))
+    return written
+
+
+def write_tables(page: Page, folder: Path) -> int:
+    """Writes each table of a page, and the numbers of each chart, as CSV; returns how many files there are."""
+    written = 0
+    for section in page.sections:
+        place = folder / section.folder
+        place.mkdir(parents=True, exist_ok=True)
+        for block in section.blocks:
+            if isinstance(block, Chart | TextTable):
+                frame = (
+                    block.frame if isinstance(block, Chart) else pd.DataFrame(block.rows, columns=list(block.columns))
+                )
+                frame.to_csv(place / f"{block.name}.csv", index=False)
+                written += 1
+    return written

@@ -1,0 +1,143 @@
+"""The command that writes a page about sweeps: `python results/report.py SWEEP [SWEEP ...]`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.errors import require, require_once
+
+if TYPE_CHECKING:
+    from results.page.sections import PageInputs
+
+DATA_FLAGS = ("--data",)
+"""Flags that need one that reads data."""
+MODEL_FLAGS = ("--encoder", "--device")
+"""Flags that need one that loads a model."""
+
+EXAMPLES = """\
+examples:
+  the page of a sweep, ended or still running: SWEEP/report.html, which opens without a network
+    python results/report.py ~/multitask-sweeps/NAME
+  several sweeps on one page
+    python results/report.py ~/multitask-sweeps/A ~/multitask-sweeps/B --output ~/page
+  its figures as PNG and SVG for a paper, and its tables as CSV, beside it in images/ and tables/
+    python results/report.py ~/multitask-sweeps/NAME --images --tables
+  with the texts of errors, and of examples on which trials disagree (reads the data again)
+    python results/report.py ~/multitask-sweeps/NAME --texts
+  with principal components of the dev embeddings (loads the best trial's model)
+    python results/report.py ~/multitask-sweeps/NAME --embeddings
+
+in a notebook, the same figures:
+  from results.table import load_sweep
+  load_sweep("~/multitask-sweeps/NAME").plot.effects("smart.weight")
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 2 where there is no sweep that can be read."""
+    return run_command(lambda: run_report(arguments))
+
+
+def run_report(arguments: Sequence[str] | None) -> None:
+    """Writes the page, and images and tables if asked for, and prints where they are."""
+    options = read_report_command(arguments)
+
+    # Here, so that --help and mistakes answer at once.
+    from results.page.write import (
+        IMAGES_FOLDER,
+        PAGE_FILE,
+        PAGE_OF_SEVERAL_FILE,
+        TABLES_FOLDER,
+        build_page,
+        write_figures,
+        write_page,
+        write_tables,
+    )
+
+    found = [page_inputs(options, sweep) for sweep in options.sweeps]
+    page = build_page(found)
+    home = options.output or options.sweeps[0]
+    print(f"Page: {write_page(home, page, PAGE_FILE if len(found) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
+    if options.images:
+        count = write_figures(page, Path(home) / IMAGES_FOLDER, show_images)
+        print(f"Images: {count} files in {Path(home) / IMAGES_FOLDER}")
+    if options.tables:
+        print(f"Tables: {write_tables(page, Path(home) / TABLES_FOLDER)} files in {Path(home) / TABLES_FOLDER}")
+
+
+def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses a command line; ValueError for any mistake in it."""
+    options = parse_words(build_parser(), arguments)
+    require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
+    options.sweeps = [expanded(sweep) for sweep in options.sweeps]
+    require_once(options.sweeps, "a sweep must be named once")
+    if options.output is not None:
+        options.output = expanded(options.output)
+        require(not Path(options.output).is_file(), "--output must be a folder", options.output)
+    home = options.output or options.sweeps[0]
+    for flag in ("--images", "--tables"):
+        is_here = flag not in options.given or "://" not in home
+        require(is_here, f"{flag} must come with --output, a folder on this machine, where SWEEP is a URI", home)
+    for flag in DATA_FLAGS:
+        is_used = options.texts or options.embeddings
+        require(flag not in options.given or is_used, f"{flag} must come with --texts or --embeddings", "neither")
+    for flag in MODEL_FLAGS:
+        require(flag not in options.given or options.embeddings, f"{flag} must come with --embeddings", "no such flag")
+    options.data = None if options.data is None else Path(options.data).expanduser()
+    return options
+
+
+def expanded(place: str) -> str:
+    """A folder's absolute path, or a URI as it is."""
+    return place if "://" in place else str(Path(place).expanduser().absolute())
+
+
+def page_inputs(options: argparse.Namespace, place: str) -> "PageInputs":
+    """What the page of a sweep is made of; texts and embeddings only if asked for."""
+    from results.analysis.sweep import load_sweep
+    from results.page.models import embed_dev, texts_reader
+    from results.page.write import inputs_of
+
+    found = inputs_of(load_sweep(place))
+    if options.texts:
+        found = replace(found, read_texts=texts_reader(found.sweep, options.data))
+    if options.embeddings:
+        print(f"Embedding the dev examples of {place} ...", flush=True)
+        trial, embedded = embed_dev(found.sweep, options.data, options.encoder, options.device)
+        found = replace(found, embedded=embedded, embedded_by=trial)
+    return found
+
+
+def show_images(number: int, total: int) -> None:
+    """How many images are written, on one line of a terminal."""
+    if sys.stdout.isatty():
+        print(f"\rImages: {number} of {total} figures", end="" if number < total else "\r", flush=True)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    usage = "SWEEP [SWEEP ...] [--output DIR] [--images] [--tables] [--texts] [--embeddings] [more below]"
+    description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
+    parser = new_parser("python results/report.py", usage, description, EXAMPLES)
+    add = parser.add_argument
+    add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
+    add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
+    add("--images", action="store_true", help="also write each figure as PNG and SVG")
+    add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")
+    add("--texts", action="store_true", help="show the texts of examples; reads the data")
+    add("--embeddings", action="store_true", help="show the dev embeddings; loads the best trial's model and the data")
+    add("--data", metavar="DIR", help="data folder (default: the one that the sweep names)")
+    add("--encoder", metavar="NAME|DIR", help="replaces the pretrained encoder that the sweep names")
+    add("--device", default="auto", metavar="auto|cpu|cuda", help="where the model runs (default: %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
