@@ -25,13 +25,13 @@ PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": Non
 def effect_charts(effects: SweepEffects) -> list[Chart]:
     """A forest plot of each key with listed values."""
     return [
-        effect_chart(effects, key) for key in effects.keys if any(key.name in c.values for c in columns_of(effects))
+        effect_chart(effects, key) for key in effects.keys if any(key.name in c.values for c in scored_columns(effects))
     ]
 
 
 def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
     """The differences of a key's values from the base value, with their 95 % intervals, for each task."""
-    columns = [column for column in columns_of(effects) if key.name in column.values]
+    columns = [column for column in scored_columns(effects) if key.name in column.values]
     frame = effects_frame(effects)
     return Chart(
         name=f"effects-{file_part(key.name)}",
@@ -44,7 +44,7 @@ def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
     )
 
 
-def columns_of(effects: SweepEffects) -> list[ColumnEffects]:
+def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
     """The scores, the overall one first."""
     *tasks, last = effects.columns.values() if effects.columns else [None]
     return [last, *tasks] if last is not None else []
@@ -104,7 +104,7 @@ def value_charts(effects: SweepEffects, records: Sequence[TrialRecord], scores: 
 
 def value_chart(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Chart:
     """The scores of all trials against a key's values, replicates as points."""
-    columns = columns_of(effects)
+    columns = scored_columns(effects)
     rows = [row for column in columns for row in trial_rows(column, records, scores, key)]
     frame = pd.DataFrame(rows, columns=["trial", "task", "value", "score", "hover"])
     curve = " The line is the fitted curve, the area its 95 % band at each point." if key.range else ""

@@ -130,7 +130,7 @@ def set_axis(axes: Axes, along: str, axis: Axis) -> None:
         setter([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
 
 
-def numbers_of(values: Sequence[float | str | None], axis: Axis) -> list[float]:
+def coordinates_of(values: Sequence[float | str | None], axis: Axis) -> list[float]:
     """Coordinates as numbers; nan interrupts a line."""
     categories = {name: float(place) for place, name in enumerate(axis.categories)}
     return [categories[value] if isinstance(value, str) else math.nan if value is None else value for value in values]
@@ -142,7 +142,7 @@ def draw_series(axes: Axes, mark: Series, panel: Panel) -> None:
     has_line, has_points = mark.mode != "points", "points" in mark.mode
     by_style = "-" if mark.is_faint else MATPLOTLIB_DASHES[mark.style % NUM_STYLES]
     dash = {"style": by_style, "solid": "-", "dashed": "--"}[mark.dash]
-    x, y = numbers_of(mark.x, panel.x), numbers_of(mark.y, panel.y)
+    x, y = coordinates_of(mark.x, panel.x), coordinates_of(mark.y, panel.y)
     axes.plot(
         x,
         y,
@@ -165,7 +165,7 @@ def draw_bars(axes: Axes, mark: Bars, number: int, num_marks: int, panel: Panel)
     """Bars beside those of the other marks."""
     width = 0.8 / num_marks
     axis = panel.x if mark.along == "y" else panel.y
-    places = [place + (number - (num_marks - 1) / 2) * width for place in numbers_of(mark.categories, axis)]
+    places = [place + (number - (num_marks - 1) / 2) * width for place in coordinates_of(mark.categories, axis)]
     settings: dict[str, Any] = {"color": colour_of(mark.style), "label": mark.name or "_"}
     settings["hatch"] = ("", "//", "..", "xx", "--", "++", "||", "\\\\")[mark.style % NUM_STYLES]
     if mark.along == "y":
