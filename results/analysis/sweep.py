@@ -150,12 +150,12 @@ class Sweep:
         except ValueError as error:
             return [f"The question has no answer: {first_line(error)}."]
 
-    @property
+    @cached_property
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
         return rank(self.records, self.scores, replicated_best(self.info, self.records))
 
-    @property
+    @cached_property
     def estimated_effects(self) -> SweepEffects:
         """The effects of the searched keys; raises as `effects`."""
         return sweep_effects(self.info, self.records, self.scores)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from sklearn.decomposition import PCA
 
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
@@ -30,6 +29,8 @@ class Embedded:
 
 def embeddings_chart(found: Mapping[str, Embedded], model: str) -> Chart:
     """The first two principal components of each task's embeddings."""
+    from sklearn.decomposition import PCA  # here: pages without embeddings start faster
+
     panels, frames = [], []
     for name, embedded in found.items():
         analysis = PCA(n_components=2).fit(embedded.vectors)

@@ -3,12 +3,9 @@
 import html
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Mark, Panel, Reference, Series
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
 from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
@@ -20,6 +17,9 @@ from results.figures.style import (
     columns_of,
 )
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 FAINT_LINES = "rgba(128,128,128,0.25)"
 """Of grids, on white and on black."""
@@ -28,21 +28,35 @@ ROW_HEIGHT = 30
 """Of a category from top to bottom."""
 MODES = {"points": "markers", "line": "lines", "line and points": "lines+markers", "steps": "lines"}
 SYMBOL_OPACITY = 0.85
+REFERENCE_LINE = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
 
 
-def panel_figure(panel: Panel) -> go.Figure:
+def panel_json(panel: Panel) -> dict[str, Any]:
+    """One panel as the data and layout that Plotly's script draws, without its title and legend."""
+    return {
+        "data": [trace_of(mark) for mark in panel.marks if not isinstance(mark, Reference)],
+        "layout": {
+            **layout(panel_height(panel)),
+            "barmode": "group",
+            "showlegend": False,
+            "xaxis": axis_settings(panel.x, is_vertical=False),
+            "yaxis": axis_settings(panel.y, is_vertical=True),
+            "shapes": [reference_line(mark) for mark in panel.marks if isinstance(mark, Reference)],
+        },
+    }
+
+
+def panel_figure(panel: Panel) -> "go.Figure":
     """One panel as a figure, without its title and legend."""
-    figure = go.Figure()
-    for mark in panel.marks:
-        add_mark(figure, mark)
-    figure.update_layout(**layout(panel_height(panel)), barmode="group", showlegend=False)
-    figure.update_xaxes(**axis_settings(panel.x, is_vertical=False))
-    figure.update_yaxes(**axis_settings(panel.y, is_vertical=True))
-    return figure
+    import plotly.graph_objects as go
+
+    return go.Figure(panel_json(panel)).update_layout(template="none")
 
 
-def chart_figure(chart: Chart) -> go.Figure:
+def chart_figure(chart: Chart) -> "go.Figure":
     """A whole chart as one figure, for a notebook."""
+    from plotly.subplots import make_subplots
+
     columns = columns_of(len(chart.panels))
     rows = math.ceil(len(chart.panels) / columns)
     titles = [safe(panel.title) for panel in chart.panels]
@@ -51,12 +65,19 @@ def chart_figure(chart: Chart) -> go.Figure:
     for number, panel in enumerate(chart.panels):
         place = {"row": number // columns + 1, "col": number % columns + 1}
         for mark in panel.marks:
-            add_mark(figure, mark, place, named)
+            if isinstance(mark, Reference):
+                add_line = figure.add_vline if mark.across == "x" else figure.add_hline
+                add_line(mark.at, line=REFERENCE_LINE, layer="below", **place)
+                continue
+            name = "" if isinstance(mark, Heatmap) else mark.name
+            is_new = bool(name) and name not in named
+            figure.add_trace({**trace_of(mark), "showlegend": is_new, "legendgroup": name}, **place)
+            named |= {name} - {""}
         figure.update_xaxes(**axis_settings(panel.x, is_vertical=False), **place)
         figure.update_yaxes(**axis_settings(panel.y, is_vertical=True), **place)
     height = rows * (max(map(panel_height, chart.panels)) + 40) + 60
     figure.update_layout(**layout(height), barmode="group", showlegend=len(named) > 1, title=safe(chart.title))
-    figure.update_layout(margin={"l": 60, "r": 20, "t": 110, "b": 50})
+    figure.update_layout(template="none", margin={"l": 60, "r": 20, "t": 110, "b": 50})
     figure.update_layout(legend={"y": -0.18, "yanchor": "top"})
     return figure
 
@@ -76,7 +97,6 @@ def panel_height(panel: Panel) -> int:
 def layout(height: int) -> dict[str, Any]:
     """What all figures share; texts and grids are legible on white and on black."""
     return {
-        "template": "none",
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -113,58 +133,51 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
     return found
 
 
-def add_mark(figure: go.Figure, mark: Mark, place: dict[str, int] | None = None, named: set[str] | None = None) -> None:
-    """Adds a mark to a figure, or to a subplot; a name that is in the legend already is not repeated."""
-    place = place or {}
-    if isinstance(mark, Reference):
-        add_reference(figure, mark, place)
-        return
-    traces = {Series: series_trace, Band: band_trace, Bars: bars_trace, Heatmap: heatmap_trace}
-    trace = traces[type(mark)](mark)  # type: ignore[operator]
-    name = "" if isinstance(mark, Heatmap) else mark.name
-    trace.meta = name
-    trace.showlegend = bool(name) and (named is None or name not in named)
-    if named is not None and name:
-        named.add(name)
-        trace.legendgroup = name
-    figure.add_trace(trace, **place)
+def trace_of(mark: Series | Band | Bars | Heatmap) -> dict[str, Any]:
+    """A mark as a trace; `meta` is its name as it is, for the legend."""
+    if isinstance(mark, Series):
+        return {**series_trace(mark), "meta": mark.name}
+    if isinstance(mark, Band):
+        return {**band_trace(mark), "meta": mark.name}
+    return {**bars_trace(mark), "meta": mark.name} if isinstance(mark, Bars) else heatmap_trace(mark)
 
 
-def series_trace(mark: Series) -> go.Scatter:
+def series_trace(mark: Series) -> dict[str, Any]:
     """Points or lines; hovering shows their texts."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
     hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_place or not mark.hover else [])]
     by_style = "solid" if mark.is_faint else PLOTLY_DASHES[mark.style % NUM_STYLES]
     dash = {"style": by_style, "solid": "solid", "dashed": "dash"}[mark.dash]
-    trace = go.Scatter(
-        x=coordinates(mark.x),
-        y=coordinates(mark.y),
-        name=safe(mark.name),
-        mode=MODES[mark.mode],
-        opacity=FAINT_OPACITY if mark.is_faint else 1.0,
-        marker={
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "x": coordinates(mark.x),
+        "y": coordinates(mark.y),
+        "name": safe(mark.name),
+        "mode": MODES[mark.mode],
+        "opacity": FAINT_OPACITY if mark.is_faint else 1.0,
+        "marker": {
             "color": colour,
             "symbol": PLOTLY_SYMBOLS[mark.style % NUM_STYLES],
             "size": 6 if mark.is_faint or mark.mode != "points" else 8,
             "opacity": SYMBOL_OPACITY,
         },
-        line={
+        "line": {
             "color": colour,
             "width": 1 if mark.is_faint else 2,
             "dash": dash,
             "shape": "hv" if mark.mode == "steps" else "linear",
         },
-        hovertemplate=f"{'<br>'.join(hover)}<extra></extra>",
-    )
+        "hovertemplate": f"{'<br>'.join(hover)}<extra></extra>",
+    }
     if mark.hover:
-        trace.text = [safe(text) for text in mark.hover]
+        trace["text"] = [safe(text) for text in mark.hover]
     if mark.low:
         centre = [float(value) for value in (mark.x if mark.interval_along == "x" else mark.y) if value is not None]
         above = [high - middle for high, middle in zip(mark.high, centre, strict=True)]
         below = [middle - low for low, middle in zip(mark.low, centre, strict=True)]
         error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
         error |= {"color": colour, "thickness": 1.6, "width": 4}
-        trace.update({f"error_{mark.interval_along}": error})
+        trace[f"error_{mark.interval_along}"] = error
     return trace
 
 
@@ -173,30 +186,32 @@ def coordinates(values: Sequence[float | str | None]) -> list[float | str | None
     return [safe(value) if isinstance(value, str) else value for value in values]
 
 
-def band_trace(mark: Band) -> go.Scatter:
+def band_trace(mark: Band) -> dict[str, Any]:
     """The area as a closed line."""
     red, green, blue = (int(colour_of(mark.style)[place : place + 2], 16) for place in (1, 3, 5))
-    return go.Scatter(
-        x=[*mark.x, *reversed(mark.x)],
-        y=[*mark.high, *reversed(mark.low)],
-        name=safe(mark.name),
-        fill="toself",
-        mode="lines",
-        line={"width": 0},
-        fillcolor=f"rgba({red},{green},{blue},0.2)",
-        hoverinfo="skip",
-    )
+    return {
+        "type": "scatter",
+        "x": [*mark.x, *reversed(mark.x)],
+        "y": [*mark.high, *reversed(mark.low)],
+        "name": safe(mark.name),
+        "fill": "toself",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.2)",
+        "hoverinfo": "skip",
+    }
 
 
-def bars_trace(mark: Bars) -> go.Bar:
+def bars_trace(mark: Bars) -> dict[str, Any]:
     """Bars; hovering shows their texts."""
     names, is_horizontal = [safe(name) for name in mark.categories], mark.along == "x"
-    return go.Bar(
-        x=list(mark.values) if is_horizontal else names,
-        y=names if is_horizontal else list(mark.values),
-        orientation="h" if is_horizontal else "v",
-        name=safe(mark.name),
-        marker={
+    return {
+        "type": "bar",
+        "x": list(mark.values) if is_horizontal else names,
+        "y": names if is_horizontal else list(mark.values),
+        "orientation": "h" if is_horizontal else "v",
+        "name": safe(mark.name),
+        "marker": {
             "color": colour_of(mark.style),
             "line": {"width": 0},
             "pattern": {
@@ -205,35 +220,35 @@ def bars_trace(mark: Bars) -> go.Bar:
                 "fillmode": "overlay",
             },
         },
-        text=[safe(text) for text in mark.hover] or None,
-        textposition="none",
-        hovertemplate="%{text}<extra></extra>" if mark.hover else None,
-    )
+        "text": [safe(text) for text in mark.hover],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>" if mark.hover else "%{x}, %{y}<extra></extra>",
+    }
 
 
-def heatmap_trace(mark: Heatmap) -> go.Heatmap:
+def heatmap_trace(mark: Heatmap) -> dict[str, Any]:
     """A grid whose cells show their texts."""
-    return go.Heatmap(
-        x=[safe(name) for name in mark.x],
-        y=[safe(name) for name in mark.y],
-        z=[list(row) for row in mark.values],
-        text=[[safe(text) for text in row] for row in mark.texts],
-        hovertext=[[safe(text) for text in row] for row in mark.hover],
-        texttemplate="%{text}",
-        hovertemplate="%{hovertext}<extra></extra>",
-        colorscale=[[0, HEATMAP_COLOURS[0]], [1, HEATMAP_COLOURS[1]]],
-        zmin=0,
-        zmax=1,
-        showscale=False,
-        xgap=2,
-        ygap=2,
-    )
+    return {
+        "type": "heatmap",
+        "x": [safe(name) for name in mark.x],
+        "y": [safe(name) for name in mark.y],
+        "z": [list(row) for row in mark.values],
+        "text": [[safe(text) for text in row] for row in mark.texts],
+        "hovertext": [[safe(text) for text in row] for row in mark.hover],
+        "texttemplate": "%{text}",
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "colorscale": [[0, HEATMAP_COLOURS[0]], [1, HEATMAP_COLOURS[1]]],
+        "zmin": 0,
+        "zmax": 1,
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+    }
 
 
-def add_reference(figure: go.Figure, mark: Reference, place: dict[str, int]) -> None:
-    """A thin dashed line."""
-    line = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
-    if mark.across == "x":
-        figure.add_vline(x=mark.at, line=line, layer="below", **place)
-    else:
-        figure.add_hline(y=mark.at, line=line, layer="below", **place)
+def reference_line(mark: Reference) -> dict[str, Any]:
+    """A thin dotted line through the whole panel."""
+    along = "y" if mark.across == "x" else "x"
+    ends = {f"{mark.across}0": mark.at, f"{mark.across}1": mark.at, f"{along}0": 0, f"{along}1": 1}
+    refs = {f"{mark.across}ref": mark.across, f"{along}ref": f"{along} domain"}
+    return {"type": "line", "line": REFERENCE_LINE, "layer": "below", **ends, **refs}

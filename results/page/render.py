@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from results.figures.chart import Band, Bars, Chart, Heatmap, Reference, Series
+from results.figures.plotly_figure import panel_height, panel_json
 from results.figures.style import FAINT, NUM_STYLES, TEXT_SYMBOLS, colour_of
 from results.page.content import Findings, Listing, Page, Section, Text, TextTable
 
@@ -21,8 +23,6 @@ NUM_DIGITS = 6
 
 def render_page(page: Page) -> str:
     """The HTML of a page. Every text is escaped."""
-    from plotly.offline import get_plotlyjs  # here: commands that write no page start without it
-
     figures: list[dict[str, Any]] = []
     content = (
         environment()
@@ -34,11 +34,19 @@ def render_page(page: Page) -> str:
             legend=legend_of,
             styles=Markup((FOLDER / STYLES).read_text()),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text()),  # our own file
-            plotly=Markup(get_plotlyjs() if page.charts else ""),  # Plotly's own
+            plotly=Markup(plotly_script() if page.charts else ""),  # Plotly's own
             figures=lambda: Markup(script_json(share_texts(figures))),
         )
     )
     return str(content)
+
+
+def plotly_script() -> str:
+    """Plotly's script, from the installed package: importing that takes a second."""
+    folder = find_spec("plotly")
+    assert folder is not None
+    assert folder.submodule_search_locations is not None
+    return (Path(folder.submodule_search_locations[0]) / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 @cache
@@ -68,12 +76,10 @@ def block_kind(block: Any) -> str:
 
 def place_figures(chart: Chart, figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Adds a chart's panels to the page's figures; for each its title, height and number."""
-    from results.figures.plotly_figure import panel_figure, panel_height
-
     placed = []
     for panel in chart.panels:
         placed.append({"title": panel.title, "height": panel_height(panel), "number": len(figures)})
-        figures.append(panel_figure(panel).to_plotly_json())
+        figures.append(panel_json(panel))
     return placed
 
 
