@@ -6,7 +6,7 @@ from typing import Any
 from results.analysis.effects.searched_keys import SearchedKey
 from results.records.trials import COMPLETED, TrialRecord
 
-FEWEST_CONFIGURATIONS = 4
+FEWEST_CONFIGURATIONS = 8
 """With fewer, nothing is estimated."""
 SEED = 0
 

@@ -128,6 +128,8 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
         found["range"] = [math.log10(end) for end in axis.range] if axis.scale == "log" else list(axis.range)
     if axis.ticks:
         found |= {"tickvals": [place for place, _ in axis.ticks], "ticktext": [safe(text) for _, text in axis.ticks]}
+    elif axis.scale == "log":
+        found["exponentformat"] = "power"
     elif axis.is_whole:
         found |= {"tickformat": "d", "tickmode": "auto", "nticks": 8, "minallowed": 0}
     return found

@@ -8,9 +8,9 @@ from mtlib.tasks import title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.importance import key_importances
+from results.analysis.importance import FEWEST_CONFIGURATIONS, key_importances
 from results.analysis.ranking.rank import score_columns
-from results.analysis.ranking.render import epoch_cell, ranking_legend, score_parts, value_text
+from results.analysis.ranking.render import MAX_PARAM_COLUMNS, epoch_cell, ranking_legend, score_parts, value_text
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.figures.curves import (
@@ -106,23 +106,21 @@ def ranking_block(sweep: Sweep) -> TextTable:
     names = list(dict.fromkeys(name for row in rows for name in row.params))
     columns = score_columns(rows, tasks)
     titles = [title_of(task, tasks) + ("" if (task, split) == TOTAL else f" {split}") for task, split in columns]
-    cells = [
-        [
-            f"{row.number:04d}",
-            *(value_text(row.params[name]) if name in row.params else "" for name in names),
-            *(" ".join(score_parts(row, column, tasks)) for column in columns),
-            epoch_cell(row),
-            row.status,
-        ]
-        for row in rows
-    ]
+    is_wide = len(names) > MAX_PARAM_COLUMNS  # then scores come first, so that they are in view
+    cells = []
+    for row in rows:
+        values = [value_text(row.params[name]) if name in row.params else "" for name in names]
+        scores = [" ".join(score_parts(row, column, tasks)) for column in columns]
+        scores += [epoch_cell(row), row.status]
+        cells.append([f"{row.number:04d}", *(scores + values if is_wide else values + scores)])
+    scored = [*titles, "epoch", "status"]
     return TextTable(
         name="ranking",
         title="Ranking",
-        columns=["configuration", *names, *titles, "epoch", "status"],
+        columns=["configuration", *(scored + names if is_wide else names + scored)],
         rows=cells,
         num_shown=NUM_RANKED,
-        num_text_columns=1 + len(names),
+        num_text_columns=1 if is_wide else 1 + len(names),
         marked=frozenset(place for place, row in enumerate(rows) if row.may_be_best and row.margin is not None),
     )
 
@@ -140,7 +138,9 @@ def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     keys = searched_keys(sweep.info, sweep.records)
     yield history_chart(sweep.records, metric)
     if len(keys) > 1:
-        yield importance_chart(key_importances(sweep.records, keys, metric))
+        importances = key_importances(sweep.records, keys, metric)
+        rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
+        yield importance_chart(importances) if importances else Text(paragraphs=[rule])
         yield slice_chart(sweep.records, keys, metric)
         yield parallel_chart(sweep.records, keys, metric)
     if any(record.status == "pruned" for record in sweep.records):

@@ -10,7 +10,7 @@ import pyarrow.fs as fs
 from results.records.files import Location, list_files, open_atomic, open_folder
 from results.records.trials import CURVES_FILE, SPACE_FILE, SWEEP_FILE, TRIALS_FILE
 
-MIRRORED_SUFFIXES = (".parquet", ".json", ".safetensors")
+MIRRORED_SUFFIXES = (".parquet", ".json", ".safetensors", ".html")
 
 COPIED_LAST = (CURVES_FILE, TRIALS_FILE, SWEEP_FILE)
 """Files that point at others, in this order."""
@@ -25,7 +25,7 @@ def update_mirror(folder: Location, uri: Location) -> int:
     """Brings the mirror of a sweep's folder up to date; `load_sweep(uri)` reads it.
 
     New and changed files are copied atomically, data before the files that point at it. Trials' files that `compact`
-    has merged are deleted from the mirror. Training states (`state-*`), hidden files and files other than records and
+    has merged are deleted from the mirror. Training states (`state-*`), hidden files and files other than records, page and
     weights (Optuna's journal, logs) are left out.
 
     Args:

@@ -38,6 +38,7 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
     """
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
         ("Choosing ensembles", lambda: () if outcome.is_interrupted else chain(choose_ensembles(options.folder), [""])),
+        ("The page", lambda: () if outcome.is_interrupted or outcome.error else write_report(options.folder)),
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
@@ -90,6 +91,13 @@ def choose_ensembles(folder: Path) -> Iterator[str]:
         yield f"The selection could not be written: {first_line(error)}."
 
 
+def write_report(folder: Path) -> Iterator[str]:
+    """Writes the sweep's page; where it is, in a line."""
+    from results.page.write import write_sweep_page  # here: the verdict is printed before it is loaded
+
+    yield f"Page: {write_sweep_page(load_sweep(folder))}"
+
+
 def exit_code(outcome: SweepOutcome) -> int:
     """The exit code for an outcome."""
     if outcome.error is not None:
@@ -129,6 +137,8 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
+    is_written = not outcome.is_interrupted and outcome.error is None
+    report = "the page again; --images for a paper, --texts, --embeddings" if is_written else "a page with its figures"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [
         f"Files: {options.folder}",
@@ -138,6 +148,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
         f"  {program('results', 'table')} {folder}    # this ranking again; --csv for all digits",
         f"  {program('results', 'selector')} {folder}    # {selects}",
+        f"  {program('results', 'report')} {folder}    # {report}",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
 
