@@ -12,8 +12,10 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.errors import require, require_once
+from results.records.files import absolute_location
 
 if TYPE_CHECKING:
+    from results.analysis.sweep import Sweep
     from results.page.sections import PageInputs
 
 DATA_FLAGS = ("--data",)
@@ -50,6 +52,7 @@ def run_report(arguments: Sequence[str] | None) -> None:
     options = read_report_command(arguments)
 
     # Here, so that --help and mistakes answer at once.
+    from results.analysis.sweeps import load_sweeps
     from results.page.write import (
         IMAGES_FOLDER,
         PAGE_FILE,
@@ -61,7 +64,8 @@ def run_report(arguments: Sequence[str] | None) -> None:
         write_tables,
     )
 
-    found = [page_inputs(options, sweep) for sweep in options.sweeps]
+    sweeps = load_sweeps(options.sweeps)
+    found = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
     page = build_page(found)
     home = options.output or options.sweeps[0]
     print(f"Page: {write_page(home, page, PAGE_FILE if len(found) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
@@ -76,10 +80,10 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [expanded(sweep) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
     require_once(options.sweeps, "a sweep must be named once")
     if options.output is not None:
-        options.output = expanded(options.output)
+        options.output = absolute_location(options.output)
         require(not Path(options.output).is_file(), "--output must be a folder", options.output)
     home = options.output or options.sweeps[0]
     for flag in ("--images", "--tables"):
@@ -94,22 +98,16 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def expanded(place: str) -> str:
-    """A folder's absolute path, or a URI as it is."""
-    return place if "://" in place else str(Path(place).expanduser().absolute())
-
-
-def page_inputs(options: argparse.Namespace, place: str) -> "PageInputs":
+def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "PageInputs":
     """What the page of a sweep is made of; texts and embeddings only if asked for."""
-    from results.analysis.sweep import load_sweep
     from results.page.models import embed_dev, texts_reader
     from results.page.write import inputs_of
 
-    found = inputs_of(load_sweep(place))
+    found = replace(inputs_of(sweep), name=name)
     if options.texts:
         found = replace(found, read_texts=texts_reader(found.sweep, options.data))
     if options.embeddings:
-        print(f"Embedding the dev examples of {place} ...", flush=True)
+        print(f"Embedding the dev examples of {name} ...", flush=True)
         trial, embedded = embed_dev(found.sweep, options.data, options.encoder, options.device)
         found = replace(found, embedded=embedded, embedded_by=trial)
     return found

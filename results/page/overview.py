@@ -15,24 +15,20 @@ from results.records.trials import OVERALL
 
 def overview_blocks(found: Sequence[PageInputs]) -> Iterator[Block]:
     """A table of the sweeps, their scores against their cost, and what to expect of their ensembles."""
-    yield sweeps_table([inputs.sweep for inputs in found])
-    yield cost_of_all([inputs.sweep for inputs in found])
+    yield sweeps_table(found)
+    yield cost_of_all(found)
     yield expected_of_all(found)
 
 
-def name_of_sweep(sweep: Sweep) -> str:
-    """A sweep's name."""
-    return str(sweep.info.get("name", sweep.path))
-
-
-def sweeps_table(sweeps: Sequence[Sweep]) -> TextTable:
+def sweeps_table(found: Sequence[PageInputs]) -> TextTable:
     """Question, answer and best configuration of each sweep."""
     rows = []
-    for sweep in sweeps:
+    for inputs in found:
+        sweep = inputs.sweep
         question, *answer = sweep.answer()
         done = sum(record.status in ("complete", "reused") for record in sweep.records)
         first = answer[0].split(". ")[0].rstrip(".") if answer else ""
-        rows.append([name_of_sweep(sweep), question, f"{first}.", f"{done} of {len(sweep.records)}", best_text(sweep)])
+        rows.append([inputs.title, question, f"{first}.", f"{done} of {len(sweep.records)}", best_text(sweep)])
     return TextTable(
         name="sweeps",
         title="Sweeps",
@@ -52,12 +48,12 @@ def best_text(sweep: Sweep) -> str:
     return f"{scored[0].scores[OVERALL, 'dev'].value:.3f}" if scored else "none yet"
 
 
-def cost_of_all(sweeps: Sequence[Sweep]) -> Chart:
+def cost_of_all(found: Sequence[PageInputs]) -> Chart:
     """The overall scores of all trials against their device-seconds, by sweep."""
     marks, rows = [], []
-    for style, sweep in enumerate(sweeps):
-        own = [record for record in sweep.records if OVERALL in record.best and record.device_seconds > 0]
-        name = name_of_sweep(sweep)
+    for style, inputs in enumerate(found):
+        own = [record for record in inputs.sweep.records if OVERALL in record.best and record.device_seconds > 0]
+        name = inputs.title
         marks.append(
             Series(
                 x=[record.device_seconds for record in own],
@@ -83,7 +79,7 @@ def expected_of_all(found: Sequence[PageInputs]) -> Chart:
     tasks = {name: task for inputs in found if inputs.selection for name, task in inputs.selection.definitions.items()}
     for name, task in tasks.items():
         own = [
-            (name_of_sweep(inputs.sweep), inputs.selection.tasks[name].score)
+            (inputs.title, inputs.selection.tasks[name].score)
             for inputs in found
             if inputs.selection is not None and name in inputs.selection.tasks
         ]

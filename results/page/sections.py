@@ -37,6 +37,7 @@ from results.page.predictions import (
 )
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
+from results.records.files import folder_name
 from results.records.selection import Selection
 from results.selection.report import optimism_sentences, verdict
 
@@ -57,6 +58,14 @@ class PageInputs:
     """By task, the embeddings of dev by the best trial; None: not shown."""
     embedded_by: str = ""
     """The trial of the embeddings."""
+
+    name: str = ""
+    """Of the sweep on the page; empty: its own name."""
+
+    @property
+    def title(self) -> str:
+        """Of the sweep."""
+        return self.name or str(self.sweep.info.get("name") or folder_name(self.sweep.path))
 
     def effects(self) -> SweepEffects | None:
         """The effects of the searched keys; None if they cannot be estimated."""

@@ -9,7 +9,7 @@ import pandas as pd
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
-from results.page.overview import name_of_sweep, overview_blocks
+from results.page.overview import overview_blocks
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
 from results.records.files import Location, open_atomic, open_folder
@@ -36,22 +36,22 @@ def build_page(found: Sequence[PageInputs]) -> Page:
     """The page of one sweep, or of several with an overview before them.
 
     Args:
-        found: at least one sweep, with names of their own.
+        found: at least one sweep.
     """
     if len(found) == 1:
         sweep = found[0].sweep
-        return Page(title=f"Sweep {name_of_sweep(sweep)}", subtitle=subtitle(sweep), sections=sweep_sections(found[0]))
+        return Page(title=f"Sweep {found[0].title}", subtitle=describe_size(sweep), sections=sweep_sections(found[0]))
     sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(found)))]
     for place, inputs in enumerate(found, 1):
-        name = name_of_sweep(inputs.sweep)
-        sections.append(Section(name=f"sweep-{place}", title=f"Sweep {name}", blocks=[], folder=name))
+        anchor = f"sweep-{place}"
+        sections.append(Section(name=anchor, title=f"Sweep {inputs.title}", blocks=[]))
         own = sweep_sections(inputs)
-        sections += [replace(one, name=f"sweep-{place}-{one.name}", level=3, folder=name) for one in own]
-    names = ", ".join(name_of_sweep(inputs.sweep) for inputs in found)
-    return Page(title=f"{len(found)} sweeps", subtitle=names, sections=sections)
+        sections += [replace(one, name=f"{anchor}-{one.name}", level=3, folder=anchor) for one in own]
+    subtitle = ", ".join(f"sweep-{place} {inputs.title}" for place, inputs in enumerate(found, 1))
+    return Page(title=f"{len(found)} sweeps", subtitle=subtitle, sections=sections)
 
 
-def subtitle(sweep: Sweep) -> str:
+def describe_size(sweep: Sweep) -> str:
     """Number of trials, and date."""
     return f"{len(sweep.records)} trials, begun {str(sweep.info.get('created', ''))[:10]}"
 

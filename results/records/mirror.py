@@ -25,8 +25,8 @@ def update_mirror(folder: Location, uri: Location) -> int:
     """Brings the mirror of a sweep's folder up to date; `load_sweep(uri)` reads it.
 
     New and changed files are copied atomically, data before the files that point at it. Trials' files that `compact`
-    has merged are deleted from the mirror. Training states (`state-*`), hidden files and files other than records, page and
-    weights (Optuna's journal, logs) are left out.
+    has merged are deleted from the mirror. Training states (`state-*`), hidden files and files other than records, the
+    page and weights (Optuna's journal, logs) are left out.
 
     Args:
         folder: the sweep's folder.

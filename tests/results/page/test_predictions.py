@@ -1,0 +1,121 @@
+"""Predictions of the best model and the ensemble, and the tables of examples."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.analysis.sweep import Sweep
+from results.ensembles.candidates import read_pool
+from results.ensembles.ensemble import ensemble_outputs
+from results.ensembles.outputs import predictions_of
+from results.figures.predictions import Predicted
+from results.inference.predictor import ensemble_of
+from results.page.predictions import (
+    MAX_TEXT,
+    disagreement_table,
+    error_table,
+    members_table,
+    predicted_models,
+    shown_texts,
+    spread_of,
+)
+from results.records.selection import Member, Selection
+from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.records.test_selection import build_selection, build_task
+
+
+@pytest.fixture
+def recorded_sweep(tmp_path: Path) -> Sweep:
+    return write_recorded_sweep(tmp_path / "mine")
+
+
+def selection_of_two(sweep: Sweep, **changes: object) -> Selection:
+    place = str(sweep.path)
+    members = tuple(
+        Member(sweep=place, trial=trial, epoch=epoch, weight=weight)
+        for trial, epoch, weight in (("0001-r0", 2, 0.75), ("0002-r1", 1, 0.25))
+    )
+    tasks = {task: build_task(members=members, **changes) for task in TASKS}
+    return build_selection(sweeps={place: "fingerprint"}, tasks=tasks, evaluations=())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ensemble_predicts_what_the_selector_scored(recorded_sweep: Sweep, task: str) -> None:
+    selection = selection_of_two(recorded_sweep)
+    single, ensemble = predicted_models(recorded_sweep, selection, task)
+    assert single.name.startswith("best single model, ")
+    assert ensemble.name == "selected ensemble of 2"
+    pool = read_pool([str(recorded_sweep.path)], TASKS[task])
+    names = [(candidate.trial, candidate.epoch) for candidate in pool.candidates]
+    numbers = (names.index(("0001-r0", 2)), names.index(("0002-r1", 1)))
+    chosen = replace(ensemble_of(selection.tasks[task].members), members=numbers)
+    outputs = ensemble_outputs(pool, chosen, np.arange(len(pool.labels)))
+    assert ensemble.predictions.tolist() == pytest.approx(predictions_of(TASKS[task], outputs).tolist(), abs=1e-6)
+    assert list(ensemble.ids) == list(pool.ids)
+
+
+def test_single_member_and_soup_are_not_shown_as_ensembles(recorded_sweep: Sweep) -> None:
+    assert len(predicted_models(recorded_sweep, None, "sst")) == 1
+    assert len(predicted_models(recorded_sweep, selection_of_two(recorded_sweep, is_soup=True), "sst")) == 1
+    one = selection_of_two(recorded_sweep)
+    alone = replace(one.tasks["sst"], members=one.tasks["sst"].members[:1])
+    assert len(predicted_models(recorded_sweep, replace(one, tasks={"sst": alone}), "sst")) == 1
+
+
+def test_disagreement_lists_the_examples_with_the_most_even_votes() -> None:
+    votes = np.array([[0, 0, 1, 2], [0, 1, 1, 1], [0, 2, 1, 0], [0, 3, 2, 0]], dtype=float)  # (trials, rows)
+    spread, describe = spread_of(TASKS["sst"], votes)
+    assert np.argsort(-spread, kind="stable").tolist() == [1, 3, 2, 0]
+    assert spread[0] == 0
+    assert describe(votes[:, 3]) == "0: 2, 1: 1, 2: 1"
+    spread, describe = spread_of(TASKS["sts"], np.array([[1.0, 2.0], [3.0, 2.0]]))
+    assert spread.tolist() == [1.0, 0.0]
+    assert describe(np.array([1.0, 3.0])) == "1.00 to 3.00, mean 2.00"
+
+
+def test_disagreement_table_has_texts_where_they_are_read(recorded_sweep: Sweep) -> None:
+    plain = disagreement_table(recorded_sweep, "qqp", None)
+    assert plain is not None
+    assert plain.columns == ["example", "label", "predictions"]
+    read = disagreement_table(recorded_sweep, "qqp", lambda _, ids: [(f"first of {name}", "second") for name in ids])
+    assert read is not None
+    assert read.rows[0][1] == f"first of {read.rows[0][0]}\nsecond"
+    assert [row[0] for row in read.rows] == [row[0] for row in plain.rows]
+
+
+def test_one_trial_has_no_disagreement(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
+    assert disagreement_table(sweep, "sst", None) is None
+
+
+def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
+    probs = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]])
+    model = Predicted(
+        name="m",
+        task=TASKS["qqp"],
+        ids=["a", "b", "c", "d"],
+        labels=np.array([1.0, 1.0, 0.0, 1.0]),
+        predictions=np.array([0.0, 0.0, 1.0, 1.0]),
+        probs=probs,
+    )
+    table = error_table(model, lambda _, ids: [(name, "") for name in ids])
+    assert [(row[0], row[1].strip(), row[3]) for row in table.rows] == [
+        ("0, predicted 1", "c", "1 (0.80)"),
+        ("1, predicted 0", "a", "0 (0.90)"),
+        ("1, predicted 0", "b", "0 (0.60)"),
+    ]
+
+
+def test_long_texts_are_cut() -> None:
+    (cell,) = shown_texts(("x" * (MAX_TEXT + 1), "short"))
+    assert cell == "x" * MAX_TEXT + " …\nshort"
+    assert shown_texts(None) == []
+
+
+def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
+    table = members_table(selection_of_two(recorded_sweep))
+    assert table.rows[0] == ["SST", "topk", "0001-r0", "2", "0.750"]
+    assert len(table.rows) == 6

@@ -1,0 +1,108 @@
+"""Published rows stand beside the configurations with the same values, and differences beside differences."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mtlib.tasks import TASKS
+from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.sweep import Sweep
+from results.figures.chart import Chart, Series
+from results.page.content import Text, TextTable
+from results.page.published import (
+    compare,
+    data_text,
+    params_key,
+    published_blocks,
+    slip_of,
+    training_text,
+    verdict_on,
+)
+from search_spaces.published import PublishedRow, read_published
+from search_spaces.space import describe_space
+from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
+
+
+@pytest.fixture
+def recorded_sweep(tmp_path: Path) -> Sweep:
+    return write_recorded_sweep(tmp_path / "mine")
+
+
+def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
+    (table,) = read_published(recorded_sweep.info)
+    found = {own.row.params["smart.weight"]: own.here and own.here.number for own in compare(recorded_sweep, table)}
+    assert found == {0.0: 0, 0.3: 1, 1.0: 2, 0.45: None, 0.5: None, 0.7: None, 3.0: None}
+
+
+def test_whole_numbers_and_lists_match_after_json() -> None:
+    assert params_key({"a": 1, "b": [1, "x"]}) == params_key({"b": (1, "x"), "a": 1.0})
+    assert params_key({"a": 1}) != params_key({"a": 1.5})
+
+
+def test_table_has_printed_and_own_scores(recorded_sweep: Sweep) -> None:
+    table = next(block for block in published_blocks(recorded_sweep, None) if isinstance(block, TextTable))
+    assert table.title == "BERT and Beyond, table 6"
+    assert table.columns[:3] == ["smart.weight", "SST published", "SST here"]
+    row = next(row for row in table.rows if row[0].startswith("0.3"))
+    own = next(row for row in recorded_sweep.ranked if row.number == 1)
+    assert row[1] == "0.533"
+    assert row[2] == f"{own.scores['sst', 'dev'].value:.3f} ±{own.scores['sst', 'dev'].replicate_error:.3f}"
+    without = next(row for row in table.rows if row[0].startswith("0.5"))
+    assert without[2] == ""
+    assert "[1] equals the row 8-16-8 of table 5" in table.caption
+
+
+def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
+    scores = {"sst": 0.5, "qqp": 0.8, "sts": 0.8}
+    right = (0.5 + 0.8 + 0.9) / 3  # .73333
+    row = PublishedRow(params={}, scores=scores, overall=round(right, 3))
+    assert slip_of(row, TASKS) == ""
+    wrong = replace(row, overall=0.735)
+    assert slip_of(wrong, TASKS) == "the printed overall score is 0.735, that of its columns 0.733"
+    assert slip_of(replace(wrong, slip="known."), TASKS) == "known"
+    assert slip_of(replace(row, overall=None), TASKS) == ""
+
+
+def test_differences_stand_beside_published_ones(recorded_sweep: Sweep) -> None:
+    effects = recorded_sweep.estimated_effects
+    chart = next(block for block in published_blocks(recorded_sweep, effects) if isinstance(block, Chart))
+    here, printed = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
+    assert list(here.y) == ["0.3", "1"]
+    assert dict(zip(printed.y, printed.x, strict=True)) == pytest.approx({"0.3": 0.789 - 0.781, "1": 0.789 - 0.781})
+    values = {value.value: value for value in effects.columns["overall"].values["smart.weight"]}
+    assert list(here.x) == pytest.approx([values[0.3].difference, values[1.0].difference])
+    assert list(chart.frame["value"]) == ["0.3", "1"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "difference", "printed", "expected"),
+    [
+        ((0.01, 0.03), 0.02, 0.8, "same sign"),
+        ((0.01, 0.03), 0.02, 0.7, "opposite sign"),
+        ((-0.03, -0.01), -0.02, 0.7, "same sign"),
+        ((-0.01, 0.03), 0.01, 0.8, "not decided here"),
+        (None, 0.01, 0.8, "not decided here"),
+        ((0.01, 0.03), 0.02, None, "not published"),
+    ],
+)
+def test_verdict(interval: tuple[float, float] | None, difference: float, printed: float | None, expected: str) -> None:
+    value = ValueEffect(value=1, num_trials=2, mean=0.7, difference=difference, error=None, interval=interval)
+    assert verdict_on(value, printed, 0.75) == expected
+
+
+def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:
+    *_, table = [block for block in published_blocks(recorded_sweep, None) if isinstance(block, TextTable)]
+    assert [row[0] for row in table.rows] == ["encoder", "data", "training"]
+    assert table.rows[0][1:] == ["BERT-base", "tiny"]
+    assert data_text(recorded_sweep.info) == "the generated demonstration corpus: 8,544 sst train rows"
+    given = {**recorded_sweep.info, "options": {"data": "/data"}}
+    assert data_text(given).startswith("/data: 8,544 sst")
+    assert training_text(recorded_sweep).startswith("30 steps in 15 epochs, rate 2e-05, batches of 16-16-16")
+    assert training_text(replace(recorded_sweep, records=())) == "no trial yet"
+
+
+def test_question_without_published_table_says_so(tmp_path: Path) -> None:
+    space = {**describe_space(SPACE), "published": []}
+    (block,) = published_blocks(write_recorded_sweep(tmp_path / "mine", space=space), None)
+    assert isinstance(block, Text)

@@ -1,0 +1,139 @@
+"""The HTML of a page holds everything in itself, escapes every text, and is valid JSON where a script reads it."""
+
+import json
+import math
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from results.figures.chart import Axis, Bars, Chart, Mark, Panel, Reference, Series
+from results.page.content import Block, Finding, Findings, Listing, Page, Section, Text, TextTable
+from results.page.render import legend_of, render_page, rounded, script_json, share_texts, sign_of
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;<b>"
+
+
+def chart_of(*marks: Series | Bars | Reference, title: str = "Chart") -> Chart:
+    return Chart(name="c", title=title, caption=title, panels=[Panel(title=title, marks=marks)], frame=pd.DataFrame())
+
+
+def page_of(*blocks: Block) -> str:
+    return render_page(Page(title="T", subtitle="S", sections=[Section(name="one", title="One", blocks=blocks)]))
+
+
+def without_plotly(page: str) -> str:
+    """The page without the longest script."""
+    scripts = re.findall(r"<script>.*?</script>", page, re.DOTALL)
+    return page.replace(max(scripts, key=len), "") if scripts else page
+
+
+def figures_in(page: str) -> dict[str, Any]:
+    found = re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)
+    assert found
+    figures: dict[str, Any] = json.loads(found[1])
+    return figures
+
+
+def test_page_needs_no_network() -> None:
+    page = without_plotly(page_of(chart_of(Series(x=[1.0], y=[2.0]))))
+    assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page) == []
+    assert "Plotly.newPlot" in page
+
+
+def test_page_without_charts_has_no_plotly() -> None:
+    assert len(page_of(Text(paragraphs=["words"]))) < 50_000
+
+
+def test_every_text_is_escaped() -> None:
+    names = [HOSTILE]
+    axis = Axis(title=HOSTILE, scale="category", categories=names)
+    marks: list[Mark] = [
+        Series(x=names, y=[1.0], hover=[HOSTILE], name=HOSTILE),
+        Bars(categories=names, values=[1.0], name=HOSTILE),
+    ]
+    chart = Chart(
+        name="c",
+        title=HOSTILE,
+        caption=HOSTILE,
+        panels=[Panel(title=HOSTILE, x=axis, y=Axis(title=HOSTILE), marks=marks)],
+        frame=pd.DataFrame(),
+    )
+    blocks = (
+        Text(paragraphs=[HOSTILE], is_lead=True),
+        TextTable(name="t", title=HOSTILE, columns=[HOSTILE], rows=[[HOSTILE]] * 3, caption=HOSTILE, num_shown=1),
+        Findings(found=[Finding(level="problem", what=HOSTILE, advice=HOSTILE)], nothing=""),
+        Findings(found=[], nothing=HOSTILE),
+        Listing(title=HOSTILE, text=HOSTILE),
+        Listing(title=HOSTILE, text=HOSTILE, is_folded=True),
+        chart,
+    )
+    section = Section(name="one", title=HOSTILE, blocks=blocks)
+    page = without_plotly(render_page(Page(title=HOSTILE, subtitle=HOSTILE, sections=[section])))
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert page.count("&lt;/script&gt;&lt;script&gt;alert(1)") >= 14
+    figures = figures_in(page)
+    for trace in (trace for figure in figures["figures"] for trace in figure["data"]):
+        assert trace.pop("meta") == HOSTILE  # no text of the figure: the legend finds traces by it
+    assert "<script" not in json.dumps(figures)  # in Plotly's texts characters of markup are entities
+
+
+def test_numbers_that_are_not_finite_are_null() -> None:
+    assert json.loads(script_json([math.nan, math.inf, 1.0, {"a": -math.inf}])) == [None, None, 1.0, {"a": None}]
+
+
+def test_script_cannot_be_ended_by_a_text() -> None:
+    text = script_json(["</script>", "<!--", "&"])
+    assert not re.search("[<>&]", text)
+    assert json.loads(text) == ["</script>", "<!--", "&"]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1 / 3, 0.333333), (123456789.0, 123457000.0), (True, True), (7, 7)])
+def test_numbers_have_few_digits(value: float, expected: float) -> None:
+    assert rounded((value,)) == [expected]
+
+
+def test_each_text_of_figures_is_there_once() -> None:
+    figures = [{"data": [{"type": "scatter", "text": ["a", "b", "a"]}]}, {"data": [{"type": "bar", "text": ["b"]}]}]
+    shared = share_texts(figures)
+    assert shared["texts"] == ["a", "b"]
+    assert [trace["text"] for figure in shared["figures"] for trace in figure["data"]] == [[0, 1, 0], [1]]
+
+
+def test_cells_of_heatmaps_keep_their_texts() -> None:
+    shared = share_texts([{"data": [{"type": "heatmap", "text": [["0.50"]]}]}])
+    assert shared["figures"][0]["data"][0]["text"] == [["0.50"]]
+
+
+def test_legend_has_each_kind_once_with_the_background_last() -> None:
+    others = Series(x=[1.0], y=[1.0], name="others", is_faint=True)
+    best, second = (Series(x=[1.0], y=[1.0], name=name, style=style) for style, name in enumerate(("best", "second")))
+    entries = legend_of(chart_of(others, second, best, second, Reference()))
+    assert [entry["name"] for entry in entries] == ["best", "second", "others"]
+    assert len({entry["sign"] for entry in entries[:2]}) == 2  # not told apart by colour alone
+    assert legend_of(chart_of(best)) == []
+
+
+def test_signs_show_lines_and_points() -> None:
+    point = Series(x=[1.0], y=[1.0])
+    line = Series(x=[1.0], y=[1.0], mode="line")
+    assert len({sign_of(point), sign_of(line), sign_of(Bars(categories=["a"], values=[1.0]))}) == 3
+
+
+def test_table_shows_the_first_rows_and_folds_the_others() -> None:
+    table = TextTable(name="t", title="t", columns=["x"], rows=[["first"], ["second"], ["third"]], num_shown=1)
+    shown, folded = page_of(table).split("<details>")
+    assert "first" in shown
+    assert "second" not in shown
+    assert "third" in folded
+    assert "2 more" in folded
+
+
+def test_marked_rows_are_those_that_are_named() -> None:
+    table = TextTable(
+        name="t", title="t", columns=["x"], rows=[["a"], ["b"], ["c"]], marked=frozenset({2}), num_shown=1
+    )
+    rows = re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w)", page_of(table))
+    assert found == [("", "a"), ("", "b"), (' class="marked"', "c")]

@@ -1,0 +1,40 @@
+"""How to run a sweep again is told from `sweep.json`, also from those of earlier versions."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from results.page.content import Listing, TextTable
+from results.page.reproduce import provenance, reproduction_blocks
+from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
+
+
+def test_all_commands_are_listed(tmp_path: Path) -> None:
+    resumed = [{"command": "python sweeps/run.py --resume mine", "time": "2024"}]
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), resumed=resumed)
+    commands = next(block for block in reproduction_blocks(sweep) if isinstance(block, Listing))
+    assert commands.text.splitlines() == [
+        "python sweeps/run.py --space smart_lambda --name mine",
+        "python sweeps/run.py --resume mine",
+    ]
+
+
+def test_versions_data_and_machine_are_named() -> None:
+    found = dict(provenance(sweep_info("mine", precision_reason="no bf16 here")))
+    assert found["Revision"] == "0123abc, with changes that were not committed"
+    assert found["Packages"] == "torch 2.13.0"
+    assert found["Machine"] == "EPYC, 2 CPUs, 16 GB, no GPU"
+    assert found["Precision"] == "fp32 (no bf16 here)"
+    assert found["Encoder"].startswith("tiny (def")
+
+
+def test_data_have_rows_and_fingerprints(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
+    table = next(b for b in reproduction_blocks(sweep) if isinstance(b, TextTable) and b.name == "data")
+    assert table.rows == [["sst-train", "abcabcabcabc", "8,544"]]
+
+
+def test_record_without_any_of_it_is_shown_too(tmp_path: Path) -> None:
+    sweep = replace(write_recorded_sweep(tmp_path / "mine", weights=(0.3,)), info={"name": "old"})
+    blocks = list(reproduction_blocks(sweep))
+    assert isinstance(blocks[0], Listing)
+    assert blocks[0].text == "not recorded"

@@ -1,0 +1,144 @@
+"""Each section has the blocks of what there is; what cannot be made says why, and the rest is there."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS
+from results.analysis.sweep import Sweep, load_sweep
+from results.figures.chart import Chart
+from results.figures.embeddings import Embedded
+from results.page.content import Block, Findings, Text, TextTable
+from results.page.sections import SECTIONS, PageInputs, held_out_table, ranking_block, sweep_sections
+from results.records.trials import write_sweep, write_trials
+from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
+from tests.results.page.test_predictions import selection_of_two
+from tests.results.records.test_selection import build_selection
+
+TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "gradient_norm"): 1.5}
+
+
+def names_of(sweep: Sweep, **changes: object) -> dict[str, list[str]]:
+    """The names of charts and tables by section."""
+    inputs = replace(PageInputs(sweep=sweep, selection=None), **changes)  # type: ignore[arg-type]
+    return {s.name: [b.name for b in s.blocks if isinstance(b, Chart | TextTable)] for s in sweep_sections(inputs)}
+
+
+def texts_of(blocks: list[Block]) -> str:
+    return "\n".join(line for block in blocks if isinstance(block, Text) for line in block.paragraphs)
+
+
+def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
+    names = names_of(sweep, selection=selection_of_two(sweep))
+    assert list(names) == list(SECTIONS)
+    assert names["answer"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
+    assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms", "cost"]
+    assert names["search"] == ["history"]
+    assert {"confusion-sst", "reliability-qqp", "scatter-sts", "disagreement-sst"} <= set(names["predictions"])
+    assert names["ensembles"] == ["selection-methods", "members"]
+    assert names["published"][0] == "published-1"
+    assert names["reproduce"] == ["provenance", "data"]
+
+
+def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
+    write_sweep(tmp_path, sweep_info("mine"))
+    write_trials(tmp_path, [recorded(0, 0.3, 0, status="queued", best={}, best_epoch={}, epochs=0)], tuple(TASKS))
+    sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=load_sweep(tmp_path), selection=None))}
+    assert "Not known yet" in texts_of(sections["answer"])
+    assert texts_of(sections["training"]) == "There is nothing to show yet."
+    assert texts_of(sections["predictions"]) == "There is nothing to show yet."
+    assert "No ensembles were chosen yet" in texts_of(sections["ensembles"])
+
+
+def test_one_trial_has_a_page(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1, num_epochs=1)
+    names = names_of(sweep)
+    assert names["answer"] == ["ranking"]
+    assert "learning-curves" in names["training"]
+    assert "confusion-sst" in names["predictions"]
+
+
+def test_failed_trials_are_in_the_health_section(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    records = [replace(sweep.records[0], status="failed", error="boom"), *sweep.records[1:]]
+    sections = sweep_sections(PageInputs(sweep=with_records(tmp_path / "mine", records), selection=None))
+    health = next(section for section in sections if section.name == "health")
+    (block,) = health.blocks
+    assert isinstance(block, Findings)
+    assert "boom" in block.found[0].what
+
+
+def test_section_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    inputs = PageInputs(sweep=replace(sweep, info={"name": "old"}), selection=None)
+    sections = {section.name: list(section.blocks) for section in sweep_sections(inputs)}
+    assert "must record" in texts_of(sections["search"])
+    assert next(b.name for b in sections["training"] if isinstance(b, Chart)) == "learning-curves"
+
+
+def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    (tmp_path / "mine" / "predictions" / "sst-dev.parquet").unlink()
+    sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
+    assert "predictions of trial 0000-r0 at epoch" in texts_of(sections["predictions"])
+    assert any(isinstance(block, Chart) for block in sections["search"])
+
+
+def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    assert ranking_block(sweep).columns[:3] == ["configuration", "smart.weight", "SST dev"]
+    many = {f"key.{number}": number for number in range(4)}
+    changed = tuple(replace(record, params={**record.params, **many}) for record in sweep.records)
+    table = ranking_block(replace(sweep, records=changed))
+    assert table.columns[:2] == ["configuration", "SST dev"]
+    assert table.columns[-5:] == ["smart.weight", *many]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_rows_that_may_be_the_best_are_marked_where_that_is_known(tmp_path: Path) -> None:
+    replicated = write_recorded_sweep(tmp_path / "two", num_replicates=3)
+    assert 0 in ranking_block(replicated).marked
+    assert ranking_block(write_recorded_sweep(tmp_path / "one", num_replicates=1)).marked == frozenset()
+
+
+def test_texts_and_embeddings_are_shown_only_where_given(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    plain = names_of(sweep)["predictions"]
+    assert not {"error-texts-sst", "embeddings"} & set(plain)
+    vectors = np.random.default_rng(0).normal(size=(8, 4))
+    labels = np.arange(8) % 5
+    embedded = {"sst": Embedded(task=TASKS["sst"], ids=list("abcdefgh"), labels=labels.astype(float), vectors=vectors)}
+    found = names_of(sweep, read_texts=lambda _, ids: [("text",)] * len(ids), embedded=embedded, embedded_by="0001-r0")
+    assert {"error-texts-sst", "embeddings"} <= set(found["predictions"])
+
+
+def test_pruned_trials_have_a_chart(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    pruned = (replace(sweep.records[0], status="pruned", epochs=1), *sweep.records[1:])
+    assert "pruning" in names_of(replace(sweep, records=pruned))["search"]
+
+
+def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path: Path) -> None:
+    space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
+    sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)
+    records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
+    changed = replace(sweep, records=records)
+    names = names_of(changed)["search"]
+    assert names == ["history", "slices", "parallel-coordinates"]
+    sections = sweep_sections(PageInputs(sweep=changed, selection=None))
+    search = next(section for section in sections if section.name == "search")
+    assert "Importances need" in texts_of(list(search.blocks))
+
+
+def test_held_out_scores_stand_beside_the_expected_ones() -> None:
+    table = held_out_table(build_selection())
+    assert table.rows[0] == ["SST", "2024-05-02T10:00:00.000+00:00", "0.500", "0.400 to 0.600", "0.550"]
+    assert len(table.rows) == 2
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_anchors_are_plain_words(name: str) -> None:
+    assert name.isalpha()

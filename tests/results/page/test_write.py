@@ -1,0 +1,79 @@
+"""A page is written with its images and tables, for one sweep and for several."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from results.page.sections import SECTIONS
+from results.page.write import (
+    PAGE_FILE,
+    build_page,
+    inputs_of,
+    selection_of,
+    write_figures,
+    write_page,
+    write_sweep_page,
+    write_tables,
+)
+from results.records.selection import SELECTION_FILE, write_selection
+from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.page.test_predictions import selection_of_two
+
+
+def test_page_is_written_into_the_sweeps_folder(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    assert write_sweep_page(sweep) == f"{tmp_path}/mine/{PAGE_FILE}"
+    text = (tmp_path / "mine" / PAGE_FILE).read_text()
+    assert "<title>Sweep mine</title>" in text
+    assert "6 trials, begun 2024-05-01" in text
+
+
+def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:
+    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine", weights=(0.3,)))])
+    assert write_page(f"file://{tmp_path}/copy/", page) == f"file://{tmp_path}/copy/{PAGE_FILE}"
+    assert (tmp_path / "copy" / PAGE_FILE).is_file()
+
+
+def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    assert selection_of(sweep.path) is None
+    write_selection(sweep.path, selection_of_two(sweep))
+    assert inputs_of(sweep).selection == selection_of_two(sweep)
+    (tmp_path / "mine" / SELECTION_FILE).write_text("{")
+    assert selection_of(sweep.path) is None
+
+
+def test_several_sweeps_have_an_overview_and_sections_of_their_own(tmp_path: Path) -> None:
+    found = [inputs_of(write_recorded_sweep(tmp_path / name, weights=(0.3,))) for name in ("first", "second")]
+    page = build_page(found)
+    assert page.title == "2 sweeps"
+    names = [section.name for section in page.sections]
+    assert names[0] == "overview"
+    assert names.count("sweep-2-answer") == 1
+    assert len(set(names)) == len(names) == 1 + 2 * (1 + len(SECTIONS))
+    assert {section.level for section in page.sections} == {2, 3}
+
+
+def test_images_and_tables_of_several_sweeps_are_in_folders(tmp_path: Path) -> None:
+    found = [inputs_of(write_recorded_sweep(tmp_path / name, weights=(0.3, 1.0))) for name in ("first", "second")]
+    page = build_page([replace(inputs, name=name) for inputs, name in zip(found, "ab", strict=True)])
+    count = write_tables(page, tmp_path / "tables")
+    assert (tmp_path / "tables" / "sweeps.csv").is_file()
+    assert count == len(list((tmp_path / "tables").rglob("*.csv")))
+    for place in (1, 2):
+        frame = pd.read_csv(tmp_path / "tables" / f"sweep-{place}" / "ranking.csv", dtype=str)
+        assert frame["configuration"].tolist() == sorted(
+            frame["configuration"], reverse=frame["configuration"][0] == "0001"
+        )
+
+
+def test_each_chart_becomes_a_png_and_an_svg(tmp_path: Path) -> None:
+    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
+    few = replace(page, sections=[section for section in page.sections if section.name in ("answer", "search")])
+    calls: list[tuple[int, int]] = []
+    count = write_figures(few, tmp_path / "images", lambda number, total: calls.append((number, total)))
+    names = {path.stem for path in (tmp_path / "images").iterdir()}
+    assert names == {chart.name for chart in few.charts}
+    assert count == 2 * len(names)
+    assert calls == [(number, len(names)) for number in range(1, len(names) + 1)]

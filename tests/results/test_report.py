@@ -1,0 +1,70 @@
+"""The command that writes a page: where it writes, what it reads, and what it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mtlib.runtime.command_line import WRONG_USE
+from results.report import main
+from tests.results.page.recorded_sweep import write_recorded_sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_recorded_sweep(tmp_path / "mine", weights=(0.3, 1.0))
+    return tmp_path / "mine"
+
+
+def test_page_is_written_and_its_path_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(folder)]) == 0
+    assert capsys.readouterr().out == f"Page: {folder}/report.html\n"
+    assert (folder / "report.html").is_file()
+
+
+def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
+    assert main([str(folder), "--output", str(tmp_path / "else"), "--tables"]) == 0
+    assert (tmp_path / "else" / "report.html").is_file()
+    assert (tmp_path / "else" / "tables" / "ranking.csv").is_file()
+    assert not (folder / "report.html").exists()
+
+
+def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:
+    write_recorded_sweep(tmp_path / "other" / "mine", weights=(0.3,))
+    assert main([str(folder), str(tmp_path / "other" / "mine")]) == 0
+    text = (folder / "report-of-several.html").read_text()
+    assert f"Sweep {tmp_path}/other/mine" in text  # both are called mine
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "SWEEP must name the folder of a sweep"),
+        (["MISSING"], "is no sweep folder"),
+        (["MINE", "MINE"], "a sweep must be named once"),
+        (["MINE", "--data", "x"], "--data must come with --texts or --embeddings"),
+        (["MINE", "--texts", "--encoder", "x"], "--encoder must come with --embeddings"),
+        (["MINE", "--image"], "--images"),
+        (["file:///MINE", "--images"], "--images must come with --output"),
+        (["MINE", "--texts"], ""),
+    ],
+)
+def test_mistakes_are_one_line(folder: Path, words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([word.replace("MINE", str(folder)).replace("MISSING", f"{folder}-x") for word in words])
+    printed = capsys.readouterr()
+    if error:
+        assert code == WRONG_USE
+        assert error in printed.err
+        assert printed.err.count("\n") == 1
+    else:  # the data of the sweep are not there: the part says so, the page is written
+        assert code == 0
+        assert "This part could not be made" in (folder / "report.html").read_text()
+
+
+def test_help_answers_without_loading_pandas() -> None:
+    code = "import sys; from results.report import build_parser; print('pandas' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
