@@ -16,7 +16,8 @@ MAX_HIGHLIGHTED = 6
 """Configurations with a colour of their own: the best ones."""
 OTHERS = "other trials"
 LOSS, NORM, TOKEN_COUNT = "loss", "gradient_norm", "tokens"
-MILLION = 1e6
+LOG_RATIO = 30
+"""Of the largest to the smallest value, from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +113,18 @@ def penalty_chart(training: Training) -> Chart:
     rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
     scored = set(curves.loc[curves["split"] == "dev", "metric"])
     rows = rows[~rows["metric"].isin(scored)]
+    groups = dict(list(rows.groupby(["metric", "task"])))
     panels = [
         epoch_panel(
             training,
-            rows[(rows["task"] == task) & (rows["metric"] == metric)],
+            groups[metric, task],
             f"{metric.replace('_', ' ')}, {title_of(task, training.tasks)}",
             metric.replace("_", " "),
-            is_log=bool((rows.loc[(rows["task"] == task) & (rows["metric"] == metric), "value"] > 0).all()),
+            is_log=spans_decades(groups[metric, task]["value"]),
         )
         for metric in sorted(set(rows["metric"]))
         for task in training.tasks
-        if ((rows["task"] == task) & (rows["metric"] == metric)).any()
+        if (metric, task) in groups
     ]
     return Chart(
         name="penalties",
@@ -131,6 +133,11 @@ def penalty_chart(training: Training) -> Chart:
         panels=panels,
         frame=rows,
     )
+
+
+def spans_decades(values: pd.Series) -> bool:
+    """Whether positive values differ so much that only a logarithmic axis shows them all."""
+    return bool((values > 0).all() and values.max() > LOG_RATIO * values.min())
 
 
 def gradient_chart(training: Training) -> Chart:
@@ -160,7 +167,10 @@ def gradient_chart(training: Training) -> Chart:
                     name=OTHERS if number is None else training.names[number],
                 )
             )
-    x, y = Axis(scale="category", categories=titles), Axis(title="gradient norm", scale="log")
+    x, y = (
+        Axis(scale="category", categories=titles),
+        Axis(title="gradient norm", scale="log" if spans_decades(means["value"]) else "linear"),
+    )
     return Chart(
         name="gradient-norms",
         title="Gradient norms",

@@ -129,7 +129,7 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
     if axis.ticks:
         found |= {"tickvals": [place for place, _ in axis.ticks], "ticktext": [safe(text) for _, text in axis.ticks]}
     elif axis.scale == "log":
-        found["exponentformat"] = "power"
+        found |= {"exponentformat": "power", "nticks": 5}
     elif axis.is_whole:
         found |= {"tickformat": "d", "tickmode": "auto", "nticks": 8, "minallowed": 0}
     return found

@@ -135,5 +135,5 @@ def test_marked_rows_are_those_that_are_named() -> None:
     table = TextTable(
         name="t", title="t", columns=["x"], rows=[["a"], ["b"], ["c"]], marked=frozenset({2}), num_shown=1
     )
-    rows = re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w)", page_of(table))
+    found = re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w)", page_of(table))
     assert found == [("", "a"), ("", "b"), (' class="marked"', "c")]

@@ -1,0 +1,205 @@
+"""Pages in a headless browser: no error, nothing empty, no texts over each other, at two widths, light and dark."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.tasks import TASKS
+from results.analysis.sweep import Sweep, load_sweep
+from results.page.sections import PageInputs
+from results.page.write import PAGE_FILE, build_page, inputs_of, write_page
+from results.records.epochs import compact, write_epoch
+from results.records.selection import write_selection
+from results.records.trials import write_sweep, write_trials
+from results.selection.select_all import SelectionRequest, select_from
+from tests.results.conftest import build_report
+from tests.results.page.recorded_sweep import best_of, recorded, sweep_info, with_records, write_recorded_sweep
+from tests.results.page.test_render import HOSTILE
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "gradient_norm"): 1.5}
+MOST_MEGABYTES = 10
+LOCAL = ("file:", "data:", "blob:")
+
+DRAW_ALL = """
+async () => {
+  for (const plot of document.querySelectorAll('.plot')) {
+    plot.scrollIntoView();
+    for (let tries = 0; tries < 100 && !plot.querySelector('.main-svg'); tries += 1)
+      await new Promise((done) => setTimeout(done, 20));
+  }
+}
+"""
+EMPTY = """
+() => Array.from(document.querySelectorAll('.plot'))
+  .filter((plot) => !plot.querySelector('.points path, .js-line, .bars path, .heatmaplayer image'))
+  .map((plot) => plot.getAttribute('aria-label'))
+"""
+OVERLAPS = """
+() => {
+  const found = [];
+  const straight = (text) => !/rotate\\((?!0[,)])/.test(text.getAttribute('transform') || '');
+  for (const plot of document.querySelectorAll('.plot')) {
+    const texts = Array.from(plot.querySelectorAll('.xtick text, .ytick text, .g-xtitle text, .g-ytitle text'))
+      .filter((text) => straight(text) && text.textContent.trim())
+      .map((text) => [text.textContent, text.getBoundingClientRect()]);
+    for (let i = 0; i < texts.length; i += 1)
+      for (let j = i + 1; j < texts.length; j += 1) {
+        const [a, b] = [texts[i][1], texts[j][1]];
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (wide > 1 && high > 2) found.push([plot.getAttribute('aria-label'), texts[i][0], texts[j][0]]);
+      }
+  }
+  return found;
+}
+"""
+HOVER = """
+async (place) => {
+  const plot = document.querySelectorAll('.plot')[place];
+  plot.scrollIntoView();
+  await new Promise((done) => setTimeout(done, 100));
+  const curve = plot.data.findIndex((trace) => trace.text && trace.mode === 'markers');
+  Plotly.Fx.hover(plot, [{ curveNumber: curve, pointNumber: 0 }]);
+  await new Promise((done) => setTimeout(done, 100));
+  return plot.querySelector('.hoverlayer').textContent;
+}
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"needs one of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=path, args=list(OPTIONS))
+        yield opened
+        opened.close()
+
+
+def with_selection(sweep: Sweep) -> PageInputs:
+    write_selection(sweep.path, select_from(SelectionRequest(sweeps=[str(sweep.path)]), command="here"))
+    return inputs_of(sweep)
+
+
+def whole(folder: Path) -> list[PageInputs]:
+    """A sweep with everything: replicates, penalties, a published table, ensembles, texts."""
+    inputs = with_selection(write_recorded_sweep(folder / "mine", num_replicates=3, num_epochs=3, terms=TERMS))
+    return [replace(inputs, read_texts=lambda _, ids: [("a text of some length", "and another")] * len(ids))]
+
+
+def one_trial(folder: Path) -> list[PageInputs]:
+    return [inputs_of(write_recorded_sweep(folder / "mine", weights=(0.3,), num_replicates=1, num_epochs=1))]
+
+
+def failures(folder: Path) -> list[PageInputs]:
+    sweep = write_recorded_sweep(folder / "mine", num_replicates=2)
+    failed = [
+        replace(record, status="failed", error="TrainingDiverged: the loss is nan") for record in sweep.records[:2]
+    ]
+    return [inputs_of(with_records(folder / "mine", [*failed, *sweep.records[2:]]))]
+
+
+def hostile(folder: Path) -> list[PageInputs]:
+    """Markup in every name and text."""
+    space = {**sweep_info("mine")["space"], "question": HOSTILE}
+    sweep = write_recorded_sweep(folder / "mine", space=space, command=HOSTILE)
+    titled = {name: replace(task, title=f"{task.title} {HOSTILE}") for name, task in TASKS.items()}
+    sweep.__dict__["tasks"] = titled
+    return [replace(inputs_of(sweep), name=HOSTILE, read_texts=lambda _, ids: [(HOSTILE, HOSTILE)] * len(ids))]
+
+
+def several(folder: Path) -> list[PageInputs]:
+    return [*whole(folder / "a"), *failures(folder / "b")]
+
+
+def large(folder: Path) -> list[PageInputs]:
+    """300 trials of a random search over two ranges, a third of them pruned."""
+    ranges = [
+        [name, {"Float": {"low": 0.0, "high": 3.0, "log": False}}] for name in ("smart.weight", "smart.step_size")
+    ]
+    space = {**sweep_info("mine")["space"], "grid": [], "ranges": ranges, "published": []}
+    write_sweep(folder / "mine", sweep_info("mine", space=space, search="random"))
+    records = []
+    for number in range(300):
+        epochs = 1 if number % 3 == 0 else 4
+        skills = [0.3 + number / 600 + 0.1 * epoch for epoch in range(1, epochs + 1)]
+        reports = [build_report(epoch, skill=skill, seed=number) for epoch, skill in enumerate(skills, 1)]
+        params = {"smart.weight": 3 * (number / 300), "smart.step_size": 3 * ((7 * number % 300) / 300)}
+        status = "pruned" if epochs == 1 else "complete"
+        record = replace(recorded(number, 0.3, 0, status=status, **best_of(reports)), params=params)
+        records.append(record)
+        for report in reports:
+            write_epoch(folder / "mine", record.trial_id, report)
+    write_trials(folder / "mine", records, tuple(TASKS))
+    compact(folder / "mine")
+    return [inputs_of(load_sweep(folder / "mine"))]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 420])
+@pytest.mark.parametrize("make", [whole, one_trial, failures, hostile, several, large])
+def test_page_opens_without_fault(make: Any, width: int, scheme: str, browser: Any, tmp_path: Path) -> None:
+    path = Path(write_page(tmp_path, build_page(make(tmp_path))))
+    assert path.stat().st_size < MOST_MEGABYTES * 1e6
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(f"dialog: {dialog.message}"))
+    page.on("request", lambda request: errors.extend([] if request.url.startswith(LOCAL) else [request.url]))
+    page.goto(path.as_uri())
+    page.evaluate(DRAW_ALL)
+    assert errors == []
+    assert page.evaluate(EMPTY) == []
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_hovering_a_point_names_trial_values_and_score(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path, build_page(whole(tmp_path)))
+    page = browser.new_page()
+    page.goto((tmp_path / PAGE_FILE).as_uri())
+    page.evaluate(DRAW_ALL)
+    places = page.evaluate("Array.from(document.querySelectorAll('.plot')).map((plot) => plot.closest('figure').id)")
+    text = page.evaluate(HOVER, places.index("answer-scores-smart-weight"))
+    assert "0000-r0" in text
+    assert "smart.weight 0" in text
+    assert "overall 0." in text
+    page.close()
+
+
+def test_entry_of_a_legend_hides_its_marks(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path, build_page(whole(tmp_path)))
+    page = browser.new_page()
+    page.goto((tmp_path / PAGE_FILE).as_uri())
+    page.evaluate(DRAW_ALL)
+    figure = page.locator("#answer-scores-smart-weight")
+    assert figure.locator(".plot").first.locator(".points path").count() > 3
+    figure.locator(".legend button", has_text="trial").click()
+    assert figure.locator(".plot").first.locator(".points path").count() == 3  # the means
+    page.close()
+
+
+def test_page_prints_with_all_figures(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path, build_page(whole(tmp_path)))
+    page = browser.new_page(color_scheme="dark")
+    page.goto((tmp_path / PAGE_FILE).as_uri())
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    plots, drawn = page.locator(".plot").count(), page.locator(".plot:has(.main-svg)").count()
+    assert drawn == plots > 10
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.querySelector('.xtick text')).fill") == "rgb(0, 0, 0)"
+    assert len(page.pdf()) > 50_000
+    page.close()
