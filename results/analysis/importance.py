@@ -8,6 +8,8 @@ from results.records.trials import COMPLETED, TrialRecord
 
 FEWEST_CONFIGURATIONS = 8
 """With fewer, nothing is estimated."""
+ROUNDING = 1e-9
+"""Scores that differ by less are equal."""
 SEED = 0
 
 
@@ -34,16 +36,20 @@ def key_importances(records: Sequence[TrialRecord], keys: Sequence[SearchedKey],
         if record.status in COMPLETED and metric in record.best:
             groups.setdefault(record.number, []).append(record)
     values = [sum(record.best[metric] for record in group) / len(group) for group in groups.values()]
-    if len(groups) < FEWEST_CONFIGURATIONS or max(values) == min(values):
+    if len(groups) < FEWEST_CONFIGURATIONS or max(values) - min(values) < ROUNDING:
         return {}
+    low, size = min(values), max(values) - min(values)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # it reports each new study
-    study = optuna.create_study(direction="maximize")
-    optuna.logging.set_verbosity(verbosity)
+    try:
+        study = optuna.create_study(direction="maximize")
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    # Values are from 0 to 1: Optuna raises RuntimeError where the variance is small.
     for group, value in zip(groups.values(), values, strict=True):
         drawn = params_of(group[0].params, keys)
         domains = {key.name: distribution(key, optuna.distributions) for key in keys if key.name in drawn}
-        study.add_trial(optuna.trial.create_trial(params=drawn, distributions=domains, value=value))
+        study.add_trial(optuna.trial.create_trial(params=drawn, distributions=domains, value=(value - low) / size))
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=SEED)
     found: dict[str, float] = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return found

@@ -1,15 +1,16 @@
 """Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from mtlib.config.trial import TrialConfig
 from mtlib.tasks import Task, title_of
 from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
 from results.figures.hover import short_names, short_values, trial_text
+from results.figures.search import KINDS, kind_of
 from results.records.trials import OVERALL, TrialRecord
 
 MAX_HIGHLIGHTED = 6
@@ -65,8 +66,8 @@ def common_stage_ends(records: Sequence[TrialRecord]) -> list[int]:
 
 
 def stage_ends(config: str) -> tuple[int, ...]:
-    """The last epochs of all stages but the last."""
-    epochs = [stage.epochs for stage in TrialConfig.from_json(config).stages]
+    """The last epochs of all stages but the last, of a configuration of any version."""
+    epochs = [int(stage["epochs"]) for stage in json.loads(config).get("stages", ())]
     return tuple(sum(epochs[: number + 1]) for number in range(len(epochs) - 1))
 
 
@@ -202,9 +203,7 @@ def speed_chart(training: Training) -> Chart:
 def cost_chart(training: Training) -> Chart:
     """The overall score of each trial against its device-seconds."""
     trials = [record for record in training.records.values() if OVERALL in record.best and record.device_seconds > 0]
-    groups: dict[str, list[TrialRecord]] = {}
-    for record in trials:
-        groups.setdefault("pruned" if record.status == "pruned" else "trained to the end", []).append(record)
+    groups = {kind: [record for record in trials if kind_of(record) == kind] for kind in KINDS}
     marks = [
         Series(
             x=[record.device_seconds for record in group],
@@ -214,6 +213,7 @@ def cost_chart(training: Training) -> Chart:
             style=style,
         )
         for style, (name, group) in enumerate(groups.items())
+        if group
     ]
     rows = [(r.trial_id, r.status, r.device_seconds, r.shared_steps, r.best[OVERALL]) for r in trials]
     return Chart(
@@ -232,9 +232,13 @@ def cost_text(record: TrialRecord) -> str:
 
 def highlighted_note(training: Training) -> str:
     """What colours mean."""
-    if len(training.records) <= len(training.styles):
+    others = {record.number for record in training.records.values()} - set(training.styles)
+    if not (others and training.styles):
         return ""
-    return f" The best {len(training.styles)} configurations have colours, the others are grey."
+    best = "The best configuration has a colour"
+    if len(training.styles) > 1:
+        best = f"The best {len(training.styles)} configurations have colours"
+    return f" {best}, the others are grey."
 
 
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:
@@ -264,18 +268,20 @@ def lines_of(
     x: list[float | str] = []
     y: list[float | str | None] = []
     hover: list[str] = []
+    lengths = rows.groupby("trial").size()
     for trial, own in rows.sort_values(["trial", "epoch"]).groupby("trial"):
         record = training.records[str(trial)]
         x += [*own["epoch"].tolist(), own["epoch"].iloc[-1]]
         y += [*own["value"].tolist(), None]
         hover += [f"{trial}, {split}\n{short_values(record.params)}"] * (len(own) + 1)
-    is_only = len(x) == 2 * rows["trial"].nunique()
+    has_line, has_points = bool((lengths > 1).any()), bool((lengths == 1).any())  # a line of one epoch is not visible
+    has_points = has_points or not (is_dashed or number is None)
     return Series(
         x=x,
         y=y,
         hover=hover,
         adds_place=True,
-        mode="points" if is_only else "line" if is_dashed or number is None else "line and points",
+        mode="points" if not has_line else "line and points" if has_points else "line",
         dash="dashed" if is_dashed else "solid",
         style=0 if number is None else training.styles[number],
         is_faint=number is None,

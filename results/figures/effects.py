@@ -13,7 +13,7 @@ from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
 from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
 from results.figures.hover import trial_text
-from results.records.trials import TrialRecord
+from results.records.trials import OVERALL, TrialRecord
 
 TRIAL, MEAN = "trial", "mean"
 MAX_KEYS = 3
@@ -46,8 +46,7 @@ def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
     """The scores, the overall one first."""
-    *tasks, last = effects.columns.values() if effects.columns else [None]
-    return [last, *tasks] if last is not None else []
+    return sorted(effects.columns.values(), key=lambda column: column.task != OVERALL)
 
 
 def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
@@ -137,7 +136,8 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
         x = Axis(title=key.name, scale="log" if key.range.is_log else "linear")
         points = Series(x=list(frame["value"]), y=list(frame["score"]), hover=list(frame["hover"]), name=TRIAL)
         return Panel(title=column.title, x=x, y=y, marks=[*curve_marks(column, key), points])
-    names = [name_of(value, key) for value in key.values]
+    tried = dict.fromkeys([*key.values, *frame["value"]])  # a trial that is not finished may have another value
+    names = [name_of(value, key) for value in tried]
     points = Series(
         x=[name_of(value, key) for value in frame["value"]],
         y=list(frame["score"]),
@@ -145,7 +145,7 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
         name=TRIAL,
         is_faint=True,
     )
-    means = [value for value in column.values.get(key.name, ()) if value.value in key.values]
+    means = column.values.get(key.name, ())
     mean = Series(
         x=[name_of(value.value, key) for value in means],
         y=[column.value_of(value.mean) for value in means],

@@ -28,13 +28,15 @@ class Embedded:
 
 
 def embeddings_chart(found: Mapping[str, Embedded], model: str) -> Chart:
-    """The first two principal components of each task's embeddings."""
+    """The first two principal components of each task's embeddings, of those that have two."""
     from sklearn.decomposition import PCA  # here: pages without embeddings start faster
 
     panels, frames = [], []
     for name, embedded in found.items():
-        analysis = PCA(n_components=2).fit(embedded.vectors)
-        points = analysis.transform(embedded.vectors)
+        if min(embedded.vectors.shape) < 2:
+            continue
+        analysis = PCA(n_components=2)
+        points = analysis.fit_transform(embedded.vectors)
         groups, names = label_groups(embedded)
         marks = [
             Series(
@@ -49,7 +51,7 @@ def embeddings_chart(found: Mapping[str, Embedded], model: str) -> Chart:
             )
             for group, label in enumerate(names)
         ]
-        shares = analysis.explained_variance_ratio_
+        shares = np.nan_to_num(analysis.explained_variance_ratio_)  # of equal embeddings they are 0 / 0
         x = Axis(title=f"first component, {shares[0]:.0%} of the variance")
         y = Axis(title=f"second component, {shares[1]:.0%}")
         panels.append(Panel(title=embedded.task.title, x=x, y=y, marks=marks))

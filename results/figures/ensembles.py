@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from mtlib.tasks import Task
 from results.ensembles.methods import TITLES
 from results.figures.chart import Axis, Chart, Panel, Series
 from results.records.selection import MethodScore, Selection, TaskSelection
@@ -18,7 +19,9 @@ def methods_chart(selection: Selection) -> Chart:
                 name,
                 method.name,
                 method.num_models,
-                *(task.value_of(s) for s in (method.cross_fitted, *method.interval, method.in_sample)),
+                task.value_of(method.cross_fitted),
+                *bounds_of(task, method),
+                task.value_of(method.in_sample),
             )
             for method in methods_of(chosen)
         ]
@@ -44,7 +47,7 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
     task, methods = selection.definitions[name], methods_of(chosen)
     names = [TITLES[method.name] + " (chosen)" * (method.name == chosen.method) for method in methods]
     expected = [task.value_of(method.cross_fitted) for method in methods]
-    bounds = [sorted(map(task.value_of, method.interval)) for method in methods]
+    bounds = [bounds_of(task, method) for method in methods]
     hover = [
         f"{TITLES[method.name]}, {method.num_models} models\nexpected {score:.3f} ({low:.3f} to {high:.3f})\n"
         f"dev score {task.value_of(method.in_sample):.3f}\nlead over the best single model "
@@ -64,6 +67,11 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
     ]
     x, y = Axis(title=task.metric_entry.title), Axis(scale="category", categories=names)
     return Panel(title=task.title, x=x, y=y, marks=marks)
+
+
+def bounds_of(task: Task, method: MethodScore) -> list[float]:
+    """Low and high of the interval of a method's expected score, as values."""
+    return sorted(map(task.value_of, method.interval))
 
 
 def pareto_chart(selection: Selection) -> Chart:

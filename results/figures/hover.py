@@ -30,11 +30,11 @@ def short_values(params: Mapping[str, Any]) -> str:
 
 
 def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[int, str]:
-    """A short name for each configuration by its number: its values if there are few, else its number."""
+    """A short name for each configuration by its number: its values if they are few and differ, else its number."""
     keys = {key for _, params in configurations for key in params}
-    if len(keys) > MAX_NAMED_KEYS:
-        return {number: f"configuration {number:04d}" for number, _ in configurations}
-    return {number: short_values(params) or f"configuration {number:04d}" for number, params in configurations}
+    by_number = {number: f"configuration {number:04d}" for number, _ in configurations}
+    names = {number: short_values(params) or by_number[number] for number, params in configurations}
+    return by_number if len(keys) > MAX_NAMED_KEYS or len(set(names.values())) < len(names) else names
 
 
 def last_part(key: str) -> str:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
 from results.figures.style import (
@@ -121,8 +121,12 @@ def set_axis(axes: Axes, along: str, axis: Axis) -> None:
         axes.set(**{f"{along}lim": ends if along == "x" else ends[::-1]})
         return
     axes.set(**{f"{along}scale": axis.scale})
+    own = axes.xaxis if along == "x" else axes.yaxis
+    if axis.scale == "log":  # without TeX, which `SETTINGS` turns off
+        own.set_major_formatter(LogFormatter())
+        own.set_minor_formatter(LogFormatter(labelOnlyBase=False))
     if axis.is_whole:
-        (axes.xaxis if along == "x" else axes.yaxis).set_major_locator(MaxNLocator(integer=True))
+        own.set_major_locator(MaxNLocator(integer=True))
     if axis.range:
         axes.set(**{f"{along}lim": axis.range})
     if axis.ticks:

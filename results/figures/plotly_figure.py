@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series, has_content
 from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
@@ -46,13 +46,6 @@ def panel_json(panel: Panel) -> dict[str, Any]:
     }
 
 
-def panel_figure(panel: Panel) -> "go.Figure":
-    """One panel as a figure, without its title and legend."""
-    import plotly.graph_objects as go
-
-    return go.Figure(panel_json(panel)).update_layout(template="none")
-
-
 def chart_figure(chart: Chart) -> "go.Figure":
     """A whole chart as one figure, for a notebook."""
     from plotly.subplots import make_subplots
@@ -67,7 +60,10 @@ def chart_figure(chart: Chart) -> "go.Figure":
         for mark in panel.marks:
             if isinstance(mark, Reference):
                 add_line = figure.add_vline if mark.across == "x" else figure.add_hline
-                add_line(mark.at, line=REFERENCE_LINE, layer="below", **place)
+                # Plotly draws no line through a panel to which nothing else was added yet, unless told to.
+                add_line(mark.at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **place)
+                continue
+            if not has_content(mark):  # it would take the name's place in the legend, where Plotly does not show it
                 continue
             name = "" if isinstance(mark, Heatmap) else mark.name
             is_new = bool(name) and name not in named
@@ -83,8 +79,8 @@ def chart_figure(chart: Chart) -> "go.Figure":
 
 
 def safe(text: str) -> str:
-    """A text whose characters Plotly does not read as markup; its lines stay lines."""
-    return html.escape(str(text), quote=False).replace("\n", "<br>")
+    """A text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay lines."""
+    return html.escape(str(text), quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
 def panel_height(panel: Panel) -> int:
@@ -174,7 +170,8 @@ def series_trace(mark: Series) -> dict[str, Any]:
     if mark.hover:
         trace["text"] = [safe(text) for text in mark.hover]
     if mark.low:
-        centre = [float(value) for value in (mark.x if mark.interval_along == "x" else mark.y) if value is not None]
+        own = mark.x if mark.interval_along == "x" else mark.y
+        centre = [math.nan if value is None else float(value) for value in own]
         above = [high - middle for high, middle in zip(mark.high, centre, strict=True)]
         below = [middle - low for low, middle in zip(mark.low, centre, strict=True)]
         error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}

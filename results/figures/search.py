@@ -38,13 +38,16 @@ def history_chart(records: Sequence[TrialRecord], metric: str) -> Chart:
                     style=style,
                 )
             )
-    best = list(itertools.accumulate((record.best[metric] for record in begun), max))
-    line = Series(x=list(range(1, len(best) + 1)), y=best, mode="steps", name="best so far", style=7, dash="solid")
+    counted = [(place, record.best[metric]) for place, record in enumerate(begun, 1) if record.status != "failed"]
+    best = list(itertools.accumulate((score for _, score in counted), max))
+    places = [place for place, _ in counted]
+    line = Series(x=places, y=best, mode="steps", name="best so far", style=7, dash="solid")
     rows = [(record.trial_id, record.status, record.best[metric]) for record in begun]
     return Chart(
         name="history",
         title="History of the search",
-        caption=f"The highest {metric} dev score of each trial, in the order in which they started.",
+        caption=f"The highest {metric} dev score of each trial, in the order in which they started. Failed trials are "
+        "not among the best.",
         panels=[Panel(x=Axis(title="trial"), y=Axis(title=metric), marks=[line, *marks])] if begun else [],
         frame=pd.DataFrame(rows, columns=["trial", "status", metric]),
     )

@@ -33,8 +33,8 @@ from results.records.weights import read_trial_weights
 from tests.mtlib.stages.inert_cases import OTHER_PREDICTION, SAME_PREDICTION, all_tasks_config
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
-from tests.results.inference.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import kept_epoch, member_of, selection_of
+from tests.results.selection.soup_sweep import ALIKE, BI_TASK, OTHER, train_soup_sweep
 
 each_task = pytest.mark.parametrize("task", TASKS)
 

@@ -29,10 +29,10 @@ from results.records.trials import write_sweep
 from results.scoring.cross_fitting import cross_fit
 from results.selection.select_ensemble import automatic_method, one_standard_error_rule, select_ensemble
 from results.selection.select_soup import can_be_averaged, choose_soups, model_predictions, select_soup
-from tests.results.inference.soup_sweep import ALIKE, OTHER, train_soup_sweep
 from tests.results.inference.trained_sweep import selection_of
 from tests.results.scoring.plain_selection import all_rows, without_leads
 from tests.results.scoring.simulated_pools import build_pool, keeping, peeks
+from tests.results.selection.soup_sweep import ALIKE, OTHER, train_soup_sweep
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.5, 0.7, 0.6, 0.65)

@@ -1,0 +1,54 @@
+"""Texts of points name the trial, its values and scores; configurations have short names of their own."""
+
+from typing import Any
+
+import pytest
+
+from results.figures.hover import MAX_VALUES, last_part, short_names, short_values, trial_text, values_lines
+from tests.results.conftest import build_record
+
+
+@pytest.mark.parametrize(
+    ("status", "lines"),
+    [("complete", []), ("reused", []), ("pruned", ["pruned"]), ("failed", ["failed"]), ("running", ["running"])],
+)
+def test_text_names_trial_values_status_and_scores(status: str, lines: list[str]) -> None:
+    record = build_record(3, 1, status, params={"smart.weight": 0.45, "smart.tasks": ["sst", "qqp"]})
+    values = ["smart.weight 0.45", "smart.tasks sst-qqp"]
+    assert trial_text(record, "SST 0.500").split("\n") == ["0003-r1", *values, *lines, "SST 0.500"]
+
+
+@pytest.mark.parametrize(("count", "last"), [(MAX_VALUES, f"k{MAX_VALUES - 1} 0"), (MAX_VALUES + 3, "and 3 more")])
+def test_many_values_are_shortened(count: int, last: str) -> None:
+    lines = values_lines({f"k{number}": 0 for number in range(count)})
+    assert lines[:2] == ["k0 0", "k1 0"]
+    assert lines[-1] == last
+    assert len(lines) == MAX_VALUES + (count > MAX_VALUES)
+
+
+def test_values_stand_in_one_line() -> None:
+    assert short_values({"smart.weight": 0.45, "smart.mode": None}) == "smart.weight 0.45, smart.mode none"
+    assert short_values({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("configurations", "names"),
+    [
+        ([], {}),
+        ([(7, {"a": 1, "b": 2})], {7: "a 1, b 2"}),
+        ([(7, {"a": 1}), (8, {})], {7: "a 1", 8: "configuration 0008"}),
+        ([(7, {"a": 1, "b": 2}), (8, {"c": 3})], {7: "configuration 0007", 8: "configuration 0008"}),
+    ],
+)
+def test_configurations_are_named_by_few_values_or_by_their_number(
+    configurations: list[tuple[int, dict[str, Any]]], names: dict[int, str]
+) -> None:
+    assert short_names(configurations) == names
+
+
+def test_values_that_look_alike_do_not_make_names_alike() -> None:
+    assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-9})]) == {1: "configuration 0001", 2: "configuration 0002"}
+
+
+def test_last_part_of_a_key() -> None:
+    assert [last_part(key) for key in ("optimizer.learning_rate", "order")] == ["learning_rate", "order"]

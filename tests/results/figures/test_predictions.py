@@ -1,0 +1,215 @@
+"""Counts of predictions against scikit-learn, intervals against statsmodels' formula by hand, errors at their edges."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import confusion_matrix
+
+from mtlib.tasks import TASKS, Task
+from results.figures.chart import Heatmap
+from results.figures.predictions import (
+    LABELS,
+    MAX_PAIRS,
+    NUM_BINS,
+    NUM_LABEL_BINS,
+    Predicted,
+    confusion_chart,
+    error_kind,
+    error_kinds,
+    errors_chart,
+    labels_chart,
+    prediction_charts,
+    reliability_chart,
+    scatter_chart,
+)
+from tests.results.figures.drawn_sweep import bars_of, series_of
+
+NAMED = replace(TASKS["sst"], name="mood", label_range=(0, 2), labels=("sad", "calm", "glad"))
+NAMED_PAIR = replace(TASKS["qqp"], labels=("different", "same"))
+
+
+def predicted(
+    task: Task, labels: Sequence[float], predictions: Sequence[float], probs: Any = None, name: str = "best"
+) -> Predicted:
+    ids = [f"{task.name}-{row}" for row in range(len(labels))]
+    found = None if task.kind == "regression" else np.eye(task.num_classes)[np.array(predictions, dtype=int)]
+    return Predicted(
+        name=name,
+        task=task,
+        ids=ids,
+        labels=np.array(labels, dtype=float),
+        predictions=np.array(predictions, dtype=float),
+        probs=found if probs is None else np.array(probs, dtype=float),
+    )
+
+
+def random_predicted(task: Task, rows: int) -> Predicted:
+    """Predictions of classes by their probabilities."""
+    stream = np.random.default_rng(0)
+    probs = stream.dirichlet(np.ones(task.num_classes), size=rows)
+    labels = stream.integers(0, task.num_classes, rows)
+    return predicted(task, labels, probs.argmax(axis=1), probs)
+
+
+def heatmap_of(model: Predicted) -> Heatmap:
+    (panel,) = confusion_chart([model]).panels
+    (mark,) = panel.marks
+    assert isinstance(mark, Heatmap)
+    return mark
+
+
+@pytest.mark.parametrize("task", [TASKS["sst"], TASKS["qqp"], NAMED])
+def test_confusion_is_that_of_scikit_learn(task: Task) -> None:
+    model = random_predicted(task, 200)
+    frame = confusion_chart([model]).frame
+    expected = confusion_matrix(model.labels, model.predictions)
+    assert frame["count"].tolist() == expected.flatten().tolist()
+    shares = confusion_matrix(model.labels, model.predictions, normalize="true")
+    np.testing.assert_allclose(heatmap_of(model).values, shares)
+
+
+def test_confusion_has_labels_down_and_predictions_across() -> None:
+    heatmap = heatmap_of(predicted(NAMED, [0, 0, 0, 2], [0, 0, 2, 2]))
+    assert [list(row) for row in heatmap.values] == [
+        [pytest.approx(2 / 3), 0, pytest.approx(1 / 3)],
+        [0, 0, 0],
+        [0, 0, 1],
+    ]
+    assert list(heatmap.y) == list(heatmap.x) == ["sad", "calm", "glad"]
+    assert heatmap.texts[0] == ["0.67", "0.00", "0.33"]
+    assert heatmap.hover[0][2] == "labelled sad, predicted glad\n1 examples, 33.3% of those labelled sad"
+
+
+def test_each_model_has_a_panel() -> None:
+    models = [predicted(NAMED, [0], [0], name=name) for name in ("best", "ensemble")]
+    assert [panel.title for panel in confusion_chart(models).panels] == ["best", "ensemble"]
+
+
+def test_scatter_has_each_example_and_the_diagonal() -> None:
+    model = predicted(TASKS["sts"], [0.0, 5.0], [1.5, 4.25])
+    (panel,) = scatter_chart([model]).panels
+    equal, points = panel.marks
+    assert (list(equal.x), list(equal.y)) == ([0, 5], [0, 5])
+    assert (list(points.x), list(points.y)) == ([0.0, 5.0], [1.5, 4.25])
+    assert points.hover[1] == "sts-1\nlabel 5.00, predicted 4.25"
+    assert scatter_chart([model, model]).frame["predicted"].tolist() == [1.5, 4.25, 1.5, 4.25]
+
+
+def test_reliability_is_that_of_scikit_learn() -> None:
+    model = random_predicted(TASKS["sst"], 500)
+    points = series_of(reliability_chart([model]).panels[0], name_of(model))
+    confidence = model.probs.max(axis=1)
+    shares, means = calibration_curve(model.is_right, confidence, n_bins=NUM_BINS, strategy="quantile")
+    np.testing.assert_allclose(points.x, means)
+    np.testing.assert_allclose(points.y, shares)
+
+
+def name_of(model: Predicted) -> str:
+    """The name of a model's curve."""
+    (name,) = [mark.name for mark in reliability_chart([model]).panels[0].marks if mark.name]
+    return name
+
+
+def test_expected_calibration_error_and_intervals_by_hand() -> None:
+    confidence = [0.6, 0.7, 0.9, 1.0]
+    model = predicted(TASKS["qqp"], [1, 0, 1, 1], [1, 1, 1, 1], [[1 - own, own] for own in confidence])
+    chart = reliability_chart([model])
+    points = series_of(chart.panels[0], "best: expected calibration error 0.300")  # (.4 + .7 + .1 + 0) / 4
+    assert (list(points.x), list(points.y)) == (confidence, [1.0, 0.0, 1.0, 1.0])
+    z = norm.ppf(0.975)
+    assert list(points.low) == pytest.approx([1 / (1 + z**2), 0, 1 / (1 + z**2), 1 / (1 + z**2)])  # Wilson, 1 of 1
+    assert list(points.high) == pytest.approx([1, z**2 / (1 + z**2), 1, 1])
+    assert chart.frame["examples"].tolist() == [1, 1, 1, 1]
+
+
+def test_diagonal_begins_at_the_lowest_probability_of_a_prediction() -> None:
+    for task, start in ((TASKS["sst"], 0.2), (TASKS["qqp"], 0.5)):
+        equal = reliability_chart([random_predicted(task, 20)]).panels[0].marks[0]
+        assert (list(equal.x), list(equal.y)) == ([start, 1.0], [start, 1.0])
+
+
+def test_labels_and_predictions_are_counted_by_class() -> None:
+    found = bars_of(
+        labels_chart([predicted(NAMED, [0, 0, 2], [0, 1, 2]), predicted(NAMED, [0, 0, 2], [2, 2, 2], name="e")])
+    )
+    assert {name: list(bars.values) for name, bars in found.items()} == {
+        LABELS: [2, 0, 1],
+        "best": [1, 1, 1],
+        "e": [0, 0, 3],
+    }
+    assert list(found["e"].categories) == ["sad", "calm", "glad"]
+
+
+def test_regression_is_counted_in_equal_parts_of_its_range() -> None:
+    chart = labels_chart([predicted(TASKS["sts"], [0.0, 0.49, 0.5, 5.0], [-1.0, 6.0, 2.4, 2.5])])
+    found = bars_of(chart)
+    assert list(found[LABELS].categories)[::9] == ["0 to 0.5", "4.5 to 5"]
+    assert list(found[LABELS].values) == [2, 1, *[0] * 7, 1]
+    assert list(found["best"].values) == [1, 0, 0, 0, 1, 1, 0, 0, 0, 1]
+    assert len(chart.frame) == 2 * NUM_LABEL_BINS
+
+
+@pytest.mark.parametrize(
+    ("label", "prediction", "kind"),
+    [
+        (3, 3, ""),
+        (3, 3.99, ""),
+        (3, 4, "1 to 2 too high"),
+        (3, 5, "1 to 2 too high"),
+        (2, 4.01, "over 2 too high"),
+        (3, 2.01, ""),
+        (3, 2, "1 to 2 too low"),
+        (3, 1, "1 to 2 too low"),
+        (3, 0.99, "over 2 too low"),
+    ],
+)
+def test_errors_of_a_regression_at_their_edges(label: float, prediction: float, kind: str) -> None:
+    assert error_kind(predicted(TASKS["sts"], [label], [prediction])).tolist() == [kind]
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "prediction", "kind"),
+    [
+        (NAMED_PAIR, 1, 0, "same, predicted different"),
+        (NAMED_PAIR, 0, 1, "different, predicted same"),
+        (NAMED_PAIR, 1, 1, ""),
+        (TASKS["qqp"], 1, 0, "1, predicted 0"),
+        (TASKS["qqp"], 0, 1, "0, predicted 1"),
+        (NAMED, 2, 0, "glad, predicted sad"),
+        (NAMED, 0, 2, "sad, predicted glad"),
+        (NAMED, 1, 1, ""),
+        (TASKS["sst"], 2, 0, "two or more too low"),
+        (TASKS["sst"], 2, 1, "one too low"),
+        (TASKS["sst"], 2, 2, ""),
+        (TASKS["sst"], 2, 3, "one too high"),
+        (TASKS["sst"], 0, 4, "two or more too high"),
+    ],
+)
+def test_errors_of_classes_have_their_kinds(task: Task, label: int, prediction: int, kind: str) -> None:
+    model = predicted(task, [label], [prediction])
+    assert error_kind(model).tolist() == [kind]
+    assert errors_chart([model]).frame.set_index("error")["count"].to_dict() == {
+        name: int(name == kind) for name in error_kinds(task)
+    }
+
+
+@pytest.mark.parametrize(("num_classes", "num_kinds"), [(4, MAX_PAIRS), (5, 0)])
+def test_many_named_classes_have_no_kinds_of_errors(num_classes: int, num_kinds: int) -> None:
+    labels = tuple(f"class {number}" for number in range(num_classes))
+    task = replace(NAMED, labels=labels, label_range=(0, num_classes - 1))
+    model = predicted(task, [0, 1], [1, 1])
+    assert len(error_kinds(task)) == num_kinds
+    assert error_kind(model).tolist() == ["class 0, predicted class 1" if num_kinds else "", ""]
+    assert errors_chart([model]).is_empty == (num_kinds == 0)
+
+
+@pytest.mark.parametrize("task", [*TASKS.values(), NAMED, NAMED_PAIR])
+def test_one_example_is_enough(task: Task) -> None:
+    charts = prediction_charts([predicted(task, [1], [0])])
+    assert not any(chart.is_empty for chart in charts)
+    assert len(charts) == (3 if task.kind == "regression" else 4)

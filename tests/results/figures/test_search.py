@@ -1,0 +1,176 @@
+"""The order of a search, its best score so far, and the places of values on their axes."""
+
+import math
+from typing import Any
+
+import pytest
+
+from results.analysis.effects.searched_keys import KeyRange, SearchedKey
+from results.figures.chart import Chart, Series
+from results.figures.search import (
+    KINDS,
+    MAX_AXES,
+    history_chart,
+    importance_chart,
+    parallel_chart,
+    position,
+    pruning_chart,
+    slice_chart,
+)
+from results.records.trials import TrialRecord
+from tests.results.conftest import build_record
+from tests.results.figures.drawn_sweep import bars_of, series_of
+
+RATE = SearchedKey(name="optimizer.rate", values=(), range=KeyRange(low=1e-5, high=1e-3, is_log=True))
+SIZE = SearchedKey(name="size", values=(), range=KeyRange(low=8, high=16, is_log=False))
+MODE = SearchedKey(name="mode", values=("paper", (1, 2), "none"), base="paper")
+ALONE = SearchedKey(name="alone", values=(True,), base=True)
+
+
+def trial(
+    number: int, score: float | None, status: str = "complete", minute: int | None = 0, **changes: Any
+) -> TrialRecord:
+    best = {} if score is None else {"overall": score}
+    started = None if minute is None else f"2024-05-01T10:{minute:02d}:00.000+00:00"
+    return build_record(number, status=status, best=best, started=started, **changes)
+
+
+def kinds(chart: Chart) -> dict[str, tuple[list[Any], list[Any]]]:
+    """The points of the only panel by kind of trial."""
+    (panel,) = chart.panels
+    found = [mark for mark in panel.marks if isinstance(mark, Series)]
+    return {mark.name: (list(mark.x), list(mark.y)) for mark in found}
+
+
+def test_history_is_in_the_order_of_start_with_the_best_so_far() -> None:
+    records = [
+        trial(0, 0.5, minute=2),
+        trial(1, 0.4, "pruned", minute=1),
+        trial(2, 0.9, "failed", minute=3),
+        trial(3, 0.3, "reused", minute=None),
+        trial(4, 0.6, "running", minute=4),
+        trial(5, None, minute=0),
+    ]
+    chart = history_chart(records, "overall")
+    assert kinds(chart) == {
+        "best so far": ([1, 2, 3, 5], [0.3, 0.4, 0.5, 0.6]),
+        "trained to the end": ([1, 3], [0.3, 0.5]),
+        "pruned": ([2], [0.4]),
+        "not ended": ([5], [0.6]),
+        "failed": ([4], [0.9]),
+    }
+    assert chart.frame["trial"].tolist() == ["0003-r0", "0001-r0", "0000-r0", "0002-r0", "0004-r0"]
+    assert series_of(chart.panels[0], "pruned").hover[0].endswith("pruned\noverall 0.400 at epoch 2")
+
+
+def test_kinds_keep_their_styles() -> None:
+    chart = history_chart([trial(0, 0.5, "failed"), trial(1, 0.5)], "overall")
+    assert {kind: series_of(chart.panels[0], kind).style for kind in ("failed", KINDS[0])} == {"failed": 3, KINDS[0]: 0}
+
+
+def test_search_without_scores_has_empty_charts() -> None:
+    for records in ([], [trial(0, None, "queued", epochs=0)]):
+        charts = [history_chart(records, "overall"), pruning_chart(records), importance_chart({})]
+        charts += [make(records, [RATE, MODE], "overall") for make in (slice_chart, parallel_chart)]
+        assert all(chart.is_empty for chart in charts)
+
+
+def test_importances_are_bars_from_the_largest() -> None:
+    (bars,) = bars_of(importance_chart({"a": 0.2, "b": 0.7, "c": 0.1})).values()
+    assert (list(bars.categories), list(bars.values)) == (["b", "a", "c"], [0.7, 0.2, 0.1])
+    assert bars.hover[0] == "b\n70.0% of the variance"
+
+
+def test_slices_show_scores_against_each_key_of_the_trials_that_have_it() -> None:
+    records = [
+        trial(0, 0.5, params={"optimizer.rate": 1e-4, "mode": [1, 2]}),
+        trial(1, 0.4, "pruned", params={"mode": "none"}),
+        trial(2, 0.9, "failed", params={"mode": "none"}),
+    ]
+    chart = slice_chart(records, [RATE, MODE, ALONE], "overall")
+    assert [panel.title for panel in chart.panels] == ["optimizer.rate", "mode"]
+    rate, mode = chart.panels
+    assert (rate.x.scale, list(series_of(rate).x), list(series_of(rate).y)) == ("log", [1e-4], [0.5])
+    assert list(mode.x.categories) == ["paper", "1-2", "none"]
+    assert list(series_of(mode, KINDS[0]).x) == ["1-2"]
+    assert list(series_of(mode, "pruned").x) == ["none"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place"),
+    [
+        (RATE, 1e-5, 0.0),
+        (RATE, 1e-4, 0.5),
+        (RATE, 1e-3, 1.0),
+        (SIZE, 8, 0.0),
+        (SIZE, 10, 0.25),
+        (SIZE, 16, 1.0),
+        (MODE, "paper", 0.0),
+        (MODE, (1, 2), 0.5),
+        (MODE, "none", 1.0),
+        (ALONE, True, 0.5),
+        (RATE, None, None),
+        (MODE, None, None),
+    ],
+)
+def test_values_have_places_on_their_axes(key: SearchedKey, value: Any, place: float | None) -> None:
+    assert position(key, value) == pytest.approx(place)
+
+
+def test_each_trial_is_a_line_through_its_values_to_its_score() -> None:
+    values = {"optimizer.rate": 1e-4, "mode": "none"}
+    records = [
+        trial(0, 0.5, params=values),
+        trial(1, 0.9, params={"mode": "paper"}),
+        trial(2, 0.7, params=values),
+        trial(3, 0.8, params=values),
+        trial(4, 1.0, "failed", params=values),
+    ]
+    chart = parallel_chart(records, [RATE, MODE], "overall")
+    assert list(chart.panels[0].x.categories) == ["rate", "mode", "overall"]
+    found = kinds(chart)
+    assert {name: y for name, (_, y) in found.items()} == {
+        "lower half": [pytest.approx(0.5), 1.0, 0.0, None, pytest.approx(0.5), 1.0, pytest.approx(0.5), None],
+        "second quarter": [pytest.approx(0.5), 1.0, pytest.approx(0.75), None],
+        "best quarter": [None, 0.0, 1.0, None],
+    }
+    assert found["best quarter"][0] == ["rate", "mode", "overall", "overall"]
+    assert len(chart.frame) == 4
+
+
+def test_equal_scores_are_in_the_middle_and_one_trial_is_no_chart() -> None:
+    records = [trial(number, 0.5, params={"mode": "paper"}) for number in range(2)]
+    assert {tuple(y) for _, y in kinds(parallel_chart(records, [MODE], "overall")).values()} == {(0.0, 0.5, None)}
+    assert parallel_chart(records[:1], [MODE], "overall").is_empty
+
+
+def test_axes_have_names_of_their_own() -> None:
+    names = ["tasks.sst.rate", "tasks.qqp.rate", "size", "other.overall"]
+    keys = [SearchedKey(name=name, values=(1,)) for name in names]
+    records = [trial(number, 0.5 + number, params=dict.fromkeys(names, 1)) for number in range(2)]
+    assert list(parallel_chart(records, keys, "overall").panels[0].x.categories) == [*names, "overall"]
+
+
+@pytest.mark.parametrize("num_keys", [MAX_AXES, MAX_AXES + 1])
+def test_axes_that_are_left_out_are_stated(num_keys: int) -> None:
+    keys = [SearchedKey(name=f"k{number}", values=(1,)) for number in range(num_keys)]
+    records = [trial(number, 0.5 + number, params={key.name: 1 for key in keys}) for number in range(2)]
+    chart = parallel_chart(records, keys, "overall")
+    assert len(chart.panels[0].x.categories) == MAX_AXES + 1
+    assert ("The first 10 of 11 keys" in chart.caption) == (num_keys > MAX_AXES)
+
+
+def test_pruning_counts_trials_by_epochs_and_kind() -> None:
+    given = [("complete", 9), ("pruned", 1), ("pruned", 1), ("pruned", 3), ("failed", 3), ("queued", 0)]
+    records = [build_record(number, status=status, epochs=epochs) for number, (status, epochs) in enumerate(given)]
+    found = bars_of(pruning_chart(records))
+    assert {name: (list(bars.categories), list(bars.values)) for name, bars in found.items()} == {
+        "trained to the end": (["1", "3", "9"], [0, 0, 1]),
+        "pruned": (["1", "3", "9"], [2, 1, 0]),
+        "failed": (["1", "3", "9"], [0, 1, 0]),
+    }
+
+
+def test_positions_do_not_depend_on_the_base_of_the_logarithm() -> None:
+    place = position(RATE, 3e-4)
+    assert place == pytest.approx((math.log10(3e-4) + 5) / 2)
