@@ -67,7 +67,10 @@ class SweepPlots:
             key: a searched key; None for the only one.
         """
         found = self.read_effects()
-        return draw(effect_chart(found, named_or_only(key, {own.name: own for own in found.keys}, "searched key")))
+        own = named_or_only(key, {own.name: own for own in found.keys}, "searched key")
+        rule = "differences must be of a key with listed values (`scores` shows one with a range)"
+        require(own.range is None, rule, own.name)
+        return draw(effect_chart(found, own))
 
     def scores(self, key: str | None = None) -> "go.Figure":
         """Scores of all trials against a key's values; for a range with the fitted curve and its band.
@@ -187,6 +190,7 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
 
 def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
     """The named one, or the only one; ValueError where there is none of this name, or several."""
+    require(bool(known), f"there must be a {what}", "none")
     if name is None:
         require(len(known) == 1, f"the {what} must be named where there are several", ", ".join(known))
         return next(iter(known.values()))
