@@ -182,6 +182,25 @@ def test_answer_and_verdict_are_printed_before_anything_is_written(
     assert printed[0].count("Chosen for ") == 3
 
 
+def test_page_is_written_after_the_verdict(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
+    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
+    text = capsys.readouterr().out
+    page = two_trials.folder / "report.html"
+    assert text.index("Chosen for ") < text.index(f"Page: {page}\n")
+    assert "</html>" in page.read_text()
+
+
+@pytest.mark.parametrize("changes", [{"is_interrupted": True}, {"error": "no lane is left"}])
+def test_interrupted_or_failed_sweep_names_the_command_for_its_page(
+    two_trials: SweepOptions, changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish_sweep(two_trials, outcome_with(**changes))
+    text = capsys.readouterr().out
+    assert "Page: " not in text
+    assert f"report.py {two_trials.folder}" in text or f"results.report {two_trials.folder}" in text
+    assert not (two_trials.folder / "report.html").exists()
+
+
 def test_ctrl_c_during_selection_leaves_the_other_parts(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
