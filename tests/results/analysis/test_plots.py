@@ -19,7 +19,7 @@ from results.records.trials import TrialRecord, write_sweep, write_trials
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
 
-KEYS = {"smart.weight": [0.0, 0.5, 1.0], "smart.mode": ["paper", "other", "third"]}
+KEYS: dict[str, list[Any]] = {"smart.weight": [0.0, 0.5, 1.0], "smart.mode": ["paper", "other", "third"]}
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "effects": [{"key": key} for key in KEYS],
     "scores": [{"key": key} for key in KEYS],
@@ -163,7 +163,7 @@ def test_curves_of_one_task_are_its_panel_alone(sweep: Sweep) -> None:
         task: [note.text for note in sweep.plot.curves(task).layout.annotations] for task in (None, "qqp", "overall")
     }
     assert titles == {
-        None: ["overall", "SST, accuracy", "QQP, accuracy", "STS, Pearson"],
+        None: ["overall", "SST, accuracy", "QQP, accuracy", "STS, Pearson's correlation"],
         "qqp": ["QQP, accuracy"],
         "overall": ["overall"],
     }

@@ -50,8 +50,13 @@ def drawn_chart(text: str = "a text") -> Chart:
 
 def series_of(panel: Panel, name: str | None = None) -> Series:
     """The only series of a panel, or the only one of this name."""
-    (found,) = [mark for mark in panel.marks if isinstance(mark, Series) and name in (None, mark.name)]
+    (found,) = [mark for mark in all_series_of(panel) if name in (None, mark.name)]
     return found
+
+
+def all_series_of(panel: Panel) -> list[Series]:
+    """The series of a panel, in their order."""
+    return [mark for mark in panel.marks if isinstance(mark, Series)]
 
 
 def bars_of(chart: Chart) -> dict[str, Bars]:

@@ -11,7 +11,7 @@ FULL = (
     Bars(categories=["a"], values=[0]),
     Heatmap(x=["a"], y=["a"], values=[[0]], texts=[[""]], hover=[[""]]),
 )
-EMPTY = (
+EMPTY: tuple[Mark, ...] = (
     Series(x=[], y=[], name="named"),
     Band(x=[], low=[], high=[]),
     Bars(categories=[], values=[]),

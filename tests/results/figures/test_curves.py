@@ -10,8 +10,9 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from results.analysis.ranking.rank import RankedConfiguration
-from results.figures.chart import Panel, Reference, Series
+from results.figures.chart import Chart, Panel, Reference
 from results.figures.curves import (
+    LOG_RATIO,
     MAX_HIGHLIGHTED,
     OTHERS,
     Training,
@@ -25,7 +26,7 @@ from results.figures.curves import (
 )
 from results.records.trials import TrialRecord
 from tests.results.conftest import build_record
-from tests.results.figures.drawn_sweep import curve, curve_frame, ranked, series_of
+from tests.results.figures.drawn_sweep import all_series_of, curve, curve_frame, ranked, series_of
 
 CHARTS = (learning_chart, loss_chart, penalty_chart, gradient_chart, speed_chart, cost_chart)
 
@@ -42,13 +43,9 @@ def staged(number: int, *epochs: int) -> TrialRecord:
     return build_record(number, config=TrialConfig(stages=stages).to_json())
 
 
-def panel_of(chart: Any, title: str) -> Panel:
+def panel_of(chart: Chart, title: str) -> Panel:
     (found,) = [panel for panel in chart.panels if panel.title == title]
     return found
-
-
-def lines(panel: Panel) -> list[Series]:
-    return [mark for mark in panel.marks if isinstance(mark, Series)]
 
 
 def test_lines_of_trials_have_gaps_between_them() -> None:
@@ -67,7 +64,7 @@ def test_lines_of_trials_have_gaps_between_them() -> None:
 
 
 def test_train_is_dashed_beside_dev_and_solid_alone() -> None:
-    beside = lines(
+    beside = all_series_of(
         learning_chart(training(curve("0000-r0", [0.5, 0.5]), curve("0000-r0", [0.5, 0.6], split="train"))).panels[0]
     )
     assert [(line.dash, line.name) for line in beside] == [("solid", OTHERS), ("dashed", "")]
@@ -79,13 +76,13 @@ def test_train_is_dashed_beside_dev_and_solid_alone() -> None:
 def test_best_configurations_have_styles_by_rank_and_lie_above_the_others() -> None:
     own = [curve(f"{number:04d}-r0", [0.1 * number, 0.2]) for number in range(3)]
     panel = learning_chart(training(*own, best=[ranked(2), ranked(0), ranked(1, None)])).panels[0]
-    assert [(line.name, line.style, line.is_faint) for line in lines(panel)] == [
+    assert [(line.name, line.style, line.is_faint) for line in all_series_of(panel)] == [
         (OTHERS, 0, True),
         ("smart.weight 0", 1, False),
         ("smart.weight 1", 0, False),
     ]
-    assert [line.y[0] for line in lines(panel)] == pytest.approx([0.1, 0.0, 0.2])
-    assert lines(panel)[1].mode == "line and points"
+    assert [line.y[0] for line in all_series_of(panel)] == pytest.approx([0.1, 0.0, 0.2])
+    assert all_series_of(panel)[1].mode == "line and points"
 
 
 @pytest.mark.parametrize(
@@ -135,17 +132,19 @@ def test_losses_are_shown_by_task() -> None:
     ]
     chart = loss_chart(training(*own, curve("0000-r0", [0.5])))
     assert [panel.title for panel in chart.panels] == ["SST", "QQP"]
-    assert all(list(line.y) == [1.0, 0.5, None] for panel in chart.panels for line in lines(panel))
+    assert all(list(line.y) == [1.0, 0.5, None] for panel in chart.panels for line in all_series_of(panel))
 
 
-@pytest.mark.parametrize(("last", "scale"), [(0.5, "log"), (0.0, "linear")])
-def test_penalties_are_logarithmic_only_above_zero(last: float, scale: str) -> None:
-    values = {"smart": [1.0, last], "tokens": [9.0, 9.0], "loss": [9.0, 9.0], "gradient_norm": [9.0, 9.0]}
+@pytest.mark.parametrize(
+    ("first", "last", "scale"), [(LOG_RATIO + 1, 1.0, "log"), (LOG_RATIO, 1.0, "linear"), (LOG_RATIO, 0.0, "linear")]
+)
+def test_penalties_are_logarithmic_only_above_zero_and_over_decades(first: float, last: float, scale: str) -> None:
+    values = {"smart": [first, last], "tokens": [9.0, 9.0], "loss": [9.0, 9.0], "gradient_norm": [9.0, 9.0]}
     own = [curve("0000-r0", found, split="train", metric=metric) for metric, found in values.items()]
     scored = [curve("0000-r0", [0.5, 0.5], split=split, metric="macro_f1") for split in ("dev", "train")]
     (panel,) = penalty_chart(training(*own, *scored)).panels
     assert (panel.title, panel.y.title, panel.y.scale) == ("smart, SST", "smart", scale)
-    assert list(series_of(panel).y) == [1.0, last, None]
+    assert list(series_of(panel).y) == [first, last, None]
 
 
 def test_gradient_norms_are_means_over_epochs_by_task() -> None:
@@ -183,7 +182,7 @@ def test_cost_shows_how_far_trials_were_trained() -> None:
     ]
     records += [build_record(8, best={}), build_record(9, device_seconds=0.0)]
     (panel,) = cost_chart(training(records=records)).panels
-    assert {line.name: (line.style, list(line.x), list(line.y)) for line in lines(panel)} == {
+    assert {line.name: (line.style, list(line.x), list(line.y)) for line in all_series_of(panel)} == {
         "trained to the end": (0, [1.0, 5.0], [0.5, 0.7]),
         "pruned": (1, [3.0], [0.4]),
         "not ended": (2, [4.0], [0.3]),
@@ -201,7 +200,7 @@ def test_sweep_without_curves_has_empty_charts(make: Any) -> None:
 def test_failed_trials_without_curves_are_left_out() -> None:
     records = [build_record(0), build_record(1, status="failed", best={})]
     chart = learning_chart(training(curve("0000-r0", [0.5, 0.6]), records=records, best=[ranked(0), ranked(1, None)]))
-    assert [line.name for line in lines(chart.panels[0])] == ["smart.weight 0"]
+    assert [line.name for line in all_series_of(chart.panels[0])] == ["smart.weight 0"]
 
 
 def test_overall_score_comes_first() -> None:

@@ -7,7 +7,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.records.selection import Selection, TradeOff
-from tests.results.figures.drawn_sweep import series_of
+from tests.results.figures.drawn_sweep import all_series_of, series_of
 from tests.results.records.test_selection import build_score, build_selection, build_task
 
 RMSE = {"sts": replace(TASKS["sts"], metric="rmse")}
@@ -67,7 +67,7 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
     )
     chart = pareto_chart(build_selection(tasks={"sst": build_task(trade_offs=offs), "sts": build_task()}))
     (panel,) = chart.panels
-    front, points = panel.marks
+    front, points = all_series_of(panel)
     assert (list(front.x), list(front.y), front.mode) == ([1, 8], [0.5, 0.6], "steps")
     assert (list(points.x), list(points.y)) == ([8, 1, 4], [0.6, 0.5, 0.45])
     assert list(points.low) == pytest.approx([0.59, 0.49, 0.44])
@@ -76,7 +76,7 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
 
 
 def test_pareto_front_of_an_error_falls() -> None:
-    front = pareto_chart(of_rmse()).panels[0].marks[0]
+    front = all_series_of(pareto_chart(of_rmse()).panels[0])[0]
     assert (list(front.x), list(front.y)) == ([1, 5], [0.9, 0.7])
 
 

@@ -46,7 +46,7 @@ def test_configurations_are_named_by_few_values_or_by_their_number(
     assert short_names(configurations) == names
 
 
-def test_values_that_look_alike_do_not_make_names_alike() -> None:
+def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
     assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-9})]) == {1: "configuration 0001", 2: "configuration 0002"}
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,10 +77,10 @@ def test_intervals_are_distances_to_their_ends() -> None:
 
 
 @pytest.mark.parametrize(("is_vertical", "ends"), [(False, [-0.5, 2.5]), (True, [2.5, -0.5])])
-def test_categories_that_look_like_numbers_stay_categories_in_their_order(is_vertical: bool, ends: list[float]) -> None:
+def test_categories_named_by_numbers_stay_categories_in_their_order(is_vertical: bool, ends: list[float]) -> None:
     axis, names = Axis(scale="category", categories=["10", "9", "1e3"]), ["9", "1e3", "10"]
-    places = {"y": names, "x": [1, 2, 3]} if is_vertical else {"x": names, "y": [1, 2, 3]}
-    panel = Panel(marks=[Series(**places)], **{"y" if is_vertical else "x": axis})
+    across = Panel(x=axis, marks=[Series(x=names, y=[1, 2, 3])])
+    panel = Panel(y=axis, marks=[Series(x=[1, 2, 3], y=names)]) if is_vertical else across
     figure = panel_json(panel)
     found, trace = figure["layout"]["yaxis" if is_vertical else "xaxis"], figure["data"][0]
     assert (found["type"], found["categoryarray"], found["range"]) == ("category", ["10", "9", "1e3"], ends)
@@ -110,8 +111,8 @@ def test_references_cross_the_whole_panel() -> None:
 
 
 def test_hover_shows_the_text_and_the_place_where_it_is_wanted() -> None:
-    points = {"x": [1], "y": [2]}
-    marks = [Series(**points), Series(**points, hover=["a"]), Series(**points, hover=["a"], adds_place=True)]
+    points = Series(x=[1], y=[2])
+    marks = [points, replace(points, hover=["a"]), replace(points, hover=["a"], adds_place=True)]
     found = [trace["hovertemplate"] for trace in panel_json(Panel(marks=marks))["data"]]
     assert found == [f"{text}<extra></extra>" for text in ("%{x}, %{y}", "%{text}", "%{text}<br>%{x}, %{y}")]
 

@@ -27,7 +27,7 @@ from results.figures.predictions import (
     reliability_chart,
     scatter_chart,
 )
-from tests.results.figures.drawn_sweep import bars_of, series_of
+from tests.results.figures.drawn_sweep import all_series_of, bars_of, series_of
 
 NAMED = replace(TASKS["sst"], name="mood", label_range=(0, 2), labels=("sad", "calm", "glad"))
 NAMED_PAIR = replace(TASKS["qqp"], labels=("different", "same"))
@@ -53,7 +53,7 @@ def random_predicted(task: Task, rows: int) -> Predicted:
     stream = np.random.default_rng(0)
     probs = stream.dirichlet(np.ones(task.num_classes), size=rows)
     labels = stream.integers(0, task.num_classes, rows)
-    return predicted(task, labels, probs.argmax(axis=1), probs)
+    return predicted(task, labels.tolist(), probs.argmax(axis=1).tolist(), probs)
 
 
 def heatmap_of(model: Predicted) -> Heatmap:
@@ -93,7 +93,7 @@ def test_each_model_has_a_panel() -> None:
 def test_scatter_has_each_example_and_the_diagonal() -> None:
     model = predicted(TASKS["sts"], [0.0, 5.0], [1.5, 4.25])
     (panel,) = scatter_chart([model]).panels
-    equal, points = panel.marks
+    equal, points = all_series_of(panel)
     assert (list(equal.x), list(equal.y)) == ([0, 5], [0, 5])
     assert (list(points.x), list(points.y)) == ([0.0, 5.0], [1.5, 4.25])
     assert points.hover[1] == "sts-1\nlabel 5.00, predicted 4.25"
@@ -103,15 +103,16 @@ def test_scatter_has_each_example_and_the_diagonal() -> None:
 def test_reliability_is_that_of_scikit_learn() -> None:
     model = random_predicted(TASKS["sst"], 500)
     points = series_of(reliability_chart([model]).panels[0], name_of(model))
+    assert model.probs is not None
     confidence = model.probs.max(axis=1)
     shares, means = calibration_curve(model.is_right, confidence, n_bins=NUM_BINS, strategy="quantile")
-    np.testing.assert_allclose(points.x, means)
-    np.testing.assert_allclose(points.y, shares)
+    np.testing.assert_allclose(np.asarray(points.x, dtype=float), means)
+    np.testing.assert_allclose(np.asarray(points.y, dtype=float), shares)
 
 
 def name_of(model: Predicted) -> str:
     """The name of a model's curve."""
-    (name,) = [mark.name for mark in reliability_chart([model]).panels[0].marks if mark.name]
+    (name,) = [mark.name for mark in all_series_of(reliability_chart([model]).panels[0]) if mark.name]
     return name
 
 
@@ -129,7 +130,7 @@ def test_expected_calibration_error_and_intervals_by_hand() -> None:
 
 def test_diagonal_begins_at_the_lowest_probability_of_a_prediction() -> None:
     for task, start in ((TASKS["sst"], 0.2), (TASKS["qqp"], 0.5)):
-        equal = reliability_chart([random_predicted(task, 20)]).panels[0].marks[0]
+        equal = all_series_of(reliability_chart([random_predicted(task, 20)]).panels[0])[0]
         assert (list(equal.x), list(equal.y)) == ([start, 1.0], [start, 1.0])
 
 

@@ -30,7 +30,7 @@ def test_logits_follow_from_embeddings(trained_folder: Path, trial: str, task: s
     loaded, texts = loaded_model(trained_folder, trial, task), TEXTS[len(TASKS[task].text_columns)]
     found = embed_texts(loaded, TASKS[task], texts)
     num_inputs = 2 if loaded.config.tasks[task].encoding == "bi" else 1
-    size = loaded.model.encoder.config.hidden_size
+    size = int(loaded.pretrained.config.hidden_size)
     assert found.shape == (3, num_inputs * size)
     vectors = torch.from_numpy(found).float().reshape(3, num_inputs, size)
     with torch.no_grad():

@@ -29,7 +29,7 @@ def test_table_has_a_row_for_each_sweep(tmp_path: Path) -> None:
     assert second[2].startswith("Not known yet")
 
 
-def test_costs_are_told_apart_by_sweep(tmp_path: Path) -> None:
+def test_costs_of_each_sweep_have_their_own_name_and_style(tmp_path: Path) -> None:
     marks = [mark for mark in cost_of_all(both(tmp_path)).panels[0].marks if isinstance(mark, Series)]
     assert [(mark.name, len(mark.x)) for mark in marks] == [("first", 6), ("other", 1)]
     assert marks[0].style != marks[1].style

@@ -1,4 +1,4 @@
-"""How to run a sweep again is told from `sweep.json`, also from those of earlier versions."""
+"""The commands that run a sweep again follow from `sweep.json`, also from those of earlier versions."""
 
 from dataclasses import replace
 from pathlib import Path
