@@ -42,6 +42,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "sweeps/export.py": export.build_parser,
     "sweeps/status.py": status.build_parser,
     "results/table.py": table.build_parser,
+    "results/report.py": report.build_parser,
     "results/selector.py": selector.build_parser,
     "results/predict.py": build_predict_parser,
     "mtlib.data": data.build_parser,
