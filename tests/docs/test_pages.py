@@ -13,6 +13,7 @@ import pytest
 
 import mtlib.data.__main__ as data
 import mtlib.demo.__main__ as demo
+import results.report as report
 import results.selector as selector
 import results.table as table
 import sweeps.export as export
