@@ -1,6 +1,7 @@
-"""docs/results.md: its tables are the columns of the frames with their types, and its code runs."""
+"""docs/results.md: its tables are the columns of the frames with their types and the figures, and its code runs."""
 
 import ast
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from mtlib.loss.objective import TERMS
@@ -15,6 +17,7 @@ from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import TOKENS, EpochReport, Point
 from mtlib.training.gradient_norms import GRADIENT_NORM
+from results.analysis.plots import SweepPlots
 from results.analysis.sweep import Sweep, load_sweep
 from results.analysis.sweeps import load_sweeps
 from results.records.epochs import write_epoch
@@ -166,6 +169,18 @@ def test_every_metric_of_the_curves_is_documented(sweeps_folder: Path) -> None:
         assert split in documented[metric]
 
 
+def test_every_figure_is_listed_with_its_arguments() -> None:
+    _, _, section = PAGE.partition("\n## Figures\n")
+    table = section.partition("| method | shows |\n")[2].partition("\n\n")[0]
+    found = {name: inspect.signature(method) for name, method in inspect.getmembers(SweepPlots, inspect.isfunction)}
+    figures = {name: own for name, own in found.items() if own.return_annotation == "go.Figure"}
+    public = {name for name in found if not name.startswith("_")}
+    assert public - set(figures) == {"predicted"}, "the predictions that figures are drawn from"
+    expected = {f"{name}({', '.join(list(own.parameters)[1:])})" for name, own in figures.items()}
+    listed = re.findall(r"^\| `(.+?)` \| .+ \|$", table, re.MULTILINE)
+    assert sorted(listed) == sorted(expected)
+
+
 def test_code_runs_and_gives_the_tables_that_it_promises(sweeps_folder: Path) -> None:
     names: dict[str, Any] = {}
     values: list[Any] = []
@@ -175,7 +190,8 @@ def test_code_runs_and_gives_the_tables_that_it_promises(sweeps_folder: Path) ->
                 values.append(eval(compile(ast.Expression(statement.value), "results.md", "eval"), names))
             else:
                 exec(compile(ast.Module([statement], []), "results.md", "exec"), names)
-    table, by_row, by_column, effects, speed = values
+    table, by_row, by_column, effects, *figures, speed = values
+    assert [type(figure) for figure in figures] == [go.Figure] * 2
     columns = ["sst_train", "sst_dev", "qqp_dev", "sts_dev", "overall", "best_epoch"]
     assert (list(table.index), list(table)) == (list(WEIGHTS), columns)
     ranking = load_sweep(sweeps_folder / "NAME").ranking().set_index(KEY)[columns].sort_index()
