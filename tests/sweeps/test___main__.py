@@ -27,7 +27,8 @@ def test_missing_command_prints_the_help_and_is_wrong_use(capsys: pytest.Capture
 def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tabel", "x"]) == 2
     assert capsys.readouterr().err == (
-        "error: unknown command 'tabel'; did you mean 'table'? known: table, export, predict, report, run, select, status\n"
+        "error: unknown command 'tabel'; did you mean 'table'? "
+        "known: table, export, predict, report, run, select, status\n"
     )
 
 
