@@ -49,7 +49,11 @@ def test_wheel_holds_all_sources_and_the_licence(tmp_path: Path) -> None:
     }
     assert {name: data for name, data in held.items() if name.endswith(".py")} == sources
     sources |= {f"{package}/py.typed": b"" for package in PACKAGES}
-    sources["mtlib/config/glue.toml"] = (PROJECT_FOLDER / "mtlib/config/glue.toml").read_bytes()
+    data_files = [
+        "mtlib/config/glue.toml",
+        *(f"results/page/template/page.{kind}" for kind in ("html.jinja", "css", "js")),
+    ]
+    sources |= {name: (PROJECT_FOLDER / name).read_bytes() for name in data_files}
     assert sources.items() <= held.items()
     rest = {name.partition(".dist-info/")[2] for name in held.keys() - sources.keys()}
     assert rest == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE"}
