@@ -49,9 +49,10 @@ def training_of(
 ) -> Training:
     """A sweep's training, with its best configurations highlighted."""
     best = [row for row in ranked if row.scores][:MAX_HIGHLIGHTED]
+    by_trial = {record.trial_id: record for record in records}
     return Training(
-        curves=curves,
-        records={record.trial_id: record for record in records},
+        curves=curves[curves["trial"].isin(list(by_trial))],  # a running sweep may have begun trials since
+        records=by_trial,
         tasks=tasks,
         styles={row.number: style for style, row in enumerate(best)},
         names=short_names([(row.number, row.params) for row in best]),

@@ -126,6 +126,7 @@ def rounded(value: Any) -> Any:
         return {name: rounded(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [rounded(item) for item in value]
+    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float):
         return float(f"{value:.{NUM_DIGITS}g}") if value == value and abs(value) != float("inf") else None
-    return value.item() if hasattr(value, "item") else value
+    return value

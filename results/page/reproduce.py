@@ -41,7 +41,7 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     packages = info.get("packages") or {}
     yield "Packages", ", ".join(f"{name} {version}" for name, version in packages.items())
     gpus = ", ".join(map(str, hardware.get("gpus") or [])) or "no GPU"
-    memory = hardware.get("memory_bytes", 0) / 2**30
+    memory = (hardware.get("memory_bytes") or 0) / 2**30
     yield "Machine", f"{hardware.get('processor', '')}, {hardware.get('num_cpus', '')} CPUs, {memory:.0f} GB, {gpus}"
     yield "Platform", str(hardware.get("platform", ""))
     resources = (info.get("num_workers"), info.get("cpus_per_worker"), info.get("gpus_per_worker"))

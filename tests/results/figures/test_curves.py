@@ -208,3 +208,8 @@ def test_overall_score_comes_first() -> None:
     chart = learning_chart(training(*own))
     assert [panel.title for panel in chart.panels] == ["overall", "SST, accuracy"]
     assert series_of(panel_of(chart, "overall")).y[0] == 0.6
+
+
+def test_curves_of_a_trial_that_began_since_the_records_were_read_are_left_out() -> None:
+    found = training(curve("0000-r0", [0.1, 0.2]), curve("0009-r0", [0.3, 0.4]))
+    assert set(learning_chart(found).frame["trial"]) == {"0000-r0"}

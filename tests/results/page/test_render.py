@@ -5,6 +5,7 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -82,6 +83,7 @@ def test_every_text_is_escaped() -> None:
 
 def test_numbers_that_are_not_finite_are_null() -> None:
     assert json.loads(script_json([math.nan, math.inf, 1.0, {"a": -math.inf}])) == [None, None, 1.0, {"a": None}]
+    assert json.loads(script_json([np.float32("nan"), np.float32(1.5), np.int64(3)])) == [None, 1.5, 3]
 
 
 def test_script_cannot_be_ended_by_a_text() -> None:

@@ -27,6 +27,10 @@ def test_versions_data_and_machine_are_named() -> None:
     assert found["Encoder"].startswith("tiny (def")
 
 
+def test_machine_of_unknown_memory_is_named() -> None:
+    assert "0 GB" in dict(provenance(sweep_info("mine", hardware={"memory_bytes": None})))["Machine"]
+
+
 def test_data_have_rows_and_fingerprints(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
     table = next(b for b in reproduction_blocks(sweep) if isinstance(b, TextTable) and b.name == "data")
