@@ -9,7 +9,7 @@ import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
-from results.analysis.comparison.trial_scores import TrialScores
+from results.analysis.comparison.trial_scores import TrialScores, scores_at_best_epochs
 from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import key_importances
@@ -165,12 +165,12 @@ class SweepPlots:
     def predicted(self, task: str, trial: str | None = None) -> Predicted:
         """A trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
         require_name(task, self.tasks, "task")
-        scores = self.read_scores()
-        own = scores.values.get((task, "dev"), {})
-        require(bool(own), f"a trial must have a dev score of {task}", "none yet")
-        name = max(own, key=lambda trial: own[trial]) if trial is None else trial
-        require_name(name, own, "trial")
-        epoch, definition = scores.epochs[name], self.tasks[task]
+        epochs, values = scores_at_best_epochs(self.records, self.curve_rows, self.tasks)
+        scores = values.get((task, "dev"), {})
+        require(bool(scores), f"a trial must have a dev score of {task}", "none yet")
+        name = max(scores, key=lambda trial: scores[trial]) if trial is None else trial
+        require_name(name, scores, "trial")
+        epoch, definition = epochs[name], self.tasks[task]
         ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
         title = f"best single model, {name}" if trial is None else name
         return predicted_from(title, definition, ids, labels, outputs_of(definition, logits[0]))

@@ -1,22 +1,26 @@
 """What the best single model and the selected ensemble predict for dev, and on which examples trials disagree."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
+from results.analysis.comparison.trial_scores import scores_at_best_epochs
 from results.analysis.plots import predicted_from
 from results.analysis.sweep import Sweep
+from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.figures.predictions import Predicted, class_names, error_kind
 from results.inference.models import find_sweeps
 from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
-from results.records.files import open_folder
+from results.records.files import Location, folder_name, open_folder
 from results.records.predictions import TrialEpoch, stack_predictions
-from results.records.selection import Selection, TaskSelection
+from results.records.selection import Member, Selection
 
 MAX_COMPARED = 40
 """Trials whose predictions are compared with each other: the best ones."""
@@ -30,47 +34,73 @@ ReadTexts = Callable[[str, Sequence[str]], Sequence[tuple[str, ...]]]
 """From a task and ids to the texts of these dev examples."""
 
 
-def predicted_models(sweep: Sweep, selection: Selection | None, name: str) -> list[Predicted]:
-    """The predictions of the best single model of a task and, if one was selected, of its ensemble.
+def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
+    """The predictions of the best single model of a task; None where no trial has a dev score of it yet.
 
     Raises:
         ValueError: predictions are missing.
     """
-    if not sweep.scores.values.get((name, "dev")):
-        return []
-    single = sweep.plot.predicted(name)
-    chosen = None if selection is None else selection.tasks.get(name)
-    if selection is None or chosen is None or chosen.is_soup or len(chosen.members) == 1:
-        return [single]
-    ids, labels, outputs = ensemble_predictions(selection, sweep, name, chosen)
+    _, scores = scores_at_best_epochs(sweep.records, sweep.curves, sweep.tasks)
+    return sweep.plot.predicted(name) if scores.get((name, "dev")) else None
+
+
+def selected_ensemble(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
+    """The predictions of the ensemble that was selected for a task.
+
+    Args:
+        sweep: has the selection.
+        selection: of this task and others.
+        single: the best single model of the task, whose examples are predicted, in their order.
+
+    Raises:
+        ValueError: a single model or a soup was selected, or none; predictions of a member are missing, or are of
+            other examples.
+    """
+    chosen = selection.tasks.get(single.task.name)
+    if chosen is None:
+        raise ValueError("the selection does not have this task")
+    if chosen.is_soup:
+        raise ValueError("a soup was selected, one model of averaged weights, whose dev predictions are not recorded")
+    if len(chosen.members) == 1:
+        raise ValueError(f"a single model was selected, {describe_candidate(chosen.members[0])}")
+    folders = find_sweeps(selection, sweep.path)
+    outputs = np.stack([member_outputs(member, folders, single) for member in chosen.members])
+    averaged = combine_outputs(single.task, outputs, ensemble_of(chosen.members))
     title = f"selected ensemble of {len(chosen.members)}"
-    is_same = list(ids) == list(single.ids)
-    return [single, predicted_from(title, single.task, ids, labels, outputs)] if is_same else [single]
+    return predicted_from(title, single.task, single.ids, single.labels, averaged)
 
 
-def ensemble_predictions(
-    selection: Selection, sweep: Sweep, name: str, chosen: TaskSelection
-) -> tuple[list[str], Floats, Floats]:
-    """Ids, labels and averaged outputs of a task's ensemble on dev."""
-    places, task = find_sweeps(selection, sweep.path), selection.definitions[name]
-    outputs: list[Floats] = []
-    ids: list[str] = []
-    labels = np.zeros(0)
-    for member in chosen.members:
-        root = open_folder(places[member.sweep])
-        ids, found, logits = stack_predictions(root, name, "dev", [(member.trial, member.epoch)])
-        labels = found.astype(np.float64)
-        outputs.append(outputs_of(task, logits[0]).astype(np.float64))
-    return ids, labels, combine_outputs(task, np.stack(outputs), ensemble_of(chosen.members))
+def member_outputs(member: Member, folders: Mapping[str, Location], single: Predicted) -> Floats:
+    """The outputs, (rows, width), of a member of an ensemble for the examples of the best single model.
+
+    Raises:
+        ValueError: they are missing, or are of other examples.
+    """
+    require_name(member.sweep, folders, "sweep of a selection")
+    root, key = open_folder(folders[member.sweep]), (member.trial, member.epoch)
+    ids, labels, logits = stack_predictions(root, single.task.name, "dev", [key])
+    wanted, rows = list(single.ids), {name: row for row, name in enumerate(ids)}
+    can_be_sorted = len(rows) == len(ids) == len(wanted) and set(rows) == set(wanted)
+    rule = "members must have predictions for the examples of the best single model"
+    require(ids == wanted or can_be_sorted, rule, f"other examples by {describe_candidate(member)}")
+    order = np.arange(len(ids)) if ids == wanted else np.array([rows[name] for name in wanted])
+    is_same = np.array_equal(labels[order], single.labels, equal_nan=True)
+    require(is_same, rule, f"other labels by {describe_candidate(member)}")
+    return outputs_of(single.task, logits[0][order]).astype(np.float64)
 
 
 def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) -> TextTable | None:
-    """The dev examples whose predictions differ most between the best trials; None if there is one trial only."""
-    task, scores = sweep.tasks[name], sweep.scores.values.get((name, "dev"), {})
+    """The dev examples whose predictions differ most between the best trials; None if there is one trial only.
+
+    Raises:
+        ValueError: predictions or texts are missing.
+    """
+    epochs, values = scores_at_best_epochs(sweep.records, sweep.curves, sweep.tasks)
+    task, scores = sweep.tasks[name], values.get((name, "dev"), {})
     trials = sorted(scores, key=lambda trial: -scores[trial])[:MAX_COMPARED]
     if len(trials) < 2:
         return None
-    wanted: list[TrialEpoch] = [(trial, sweep.scores.epochs[trial]) for trial in trials]
+    wanted: list[TrialEpoch] = [(trial, epochs[trial]) for trial in trials]
     ids, labels, logits = stack_predictions(open_folder(sweep.path), name, "dev", wanted)
     predictions = predictions_of(task, outputs_of(task, logits))  # (trials, rows)
     spread, describe = spread_of(task, predictions)
@@ -95,27 +125,31 @@ def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) ->
 def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats], str]]:
     """How much the predictions of each example differ, and a text for those of one."""
     if task.kind == "regression":
-        return predictions.std(axis=0), lambda own: f"{own.min():.2f} to {own.max():.2f}, mean {own.mean():.2f}"
+        return predictions.std(axis=0), lambda row: f"{row.min():.2f} to {row.max():.2f}, mean {row.mean():.2f}"
     names = class_names(task)
     counts = np.stack([(predictions == number).mean(axis=0) for number in range(len(names))])  # (classes, rows)
     entropy = -np.sum(counts * np.log(np.maximum(counts, 1e-12)), axis=0)
 
-    def describe(own: Floats) -> str:
-        votes = np.bincount(own.astype(int), minlength=len(names))
-        return ", ".join(f"{names[place]}: {votes[place]}" for place in np.argsort(-votes) if votes[place])
+    def describe(row: Floats) -> str:
+        votes = np.bincount(row.astype(int), minlength=len(names))
+        return ", ".join(f"{names[label]}: {votes[label]}" for label in np.argsort(-votes) if votes[label])
 
     return np.asarray(entropy.round(12)), describe
 
 
 def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
-    """The worst errors of a model with their texts, by kind."""
+    """The worst errors of a model with their texts, by kind.
+
+    Raises:
+        ValueError: texts are missing.
+    """
     kinds = error_kind(model)
     probs = None if model.probs is None else model.probs[np.arange(len(kinds)), model.predictions.astype(int)]
     size = np.abs(model.predictions - model.labels) if probs is None else probs
     rows: list[int] = []
     for kind in dict.fromkeys(sorted(kind for kind in kinds if kind)):
-        own = np.flatnonzero(kinds == kind)
-        rows += own[np.argsort(-size[own], kind="stable")][: max(2, NUM_EXAMPLES // 4)].tolist()
+        of_kind = np.flatnonzero(kinds == kind)
+        rows += of_kind[np.argsort(-size[of_kind], kind="stable")][: max(2, NUM_EXAMPLES // 4)].tolist()
     texts = read_texts(model.task.name, [model.ids[row] for row in rows]) if rows else []
     cells = [
         [
@@ -151,17 +185,38 @@ def label_text(task: Task, label: float) -> str:
 
 
 def members_table(selection: Selection) -> TextTable:
-    """The members of each task's ensemble."""
+    """The members of each task's ensemble; sweeps and temperatures only where there are several, or any but 1."""
+    members = [(name, chosen.method, member) for name, chosen in selection.tasks.items() for member in chosen.members]
+    names = sweep_names(selection)
+    has_sweeps = len(names) > 1
+    has_temperatures = any(member.temperature != 1 for _, _, member in members)
     rows = [
-        [selection.definitions[name].title, chosen.method, member.trial, str(member.epoch), f"{member.weight:.3f}"]
-        for name, chosen in selection.tasks.items()
-        for member in chosen.members
+        [
+            selection.definitions[task].title,
+            method,
+            *([names.get(member.sweep, member.sweep)] if has_sweeps else []),
+            member.trial,
+            str(member.epoch),
+            f"{member.weight:.3f}",
+            *([f"{member.temperature:.3f}"] if has_temperatures else []),
+        ]
+        for task, method, member in members
     ]
+    of_sweep, of_temperature = ["sweep"] * has_sweeps, ["temperature"] * has_temperatures
     return TextTable(
         name="members",
         title="Members of the ensembles",
-        columns=["task", "method", "trial", "epoch", "weight"],
+        columns=["task", "method", *of_sweep, "trial", "epoch", "weight", *of_temperature],
         rows=rows,
-        num_text_columns=3,
+        caption="A member's logits are divided by its temperature before outputs are averaged."
+        if has_temperatures
+        else "",
+        num_text_columns=3 + has_sweeps,
         num_shown=3 * NUM_MEMBERS,
     )
+
+
+def sweep_names(selection: Selection) -> dict[str, str]:
+    """The name of each sweep of a selection: that of its folder, or its path where several have the same."""
+    counts = Counter(map(folder_name, selection.sweeps))
+    return {sweep: sweep if counts[folder_name(sweep)] > 1 else folder_name(sweep) for sweep in selection.sweeps}

@@ -1,12 +1,13 @@
 """The sections of a sweep's page."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.effects.searched_keys import searched_keys
+from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS, key_importances
 from results.analysis.ranking.rank import score_columns
@@ -30,10 +31,11 @@ from results.page.content import Block, Findings, Section, Text, TextTable
 from results.page.health import find_problems
 from results.page.predictions import (
     ReadTexts,
+    best_single_model,
     disagreement_table,
     error_table,
     members_table,
-    predicted_models,
+    selected_ensemble,
 )
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
@@ -51,7 +53,9 @@ class PageInputs:
 
     sweep: Sweep
     selection: Selection | None
-    """None where no ensembles were chosen yet."""
+    """None where no ensembles were chosen yet, or their file cannot be read."""
+    selection_error: str = ""
+    """Why the file of the selection cannot be read; empty: it can, or there is none."""
     read_texts: ReadTexts | None = None
     """None: examples are named by their ids alone."""
     embedded: dict[str, Embedded] | None = None
@@ -76,6 +80,8 @@ class PageInputs:
 
 
 MakeBlocks = Callable[[PageInputs], Iterator[Block]]
+MakePart = Callable[[], Iterable[Block]]
+"""Makes a part of a section."""
 
 
 def sweep_sections(inputs: PageInputs) -> list[Section]:
@@ -96,15 +102,36 @@ def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
     return blocks or [Text(paragraphs=["There is nothing to show yet."])]
 
 
+def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
+    """The blocks of each part, by the name of the part; one that cannot be made does not drop the others.
+
+    At the end are the reasons, a line each, with the names of the parts that could not be made.
+    """
+    names: dict[str, list[str]] = {}
+    for name, make in parts.items():
+        try:
+            yield from make()
+        except ValueError as error:
+            names.setdefault(first_line(error), []).append(name)
+    for reason, failed in names.items():
+        yield Text(paragraphs=[f"{', '.join(failed)}: could not be made: {reason}."])
+
+
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The answer in words, the effects, the scores against each value, and the ranking."""
     sweep, effects = inputs.sweep, inputs.effects()
     question, *answer = sweep.answer()
     yield Text(paragraphs=[question], is_lead=True)
     yield Text(paragraphs=answer)
+    parts: dict[str, MakePart] = {}
     if effects is not None:
-        yield from effect_charts(effects)
-        yield from value_charts(effects, sweep.records, sweep.scores)
+        parts["Effects"] = lambda: effect_charts(effects)
+        parts["Scores by value"] = lambda: value_charts(effects, sweep.records, sweep.scores)
+    yield from blocks_of_parts({**parts, "Ranking": lambda: ranking_blocks(sweep)})
+
+
+def ranking_blocks(sweep: Sweep) -> Iterator[Block]:
+    """The ranking, and how to read it."""
     yield ranking_block(sweep)
     yield Text(paragraphs=ranking_legend(sweep.ranked))
 
@@ -130,61 +157,110 @@ def ranking_block(sweep: Sweep) -> TextTable:
         rows=cells,
         num_shown=NUM_RANKED,
         num_text_columns=1 if is_wide else 1 + len(names),
-        marked=frozenset(place for place, row in enumerate(rows) if row.may_be_best and row.margin is not None),
+        marked=frozenset(number for number, row in enumerate(rows) if row.may_be_best and row.margin is not None),
     )
 
 
 def training_blocks(inputs: PageInputs) -> Iterator[Block]:
     """Learning curves, losses, penalties, speed, and scores against their cost."""
     training = inputs.sweep.plot.training
-    charts = (learning_chart, loss_chart, penalty_chart, gradient_chart, speed_chart, cost_chart)
-    yield from (make(training) for make in charts)
+    parts: dict[str, MakePart] = {
+        "Learning curves": lambda: [learning_chart(training)],
+        "Losses": lambda: [loss_chart(training)],
+        "Penalties": lambda: [penalty_chart(training)],
+        "Gradient norms": lambda: [gradient_chart(training)],
+        "Speed": lambda: [speed_chart(training)],
+        "Cost": lambda: [cost_chart(training)],
+    }
+    yield from blocks_of_parts(parts)
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     """History, importance, slices, parallel coordinates and pruning."""
     sweep, metric = inputs.sweep, inputs.sweep.plot.metric
-    keys = searched_keys(sweep.info, sweep.records)
-    yield history_chart(sweep.records, metric)
-    if len(keys) > 1:
-        importances = key_importances(sweep.records, keys, metric)
-        rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
-        yield importance_chart(importances) if importances else Text(paragraphs=[rule])
-        yield slice_chart(sweep.records, keys, metric)
-        yield parallel_chart(sweep.records, keys, metric)
+    parts: dict[str, MakePart] = {
+        "History": lambda: [history_chart(sweep.records, metric)],
+        "Searched keys": lambda: searched_key_blocks(sweep, metric),
+    }
     if any(record.status == "pruned" for record in sweep.records):
-        yield pruning_chart(sweep.records)
+        parts["Pruning"] = lambda: [pruning_chart(sweep.records)]
+    yield from blocks_of_parts(parts)
+
+
+def searched_key_blocks(sweep: Sweep, metric: str) -> Iterator[Block]:
+    """Importance, slices and parallel coordinates, where several keys were searched."""
+    keys = searched_keys(sweep.info, sweep.records)
+    if len(keys) > 1:
+        parts: dict[str, MakePart] = {
+            "Importance": lambda: [importance_block(sweep, keys, metric)],
+            "Slices": lambda: [slice_chart(sweep.records, keys, metric)],
+            "Parallel coordinates": lambda: [parallel_chart(sweep.records, keys, metric)],
+        }
+        yield from blocks_of_parts(parts)
+
+
+def importance_block(sweep: Sweep, keys: Sequence[SearchedKey], metric: str) -> Block:
+    """How much each key matters, or why that is not known."""
+    importances = key_importances(sweep.records, keys, metric)
+    rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
+    return importance_chart(importances) if importances else Text(paragraphs=[rule])
 
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The predictions of the best single model and of the selected ensemble, task by task."""
-    for name in inputs.sweep.tasks:
-        models = predicted_models(inputs.sweep, inputs.selection, name)
-        if not models:
-            continue
-        yield from prediction_charts(models)
-        if inputs.read_texts is not None:
-            yield error_table(models[-1], inputs.read_texts)
-        table = disagreement_table(inputs.sweep, name, inputs.read_texts)
-        if table is not None and table.rows:
-            yield table
-    if inputs.embedded is not None:
-        yield embeddings_chart(inputs.embedded, inputs.embedded_by)
+    parts: dict[str, MakePart] = {}
+    for name, task in inputs.sweep.tasks.items():
+        parts[f"Charts of {task.title}"] = partial(task_charts, inputs, name)
+        parts[f"Disagreement on {task.title}"] = partial(disagreement_blocks, inputs, name)
+    embedded = inputs.embedded
+    if embedded is not None:
+        parts["Embeddings"] = lambda: [embeddings_chart(embedded, inputs.embedded_by)]
+    yield from blocks_of_parts(parts)
+
+
+def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
+    """The predictions for one task, and the texts of the worst errors, if texts are read."""
+    single = best_single_model(inputs.sweep, name)
+    if single is None:
+        return
+    models = [single]
+    if inputs.selection is not None:
+        try:
+            models.append(selected_ensemble(inputs.sweep, inputs.selection, single))
+        except ValueError as error:
+            yield Text(paragraphs=[f"{single.task.title}: no selected ensemble is shown: {first_line(error)}."])
+    yield from prediction_charts(models)
+    if inputs.read_texts is not None:
+        yield error_table(models[-1], inputs.read_texts)
+
+
+def disagreement_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
+    """The examples of a task on which trials disagree, if there are any."""
+    table = disagreement_table(inputs.sweep, name, inputs.read_texts)
+    if table is not None and table.rows:
+        yield table
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     """What was selected, what to expect, and the Pareto front."""
     selection = inputs.selection
+    if inputs.selection_error:
+        again = "python results/selector.py SWEEP chooses ensembles again"
+        yield Text(paragraphs=[f"The chosen ensembles cannot be shown ({again}): {inputs.selection_error}."])
+        return
     if selection is None:
         yield Text(paragraphs=["No ensembles were chosen yet: python results/selector.py SWEEP chooses them."])
         return
-    verdicts = [" ".join(verdict(selection.definitions[name], own)) for name, own in selection.tasks.items()]
+    verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     yield Text(paragraphs=[*verdicts, " ".join(optimism_sentences(selection))])
-    yield methods_chart(selection)
-    yield pareto_chart(selection)
-    yield members_table(selection)
+    parts: dict[str, MakePart] = {
+        "Selection methods": lambda: [methods_chart(selection)],
+        "Pareto front": lambda: [pareto_chart(selection)],
+        "Members": lambda: [members_table(selection)],
+    }
     if selection.evaluations:
-        yield held_out_table(selection)
+        parts["Held-out scores"] = lambda: [held_out_table(selection)]
+    yield from blocks_of_parts(parts)
 
 
 def held_out_table(selection: Selection) -> TextTable:

@@ -6,49 +6,57 @@ from pathlib import Path
 
 import pandas as pd
 
+from mtlib.runtime.errors import first_line
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
 from results.page.overview import overview_blocks
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
-from results.records.files import Location, open_atomic, open_folder
-from results.records.selection import Selection, read_selection
+from results.records.files import Location, is_file, open_atomic, open_folder
+from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
 IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
 
 
 def inputs_of(sweep: Sweep) -> PageInputs:
-    """A sweep with its selection, if there is one."""
-    return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
+    """A sweep with its selection, if there is one, or with why that cannot be read."""
+    try:
+        return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
+    except ValueError as error:
+        return PageInputs(sweep=sweep, selection=None, selection_error=first_line(error))
 
 
 def selection_of(folder: Location) -> Selection | None:
-    """The selection of a sweep; None if there is none that can be read."""
-    try:
-        return read_selection(folder)
-    except ValueError:
-        return None
+    """The selection of a sweep; None if there is none.
+
+    Raises:
+        ValueError: its file is damaged or of another version.
+    """
+    return read_selection(folder) if is_file(open_folder(folder), SELECTION_FILE) else None
 
 
-def build_page(found: Sequence[PageInputs]) -> Page:
+def build_page(sweeps: Sequence[PageInputs]) -> Page:
     """The page of one sweep, or of several with an overview before them.
 
     Args:
-        found: at least one sweep.
+        sweeps: at least one.
     """
-    if len(found) == 1:
-        sweep = found[0].sweep
-        return Page(title=f"Sweep {found[0].title}", subtitle=describe_size(sweep), sections=sweep_sections(found[0]))
-    sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(found)))]
-    for place, inputs in enumerate(found, 1):
-        anchor = f"sweep-{place}"
+    if len(sweeps) == 1:
+        inputs = sweeps[0]
+        subtitle = describe_size(inputs.sweep)
+        return Page(title=f"Sweep {inputs.title}", subtitle=subtitle, sections=sweep_sections(inputs))
+    sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(sweeps)))]
+    for number, inputs in enumerate(sweeps, 1):
+        anchor = f"sweep-{number}"
         sections.append(Section(name=anchor, title=f"Sweep {inputs.title}", blocks=[]))
-        own = sweep_sections(inputs)
-        sections += [replace(one, name=f"{anchor}-{one.name}", level=3, folder=anchor) for one in own]
-    subtitle = ", ".join(f"sweep-{place} {inputs.title}" for place, inputs in enumerate(found, 1))
-    return Page(title=f"{len(found)} sweeps", subtitle=subtitle, sections=sections)
+        sections += [
+            replace(section, name=f"{anchor}-{section.name}", level=3, folder=anchor)
+            for section in sweep_sections(inputs)
+        ]
+    subtitle = ", ".join(f"sweep-{number} {inputs.title}" for number, inputs in enumerate(sweeps, 1))
+    return Page(title=f"{len(sweeps)} sweeps", subtitle=subtitle, sections=sections)
 
 
 def describe_size(sweep: Sweep) -> str:
@@ -90,13 +98,13 @@ def write_tables(page: Page, folder: Path) -> int:
     """Writes each table of a page, and the numbers of each chart, as CSV; returns how many files there are."""
     written = 0
     for section in page.sections:
-        place = folder / section.folder
-        place.mkdir(parents=True, exist_ok=True)
+        section_folder = folder / section.folder
+        section_folder.mkdir(parents=True, exist_ok=True)
         for block in section.blocks:
             if isinstance(block, Chart | TextTable):
                 frame = (
                     block.frame if isinstance(block, Chart) else pd.DataFrame(block.rows, columns=list(block.columns))
                 )
-                frame.to_csv(place / f"{block.name}.csv", index=False)
+                frame.to_csv(section_folder / f"{block.name}.csv", index=False)
                 written += 1
     return written

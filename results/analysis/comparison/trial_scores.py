@@ -54,10 +54,21 @@ def read_scores(
     Raises:
         ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
     """
-    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
-    values = scores_at(curves, epochs, tasks)
+    epochs, values = scores_at_best_epochs(records, curves, tasks)
     covariances = example_covariances(values, epochs, tasks, read)
     return TrialScores(epochs=epochs, values=values, covariances=covariances, tasks=tasks)
+
+
+def scores_at_best_epochs(
+    records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
+) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
+    """The best epochs of the trials that have not failed, and their scores there, as in `TrialScores`.
+
+    Raises:
+        ValueError: the curves have a task that `tasks` lacks.
+    """
+    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    return epochs, scores_at(curves, epochs, tasks)
 
 
 def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:

@@ -1,9 +1,14 @@
 """Predictions of the best model and the ensemble, and the tables of examples."""
 
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from mtlib.tasks import TASKS
@@ -15,14 +20,16 @@ from results.figures.predictions import Predicted
 from results.inference.predictor import ensemble_of
 from results.page.predictions import (
     MAX_TEXT,
+    best_single_model,
     disagreement_table,
     error_table,
     members_table,
-    predicted_models,
+    selected_ensemble,
     shown_texts,
     spread_of,
 )
 from results.records.selection import Member, Selection
+from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 
@@ -45,7 +52,8 @@ def selection_of_two(sweep: Sweep, **changes: object) -> Selection:
 @pytest.mark.parametrize("task", TASKS)
 def test_ensemble_predicts_what_the_selector_scored(recorded_sweep: Sweep, task: str) -> None:
     selection = selection_of_two(recorded_sweep)
-    single, ensemble = predicted_models(recorded_sweep, selection, task)
+    single = single_of(recorded_sweep, task)
+    ensemble = selected_ensemble(recorded_sweep, selection, single)
     assert single.name.startswith("best single model, ")
     assert ensemble.name == "selected ensemble of 2"
     pool = read_pool([str(recorded_sweep.path)], TASKS[task])
@@ -57,12 +65,78 @@ def test_ensemble_predicts_what_the_selector_scored(recorded_sweep: Sweep, task:
     assert list(ensemble.ids) == list(pool.ids)
 
 
+def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
+    found = best_single_model(sweep, task)
+    assert found is not None
+    return found
+
+
 def test_single_member_and_soup_are_not_shown_as_ensembles(recorded_sweep: Sweep) -> None:
-    assert len(predicted_models(recorded_sweep, None, "sst")) == 1
-    assert len(predicted_models(recorded_sweep, selection_of_two(recorded_sweep, is_soup=True), "sst")) == 1
-    one = selection_of_two(recorded_sweep)
-    alone = replace(one.tasks["sst"], members=one.tasks["sst"].members[:1])
-    assert len(predicted_models(recorded_sweep, replace(one, tasks={"sst": alone}), "sst")) == 1
+    single, both = single_of(recorded_sweep), selection_of_two(recorded_sweep)
+    alone = replace(both.tasks["sst"], members=both.tasks["sst"].members[:1])
+    soup = selection_of_two(recorded_sweep, is_soup=True)
+    assert one_line_error(selected_ensemble, recorded_sweep, soup, single).startswith("a soup was selected")
+    one = replace(both, tasks={"sst": alone})
+    assert "a single model was selected, trial 0001-r0" in one_line_error(
+        selected_ensemble, recorded_sweep, one, single
+    )
+    none = replace(both, tasks={"qqp": both.tasks["qqp"]})
+    assert "does not have this task" in one_line_error(selected_ensemble, recorded_sweep, none, single)
+
+
+def test_task_without_scores_has_no_single_model(recorded_sweep: Sweep) -> None:
+    assert best_single_model(replace(recorded_sweep, curves=recorded_sweep.curves[:0]), "sst") is None
+
+
+def reordered(sweep: Sweep, folder: Path, change: Callable[[pa.Table], pa.Table]) -> Path:
+    """A copy of a sweep, whose dev predictions of SST are changed in each epoch of each trial."""
+    shutil.copytree(str(sweep.path), folder)
+    path = folder / "predictions" / "sst-dev.parquet"
+    file = pq.ParquetFile(path)
+    tables = [change(file.read_row_group(number)) for number in range(file.num_row_groups)]
+    with pq.ParquetWriter(path, file.schema_arrow) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return folder
+
+
+def pooled(sweep: Sweep, other: Path) -> Selection:
+    """A selection of two members, the second of another sweep."""
+    selection, places = selection_of_two(sweep), (str(sweep.path), str(other))
+    first, second = selection.tasks["sst"].members
+    chosen = replace(selection.tasks["sst"], members=(first, replace(second, sweep=places[1])))
+    return replace(selection, sweeps=dict.fromkeys(places, "fingerprint"), tasks={"sst": chosen})
+
+
+def test_members_of_sweeps_in_another_order_are_averaged_by_id(recorded_sweep: Sweep, tmp_path: Path) -> None:
+    other = reordered(recorded_sweep, tmp_path / "other", lambda table: table.take(list(range(len(table)))[::-1]))
+    single = single_of(recorded_sweep)
+    found = selected_ensemble(recorded_sweep, pooled(recorded_sweep, other), single)
+    expected = selected_ensemble(recorded_sweep, selection_of_two(recorded_sweep), single)
+    assert found.probs is not None
+    assert expected.probs is not None
+    assert np.array_equal(found.probs, expected.probs)
+    assert list(found.ids) == list(single.ids)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda table: table.slice(1), "other examples by trial 0002-r1 of"),
+        (lambda table: table.set_column(0, "id", [[f"x{row}" for row in range(len(table))]]), "other examples by"),
+        (lambda table: table.set_column(0, "id", [["same"] * len(table)]), "other examples by"),
+        (
+            lambda table: table.set_column(3, "label", pc.subtract(4.0, table["label"])),
+            "other labels by",
+        ),
+    ],
+)
+def test_members_with_other_examples_are_refused(
+    change: Callable[[pa.Table], pa.Table], error: str, recorded_sweep: Sweep, tmp_path: Path
+) -> None:
+    other = reordered(recorded_sweep, tmp_path / "other", lambda table: change(table).cast(table.schema))
+    selection = pooled(recorded_sweep, other)
+    assert error in one_line_error(selected_ensemble, recorded_sweep, selection, single_of(recorded_sweep))
 
 
 def test_disagreement_lists_the_examples_with_the_most_even_votes() -> None:
@@ -117,5 +191,18 @@ def test_long_texts_are_cut() -> None:
 
 def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
     table = members_table(selection_of_two(recorded_sweep))
+    assert table.columns == ["task", "method", "trial", "epoch", "weight"]
     assert table.rows[0] == ["SST", "topk", "0001-r0", "2", "0.750"]
     assert len(table.rows) == 6
+
+
+def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sweep: Sweep, tmp_path: Path) -> None:
+    selection = pooled(recorded_sweep, tmp_path / "other")
+    first, second = selection.tasks["sst"].members
+    chosen = replace(selection.tasks["sst"], members=(first, replace(second, temperature=1.25)))
+    table = members_table(replace(selection, tasks={"sst": chosen}))
+    assert table.columns == ["task", "method", "sweep", "trial", "epoch", "weight", "temperature"]
+    assert table.rows[1] == ["SST", "topk", "other", "0002-r1", "1", "0.250", "1.250"]
+    assert table.num_text_columns == 4
+    same = members_table(pooled(recorded_sweep, tmp_path / "another" / "mine"))
+    assert same.rows[1][2] == f"{tmp_path}/another/mine"  # both are called mine

@@ -83,8 +83,51 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     (tmp_path / "mine" / "predictions" / "sst-dev.parquet").unlink()
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert "predictions of trial 0000-r0 at epoch" in texts_of(sections["predictions"])
     assert any(isinstance(block, Chart) for block in sections["search"])
+    assert "Ranking: could not be made: " in texts_of(sections["answer"])
+    names = {block.name for block in sections["predictions"] if isinstance(block, Chart | TextTable)}
+    assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
+    assert not {"confusion-sst", "disagreement-sst"} & names
+    (reason,) = texts_of(sections["predictions"]).splitlines()
+    assert reason.startswith("Charts of SST, Disagreement on SST: could not be made: ")
+    assert "predictions of trial" in reason
+
+
+def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    inputs = PageInputs(sweep=sweep, selection=None, selection_error="it is damaged")
+    sections = {section.name: list(section.blocks) for section in sweep_sections(inputs)}
+    text = texts_of(sections["ensembles"])
+    assert "it is damaged." in text
+    assert "No ensembles were chosen yet" not in text
+
+
+def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    inputs = PageInputs(sweep=sweep, selection=selection_of_two(sweep, is_soup=True))
+    blocks = next(list(section.blocks) for section in sweep_sections(inputs) if section.name == "predictions")
+    assert "SST: no selected ensemble is shown: a soup was selected" in texts_of(blocks)
+    confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
+    assert len(confusion.panels) == 1
+
+
+def test_one_bad_chart_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Chart:
+        raise ValueError("broken\nsecond line")
+
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    monkeypatch.setattr("results.page.sections.effect_charts", fail)
+    monkeypatch.setattr("results.page.sections.loss_chart", fail)
+    monkeypatch.setattr("results.page.sections.history_chart", fail)
+    sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
+    assert [b.name for b in sections["answer"] if isinstance(b, Chart | TextTable)] == [
+        "scores-smart-weight",
+        "ranking",
+    ]
+    assert texts_of(sections["answer"]).splitlines()[-1] == "Effects: could not be made: broken."
+    assert texts_of(sections["training"]) == "Losses: could not be made: broken."
+    assert "learning-curves" in [b.name for b in sections["training"] if isinstance(b, Chart)]
+    assert texts_of(sections["search"]) == "History: could not be made: broken."
 
 
 def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from results.page.write import (
     write_tables,
 )
 from results.records.selection import SELECTION_FILE, write_selection
+from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
 
@@ -41,7 +42,10 @@ def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> 
     write_selection(sweep.path, selection_of_two(sweep))
     assert inputs_of(sweep).selection == selection_of_two(sweep)
     (tmp_path / "mine" / SELECTION_FILE).write_text("{")
-    assert selection_of(sweep.path) is None
+    damaged = inputs_of(sweep)
+    assert damaged.selection is None
+    assert damaged.selection_error == one_line_error(selection_of, sweep.path)
+    assert SELECTION_FILE in damaged.selection_error
 
 
 def test_several_sweeps_have_an_overview_and_sections_of_their_own(tmp_path: Path) -> None:
