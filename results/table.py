@@ -18,7 +18,8 @@ from mtlib.runtime.errors import require
 from results.analysis.effects.answer import answer_question
 from results.analysis.effects.frame import render_effects
 from results.analysis.ranking.gradient_notes import gradient_notes
-from results.analysis.ranking.render import PLAIN_WIDTH, penalty_notes, render_ranking
+from results.analysis.ranking.penalty_notes import vanishing_penalties
+from results.analysis.ranking.render import PLAIN_WIDTH, render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
@@ -68,8 +69,11 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     console = new_console()
     console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
     print_wrapped(console, ["", *sweep.answer(difference), ""])
-    notes = [*penalty_notes(sweep.curves, sweep.tasks), *gradient_notes(sweep.curves, sweep.records)]
-    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, notes))
+    notes = [
+        *vanishing_penalties(sweep.curves, sweep.records, sweep.tasks),
+        *gradient_notes(sweep.curves, sweep.records),
+    ]
+    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, [note.line for note in notes]))
 
 
 def describe_stop(sweep: Sweep) -> str:

@@ -20,7 +20,7 @@ from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.epochs import read_curves, read_predictions
 from results.records.examples import read_groups
-from results.records.files import Location, open_folder
+from results.records.files import Location, folder_name, open_folder
 from results.records.heartbeat import find_stop_time
 from results.records.predictions import TrialEpoch, stack_predictions
 from results.records.trials import (
@@ -55,6 +55,11 @@ class Sweep:
     """A row per point: trial, step, epoch, task, split, metric, value, seconds; `docs/results.md` lists the metrics."""
     stopped_at: datetime | None = None
     """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was started; that of its folder if none is recorded."""
+        return str(self.info.get("name") or folder_name(self.path))
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -185,12 +190,13 @@ def load_sweep(path: Location) -> Sweep:
     if stopped is not None:
         records = [replace(record, status=stopped_status(record.status)) for record in records]
         trials["status"] = trials["status"].map(stopped_status).astype("string")
+    curves = typed_frame(read_curves(path))
     return Sweep(
         path=path,
         info=info,
         records=tuple(records),
         trials=trials,
-        curves=typed_frame(read_curves(path)),
+        curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have begun trials since
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
 

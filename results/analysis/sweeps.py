@@ -10,7 +10,7 @@ import pandas as pd
 
 from mtlib.runtime.errors import first_line, require
 from results.analysis.sweep import Sweep, load_sweep
-from results.records.files import Location, absolute_location, folder_name
+from results.records.files import Location, absolute_location
 
 SWEEP_COLUMN = "sweep"
 
@@ -26,7 +26,7 @@ class Sweeps:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the column `sweep` holds for each: its name, or its path where several have the same name."""
-        names = [str(sweep.info.get("name") or folder_name(sweep.path)) for sweep in self.sweeps]
+        names = [sweep.name for sweep in self.sweeps]
         counts = Counter(names)
         return tuple(
             str(sweep.path) if counts[name] > 1 else name for name, sweep in zip(names, self.sweeps, strict=True)

@@ -1,79 +1,104 @@
 """What a reader should distrust in a sweep, or change before the next one, with what to do about it."""
 
+import math
+import re
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
-from mtlib.tasks import Task
+from mtlib.tasks import Task, score_of
+from results.analysis.comparison.trial_scores import best_overall_epochs, scores_at
 from results.analysis.effects.answer import searched_text
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.ranking.gradient_notes import gradient_notes
-from results.analysis.ranking.render import penalty_notes, value_text
+from results.analysis.ranking.note import Note, counted, named
+from results.analysis.ranking.penalty_notes import overwhelming_penalties, vanishing_penalties
+from results.analysis.ranking.render import value_text
 from results.analysis.sweep import Sweep
+from results.ensembles.outputs import outputs_of, predictions_of
 from results.page.content import Finding
+from results.records.files import open_folder
+from results.records.predictions import iter_predictions, logits_array
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
-MAX_TRIALS_NAMED = 5
-"""Trials that a finding names."""
-NOT_FINITE = ("nan", "not finite", "infinite", "diverged")
-"""Words in the reasons of trials whose loss was no longer a number."""
-MAJORITY_MARGIN = 0.002
-"""A score this near to the share of the most frequent label shows that nothing else is predicted."""
-OVERWHELMING = 1.0
-"""A penalty, times its weight, above so many times the loss overwhelms it."""
+NOT_FINITE = re.compile(
+    r"(?<![\w/\\.-])(?:nan|[-+]?inf|infinity)(?![\w/\\-])|\b(?:not|non)[- ]?finite\b|\bis infinite\b|\bdiverged\b",
+    re.IGNORECASE,
+)
+"""Words in the reasons of trials whose loss was no longer a number; not parts of other words, nor of paths."""
+SAME_LABEL_SHARE = 0.98
+"""A trial that predicts one label for more than this share of dev has learned little else, unless as many examples have
+that label."""
+SMALLEST_SPREAD = 0.01
+"""Standard deviation of a regression's predictions, over the range of the labels, below which they are a constant. That
+of labels that are spread evenly is 0.29."""
 UNEVEN = 1.05
 """Trained steps of the trials that differ by more than this factor are uneven."""
-LAST_EPOCH_SHARE = 0.5
-"""More than this share of trials with their best epoch at the end: training was too short."""
+MOST_TRIALS = 0.5
+"""More than this share of the trials is most of them."""
+FEWEST_EPOCHS = 4
+"""Scored epochs from which on a best epoch in the first half shows something: of two or three, any may be the best."""
+FORGOTTEN = 0.03
+"""How much a task's part of the overall score, 0 to 1, falls below its best where the task is forgotten. The standard
+error of an accuracy on 1,000 examples is half of that."""
 
 
-def find_problems(sweep: Sweep, effects: SweepEffects | None) -> list[Finding]:
-    """All findings about a sweep, the worst first.
-
-    Args:
-        sweep: ended or running.
-        effects: of its keys; None where these cannot be estimated.
-    """
-    found = [
-        *failed_trials(sweep.records),
-        *unfinished(sweep),
-        *majority_class(sweep),
-        *starved(sweep),
-        *penalties(sweep),
-        *edges(effects),
-        *few_replicates(effects),
-        *uneven_budgets(sweep.records),
-        *short_training(sweep),
-    ]
+def find_problems(sweep: Sweep) -> list[Finding]:
+    """All findings about a sweep, ended or running, the worst first; a check that cannot be made is one of them."""
+    found = [finding for name, check in CHECKS.items() for finding in findings_or_reason(name, check, sweep)]
     order = ("problem", "warning", "note")
     return sorted(found, key=lambda finding: order.index(finding.level))
 
 
-def named(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
-    more = f" and {len(names) - MAX_TRIALS_NAMED} more" if len(names) > MAX_TRIALS_NAMED else ""
-    return ", ".join(names[:MAX_TRIALS_NAMED]) + more
+def findings_or_reason(name: str, check: "Check", sweep: Sweep) -> list[Finding]:
+    """The findings of one check, and why it could not be completed."""
+    found: list[Finding] = []
+    try:
+        found += check(sweep)
+    except ValueError as error:
+        what = f"Not checked: {name}, as {first_line(error)}."
+        found.append(Finding(level="note", what=what, advice=f"Mend the cause, then {page_again(sweep)}."))
+    return found
 
 
-def failed_trials(records: Sequence[TrialRecord]) -> Iterator[Finding]:
+def page_again(sweep: Sweep) -> str:
+    """How to write the page again."""
+    return f"write the page again: python results/report.py {shlex.quote(str(sweep.path))}"
+
+
+def resume(sweep: Sweep, flags: str = "") -> str:
+    """The flags that resume the sweep."""
+    return " ".join(filter(None, ("--resume", shlex.quote(sweep.name), flags)))
+
+
+def once_stopped(sweep: Sweep, advice: str) -> str:
+    """Advice to resume the sweep; where it may be running, for later."""
+    is_running = sweep.stopped_at is None and any(record.status in UNFINISHED for record in sweep.records)
+    return f"Once the sweep has stopped: {advice[0].lower()}{advice[1:]}" if is_running else advice
+
+
+def failed_trials(sweep: Sweep) -> Iterator[Finding]:
     """Failed trials by their reason."""
     reasons: dict[str, list[TrialRecord]] = defaultdict(list)
-    for record in records:
+    for record in sweep.records:
         if record.status == "failed":
             reasons[first_line(ValueError(record.error or "no reason recorded"))].append(record)
     for reason, own in reasons.items():
         trials = named([f"{record.trial_id} ({searched_text(record)})" for record in own])
-        is_nan = any(word in reason.lower() for word in NOT_FINITE)
         advice = (
             "The loss was no longer a number: lower the learning rate or the weight of the penalty of these "
             "configurations, or leave them out."
-            if is_nan
-            else "Mend the cause, then run them again: --resume NAME --retry-failed."
+            if NOT_FINITE.search(reason)
+            else once_stopped(sweep, f"Mend the cause, then run them again: {resume(sweep, '--retry-failed')}.")
         )
-        yield Finding(level="problem", what=f"{len(own)} trials failed: {reason} {trials}.", advice=advice)
+        what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}."
+        yield Finding(level="problem", what=what, advice=advice)
 
 
 def unfinished(sweep: Sweep) -> Iterator[Finding]:
@@ -82,83 +107,95 @@ def unfinished(sweep: Sweep) -> Iterator[Finding]:
     if counts:
         text = ", ".join(f"{count} {status}" for status, count in counts.items())
         what = f"Not all trials have ended ({text}); what is shown here will change."
-        yield Finding(level="warning", what=what, advice=f"Continue with --resume {sweep.info.get('name', 'NAME')}.")
+        later = f"When more have ended, {page_again(sweep)}."
+        advice = later if sweep.stopped_at is None else f"Continue with {resume(sweep)}."
+        yield Finding(level="warning", what=what, advice=advice)
 
 
-def majority_class(sweep: Sweep) -> Iterator[Finding]:
-    """Tasks on which trials predict the most frequent label only, or regressions that predict a constant."""
-    scores = sweep.scores
+def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
+    """Tasks for which trials predict hardly anything but one label, or a constant, at their best overall epoch."""
+    trials = [record.trial_id for record in sweep.records if record.status != "failed"]
+    epochs = best_overall_epochs(sweep.curves, trials)
+    scored = scores_at(sweep.curves, epochs, sweep.tasks)
     for name, task in sweep.tasks.items():
-        own = scores.values.get((name, "dev"), {})
-        if not own:
-            continue
-        floor = majority_score(sweep, name, task, next(iter(own)))
-        stuck = [trial for trial, score in own.items() if floor is not None and abs(score - floor) < MAJORITY_MARGIN]
-        if stuck and floor is not None:
-            shown = "a constant" if task.kind == "regression" else "the most frequent label"
-            what = f"{task.title}: {len(stuck)} of {len(own)} trials predict little but {shown}: {named(stuck)}."
+        wanted = [(trial, epochs[trial]) for trial in scored.get((name, "dev"), {})]
+        found = iter_predictions(open_folder(sweep.path), name, "dev", wanted)
+        is_stuck = {
+            trial: is_constant(task, logits_array(table), table["label"].to_numpy()) for (trial, _), table in found
+        }
+        stuck = [trial for trial in is_stuck if is_stuck[trial]]
+        if stuck:
+            shown = "number" if task.kind == "regression" else "label"
+            what = (
+                f"{task.title}: nearly the whole dev set gets the same {shown} in {len(stuck)} of "
+                f"{counted(len(is_stuck), 'trial')}: {named(stuck)}."
+            )
             advice = "Train longer, raise the learning rate, or lower the weight of other losses and penalties."
             yield Finding(level="problem", what=what, advice=advice)
-
-
-def majority_score(sweep: Sweep, name: str, task: Task, trial: str) -> float | None:
-    """The score of predicting the most frequent label, for accuracy; 0 for correlations; None for other metrics."""
-    if task.metric in ("pearson", "spearman", "matthews"):
-        return 0.0
-    if task.metric != "accuracy":
-        return None
-    labels = sweep.predictions(name, "dev", trial=trial, epoch=sweep.scores.epochs[trial])["label"]
-    return float(np.bincount(labels.astype(int)).max() / len(labels))
-
-
-def starved(sweep: Sweep) -> Iterator[Finding]:
-    """Tasks whose gradients are overwhelmed by those of others."""
-    for note in gradient_notes(sweep.curves, sweep.records):
-        what, _, advice = note.rpartition(": ")
-        yield Finding(level="problem", what=f"{what}.", advice=f"{advice[0].upper()}{advice[1:]}.")
-
-
-def penalties(sweep: Sweep) -> Iterator[Finding]:
-    """Penalties that are numerically nothing, or that overwhelm the loss."""
-    for note in penalty_notes(sweep.curves, sweep.tasks):
-        advice = "Choose smart.mode unit_norm or random, or a larger smart.epsilon, for a penalty that acts."
-        yield Finding(level="warning", what=f"{note}.", advice=advice)
-    ratios = penalty_ratios(sweep)
-    for name, own in ratios.items():
-        large = {trial: ratio for trial, ratio in own.items() if ratio > OVERWHELMING}
-        if large:
-            most = max(large, key=lambda trial: large[trial])
+        lost = [trial for trial, _ in wanted if trial not in is_stuck]
+        if lost:
             what = (
-                f"{sweep.tasks[name].title}: SMART's penalty, times its weight, is larger than the loss in "
-                f"{len(large)} trials, most in {most} ({large[most]:.1f} times): {named(list(large))}."
+                f"{task.title}: the predictions of {counted(len(lost), 'trial')} are not stored, so whether they are "
+                f"all the same was not checked: {named(lost)}."
             )
-            yield Finding(level="warning", what=what, advice="Lower smart.weight, or take the mean instead of the sum.")
+            yield Finding(level="note", what=what, advice="Restore the sweep's folder predictions/ from a copy.")
 
 
-def penalty_ratios(sweep: Sweep) -> dict[str, dict[str, float]]:
-    """SMART's weighted penalty divided by the loss, in the last epoch of each task and trial that has one."""
-    points = sweep.curves[(sweep.curves["split"] == "train") & sweep.curves["metric"].isin(["loss", "smart_penalty"])]
-    wide = points.pivot_table(index=["task", "trial", "epoch"], columns="metric", values="value")
-    if not {"loss", "smart_penalty"} <= set(wide.columns):
-        return {}
-    last = wide.dropna().groupby(["task", "trial"]).last()
-    configs = {record.trial_id: TrialConfig.from_json(record.config) for record in sweep.records}
-    found: dict[str, dict[str, float]] = defaultdict(dict)
-    for task, trial, loss, penalty in last.reset_index()[["task", "trial", "loss", "smart_penalty"]].itertuples(
-        index=False
-    ):
-        if loss > 0:
-            config = configs[trial]
-            rows = config.tasks[task].batch_size if config.smart.reduction == "sum" else 1
-            found[task][trial] = float(config.smart.weight * rows * penalty / loss)
-    return found
+def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
+    """Whether predictions for dev are one label for nearly all examples, or one number.
+
+    Not of metrics that read the output of a binary task: a threshold has no part in them.
+    """
+    predictions = predictions_of(task, outputs_of(task, logits))
+    if task.kind == "regression":
+        low, high = task.label_range
+        return bool(predictions.std() < SMALLEST_SPREAD * (high - low))
+    if task.metric_entry.reads == "output":
+        return False
+    values, counts = np.unique(predictions, return_counts=True)
+    share, most = counts.max() / len(predictions), values[counts.argmax()]
+    return bool(share > max(SAME_LABEL_SHARE, np.mean(np.asarray(labels) == most)))
 
 
-def edges(effects: SweepEffects | None) -> Iterator[Finding]:
+def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
+    """Tasks whose gradients are overwhelmed by those of others."""
+    yield from findings_of(gradient_notes(sweep.curves, sweep.records), "problem")
+
+
+def weak_penalties(sweep: Sweep) -> Iterator[Finding]:
+    """Penalties that are numerically nothing."""
+    yield from findings_of(vanishing_penalties(sweep.curves, sweep.records, sweep.tasks), "warning")
+
+
+def strong_penalties(sweep: Sweep) -> Iterator[Finding]:
+    """Penalties that overwhelm the loss."""
+    yield from findings_of(overwhelming_penalties(sweep.curves, sweep.records, sweep.tasks), "warning")
+
+
+def findings_of(notes: Iterable[Note], level: Literal["problem", "warning"]) -> Iterator[Finding]:
+    """Notes as findings."""
+    for note in notes:
+        yield Finding(level=level, what=f"{note.what}.", advice=f"{note.advice[0].upper()}{note.advice[1:]}.")
+
+
+def uncertain_effects(sweep: Sweep) -> Iterator[Finding]:
+    """Best values at the edge of what was tried, and too few replicates; or that there are no effects yet."""
+    effects = sweep.estimated_effects
+    if effects.metric in effects.columns:
+        yield from edges(effects)
+        yield from few_replicates(sweep, effects)
+    elif effects.keys:
+        what = (
+            "Effects could not be estimated: fewer than two finished configurations with the same tasks have a score. "
+            "Whether the best values are at the edge, and training was repeated often enough, was not checked."
+        )
+        advice = once_stopped(sweep, f"Finish the trials ({resume(sweep)}), or train more configurations.")
+        yield Finding(level="note", what=what, advice=advice)
+
+
+def edges(effects: SweepEffects) -> Iterator[Finding]:
     """Keys whose best value is the first or last that was tried."""
-    column = None if effects is None else effects.columns.get(effects.metric)
-    if effects is None or column is None:
-        return
+    column = effects.columns[effects.metric]
     for key in effects.keys:
         if key.name in column.curves and column.curves[key.name].edge and column.curves[key.name].p_value < 0.05:
             curve = column.curves[key.name]
@@ -177,23 +214,26 @@ def edges(effects: SweepEffects | None) -> Iterator[Finding]:
             yield Finding(level="note", what=what, advice="Try values beyond it before you rely on it.")
 
 
-def few_replicates(effects: SweepEffects | None) -> Iterator[Finding]:
+def few_replicates(sweep: Sweep, effects: SweepEffects) -> Iterator[Finding]:
     """Too few trainings of each configuration to tell differences from chance."""
-    column = None if effects is None else effects.columns.get(effects.metric)
-    if effects is None or column is None or effects.search != "grid":
+    column = effects.columns[effects.metric]
+    if effects.search != "grid":
         return
     if not column.is_known:
         what = "No configuration was trained twice, so how much training again moves a score is not known."
-        yield Finding(level="warning", what=what, advice=f"Run --resume {effects.name} --replicates 3.")
+        yield Finding(level="warning", what=what, advice=once_stopped(sweep, f"Run {resume(sweep, '--replicates 3')}."))
     elif column.num_replicates[0] < column.num_replicates[1]:
         fewest, most = column.num_replicates
         what = f"Configurations have {fewest} to {most} replicates: some count with less certainty."
-        yield Finding(level="note", what=what, advice=f"Complete them: --resume {effects.name} --retry-failed.")
+        advice = once_stopped(sweep, f"Complete them: {resume(sweep, '--retry-failed')}.")
+        yield Finding(level="note", what=what, advice=advice)
 
 
-def uneven_budgets(records: Sequence[TrialRecord]) -> Iterator[Finding]:
+def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
     """Finished trials that were trained for different numbers of steps."""
-    steps = {record.trial_id: record.steps for record in records if record.status in COMPLETED and record.steps > 0}
+    steps = {
+        record.trial_id: record.steps for record in sweep.records if record.status in COMPLETED and record.steps > 0
+    }
     if steps and max(steps.values()) > UNEVEN * min(steps.values()):
         fewest, most = (choose(steps, key=lambda trial: steps[trial]) for choose in (min, max))
         what = (
@@ -206,9 +246,95 @@ def uneven_budgets(records: Sequence[TrialRecord]) -> Iterator[Finding]:
 
 
 def short_training(sweep: Sweep) -> Iterator[Finding]:
-    """Most trials have their best epoch at the end, or their best epoch long before."""
+    """Most trials have their best epoch at the end."""
     ended = [r for r in sweep.records if r.status in COMPLETED and OVERALL in r.best_epoch and r.epochs > 1]
     late = [record for record in ended if record.best_epoch[OVERALL] == record.epochs]
-    if ended and len(late) > LAST_EPOCH_SHARE * len(ended):
-        what = f"{len(late)} of {len(ended)} trials score best in their last epoch: they had not finished learning."
+    if len(late) > MOST_TRIALS * len(ended):
+        what = f"In {len(late)} of {counted(len(ended), 'trial')} the last epoch is the best: they may learn more."
         yield Finding(level="note", what=what, advice="Train longer, e.g. with a higher stages.N.epochs.")
+
+
+def overfitting(sweep: Sweep) -> Iterator[Finding]:
+    """Most trials have their best epoch in the first half, although their train loss is lower at the end."""
+    curves = sweep.curves[sweep.curves["trial"].isin(completed(sweep))]
+    points = curves[curves["task"] == OVERALL].sort_values("epoch")
+    epochs = {str(trial): own.tolist() for trial, own in points.groupby("trial")["epoch"]}
+    long = {trial: own for trial, own in epochs.items() if len(own) >= FEWEST_EPOCHS}
+    best, losses = best_overall_epochs(curves, list(long)), train_losses(curves)
+    early = [
+        trial
+        for trial, own in long.items()
+        if own.index(best[trial]) + 1 <= len(own) / 2 and falls(losses, trial, best[trial], own[-1])
+    ]
+    if len(early) > MOST_TRIALS * len(long):
+        what = (
+            f"In {len(early)} of {counted(len(long), 'trial')} the best epoch is in the first half, while the train "
+            f"loss falls on: later epochs fit the train rows more closely, but score no better on dev: {named(early)}."
+        )
+        advice = "Train for fewer epochs, or with more dropout, weight decay or a penalty."
+        yield Finding(level="note", what=what, advice=advice)
+
+
+def train_losses(curves: pd.DataFrame) -> dict[tuple[str, int], dict[str, float]]:
+    """The mean train losses by trial and epoch, each by task."""
+    rows = curves[(curves["split"] == "train") & (curves["metric"] == "loss")]
+    losses: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    for trial, epoch, task, value in rows[["trial", "epoch", "task", "value"]].itertuples(index=False):
+        losses[trial, epoch][task] = value
+    return losses
+
+
+def falls(losses: Mapping[tuple[str, int], Mapping[str, float]], trial: str, first: int, last: int) -> bool:
+    """Whether the sum of the losses of the tasks that were trained in both epochs is lower in the last one."""
+    before, after = losses.get((trial, first), {}), losses.get((trial, last), {})
+    return sum(after[task] - before[task] for task in before.keys() & after.keys()) < 0
+
+
+def completed(sweep: Sweep) -> list[str]:
+    """The trials that were trained to the end."""
+    return [record.trial_id for record in sweep.records if record.status in COMPLETED]
+
+
+def forgetting(sweep: Sweep) -> Iterator[Finding]:
+    """Tasks whose dev score ends clearly below its best, after epochs that trained other tasks only."""
+    curves = sweep.curves[sweep.curves["trial"].isin(completed(sweep))].sort_values("epoch")
+    last_trained = {
+        (task, trial): epoch for (trial, epoch), losses in sorted(train_losses(curves).items()) for task in losses
+    }
+    for name, task in sweep.tasks.items():
+        points = curves[(curves["task"] == name) & (curves["split"] == "dev") & (curves["metric"] == task.metric)]
+        ends: dict[str, tuple[float, float]] = {}
+        for trial, own in points.groupby("trial"):
+            if own["epoch"].max() > last_trained.get((name, str(trial)), math.inf):
+                scores = [score_of(name, value, sweep.tasks) for value in own["value"]]
+                ends[str(trial)] = max(scores), scores[-1]
+        lost = {trial: task.contribution(best) - task.contribution(end) for trial, (best, end) in ends.items()}
+        forgotten = {trial: loss for trial, loss in lost.items() if loss > FORGOTTEN}
+        if forgotten:
+            most = max(forgotten, key=lambda trial: forgotten[trial])
+            best, end = map(task.value_of, ends[most])
+            what = (
+                f"{task.title} is forgotten while other tasks are trained: its dev score ends clearly below its best "
+                f"in {len(forgotten)} of {counted(len(ends), 'trial')} that end without it, most in {most}, from "
+                f"{best:.3f} to {end:.3f}."
+            )
+            advice = f"Keep {name} among the tasks of the later stages, or train it last."
+            yield Finding(level="warning", what=what, advice=advice)
+
+
+Check = Callable[[Sweep], Iterator[Finding]]
+
+CHECKS: Mapping[str, Check] = {
+    "failed trials": failed_trials,
+    "trials that have not ended": unfinished,
+    "predictions that are all the same": constant_predictions,
+    "tasks that others starve": starved_tasks,
+    "penalties that are numerically nothing": weak_penalties,
+    "penalties that overwhelm the loss": strong_penalties,
+    "best values at the edge, and the number of replicates": uncertain_effects,
+    "uneven budgets": uneven_budgets,
+    "training that is too short": short_training,
+    "over-fitting": overfitting,
+    "forgetting": forgetting,
+}
+"""By what they look for."""

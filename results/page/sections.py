@@ -39,7 +39,6 @@ from results.page.predictions import (
 )
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
-from results.records.files import folder_name
 from results.records.selection import Selection
 from results.selection.report import optimism_sentences, verdict
 
@@ -69,7 +68,7 @@ class PageInputs:
     @property
     def title(self) -> str:
         """Of the sweep."""
-        return self.name or str(self.sweep.info.get("name") or folder_name(self.sweep.path))
+        return self.name or self.sweep.name
 
     def effects(self) -> SweepEffects | None:
         """The effects of the searched keys; None if they cannot be estimated."""
@@ -286,8 +285,7 @@ def held_out_table(selection: Selection) -> TextTable:
 
 def health_blocks(inputs: PageInputs) -> Iterator[Block]:
     """What to distrust, and what to do about it."""
-    found = find_problems(inputs.sweep, inputs.effects())
-    yield Findings(found=found, nothing="Nothing suspicious was found.")
+    yield Findings(found=find_problems(inputs.sweep), nothing="Nothing suspicious was found.")
 
 
 def comparison_blocks(inputs: PageInputs) -> Iterator[Block]:

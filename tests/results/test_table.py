@@ -167,7 +167,7 @@ def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.Captu
     assert len(penalties) == 2
     print_ranking(replace(sweep, curves=pd.concat([sweep.curves, penalties])))
     printed = " ".join(capsys.readouterr().out.split())
-    assert "SMART's penalty on SST is numerically nothing" in printed
+    assert "The SMART penalty on SST is numerically nothing" in printed
     assert "0001-r0 2.6e-07" in printed
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
@@ -28,10 +27,6 @@ PLAIN_WIDTH = 100
 CUT_SHORT = ("pruned", "running", "interrupted")
 """Statuses of trials that count, but were not trained to the end."""
 
-NUMERICALLY_NOTHING = 1e-5
-"""A mean SMART penalty below this, in nats or squared units of the label, is nothing beside losses near 1. With
-`smart.mode` paper and an `epsilon` of 1e-5 it is about 2.6e-7."""
-
 
 def render_ranking(
     rows: Sequence[RankedConfiguration],
@@ -45,7 +40,8 @@ def render_ranking(
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
     Each score carries its standard error over examples and, where there are replicates, over these.
 
-    Where a row is wider than `width` columns, errors go below their scores. `notes` are lines such as `penalty_notes`.
+    Where a row is wider than `width` columns, errors go below their scores. `notes` are further lines, such as those of
+    `results.analysis.ranking.note`.
     """
     table = ranking_table(rows, tasks, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
@@ -181,21 +177,6 @@ def why_unknown(most_replicates: int) -> str:
     if most_replicates == 1:
         return "no configuration was trained twice"
     return "too few configurations were trained twice to show how much training again moves a score"
-
-
-def penalty_notes(curves: pd.DataFrame, tasks: Mapping[str, Task]) -> list[str]:
-    """A line for each task on which some trials' SMART penalty is numerically nothing, in every epoch so far."""
-    points = curves[(curves["metric"] == "smart_penalty") & (curves["split"] == "train")]
-    largest = points.groupby(["task", "trial"], as_index=False)["value"].max()
-    nothing = largest[largest["value"] < NUMERICALLY_NOTHING]
-    found: dict[str, list[str]] = {}
-    for task, trial, value in zip(*(nothing[name] for name in ("task", "trial", "value")), strict=True):
-        found.setdefault(task, []).append(f"{trial} {value:.1e}")
-    return [
-        f"SMART's penalty on {tasks[task].title} is numerically nothing, below {NUMERICALLY_NOTHING:g} in every epoch, "
-        f"so these trained nearly as if without it (largest mean penalty): {', '.join(trials)}"
-        for task, trials in found.items()
-    ]
 
 
 def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:

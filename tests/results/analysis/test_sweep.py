@@ -19,6 +19,7 @@ from results.records.epochs import compact, write_epoch
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.predictions import stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.results.conftest import build_report
 from tests.results.selection.test_shared_texts import record_groups
 
 RANKING_NUMBERS = ("best_epoch", "below_best", "margin")
@@ -37,6 +38,12 @@ def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
     assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
     assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
+
+
+def test_curves_of_a_trial_that_began_after_the_records_were_read_are_left_out(sweep_folder: Path) -> None:
+    write_epoch(sweep_folder, "0003-r0", build_report(1))
+    sweep = load_sweep(sweep_folder)
+    assert set(sweep.curves["trial"]) == set(sweep.trials["trial"]) == {"0000-r0", "0001-r0", "0002-r0"}
 
 
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:

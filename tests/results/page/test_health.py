@@ -1,31 +1,59 @@
 """Each finding is made where it holds, and not where it does not; each says what to do."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.sweep import Sweep
 from results.page.content import Finding
 from results.page.health import (
+    CHECKS,
+    FORGOTTEN,
+    NOT_FINITE,
+    constant_predictions,
     edges,
     failed_trials,
     few_replicates,
     find_problems,
-    majority_class,
-    penalties,
-    penalty_ratios,
+    findings_or_reason,
+    forgetting,
+    is_constant,
+    overfitting,
     short_training,
-    starved,
+    starved_tasks,
+    strong_penalties,
+    uncertain_effects,
     uneven_budgets,
     unfinished,
+    weak_penalties,
 )
 from results.records.epochs import write_epoch
+from results.records.predictions import PredictionPart
+from results.records.trials import CURVES, TrialRecord
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep
+
+STOPPED = datetime(2024, 5, 1, tzinfo=UTC)
+Rows = Sequence[tuple[str, int, str, str, str, float]]
+"""Points of curves: trial, epoch, task, split, metric, value."""
+
+
+def sweep_of(records: Sequence[TrialRecord] = (), rows: Rows = (), **changes: Any) -> Sweep:
+    """A sweep without files."""
+    curves: pd.DataFrame = CURVES.empty_table().to_pandas()
+    given = pd.DataFrame(rows, columns=["trial", "epoch", "task", "split", "metric", "value"])
+    info = {"name": "mine", "space": {"metric": "overall"}}
+    values: dict[str, Any] = {"path": Path("/none"), "info": info, "trials": pd.DataFrame()}
+    return Sweep(**{**values, "curves": pd.concat([curves, given]), "records": tuple(records), **changes})
 
 
 @pytest.fixture
@@ -40,67 +68,150 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def test_sound_sweep_has_no_problem(recorded_sweep: Sweep) -> None:
-    found = find_problems(recorded_sweep, recorded_sweep.estimated_effects)
+    found = find_problems(recorded_sweep)
     assert [finding.what for finding in found if finding.level == "problem"] == []
 
 
 def test_failed_trials_are_grouped_by_reason() -> None:
     records = [build_record(0, status="failed"), build_record(1), build_record(2, status="failed")]
-    found = only(list(failed_trials(records)))
+    found = only(list(failed_trials(sweep_of(records))))
     assert found.level == "problem"
-    assert found.what.startswith("2 trials failed: RuntimeError: out of memory")
-    assert "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)" in found.what
-    assert "--retry-failed" in found.advice
+    trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
+    assert found.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}."
+    assert found.advice == "Mend the cause, then run them again: --resume mine --retry-failed."
 
 
-def test_trials_that_diverged_get_other_advice() -> None:
-    record = build_record(0, status="failed", error="TrainingDiverged: the loss is not finite\nat step 3")
-    found = only(list(failed_trials([record])))
-    assert "at step 3" not in found.what
+def test_one_failed_trial_is_singular_and_the_name_is_quoted() -> None:
+    sweep = sweep_of([build_record(0, status="failed", error="Bad luck.")], info={"name": "my sweep; rm"})
+    found = only(list(failed_trials(sweep)))
+    assert found.what.startswith("1 trial failed: Bad luck. Failed: 0000-r0")
+    assert found.advice.endswith("--resume 'my sweep; rm' --retry-failed.")
+
+
+def test_sweep_without_a_recorded_name_is_called_by_its_folder() -> None:
+    found = only(list(failed_trials(sweep_of([build_record(0, status="failed")], info={}, path=Path("/a/b c")))))
+    assert "--resume 'b c' --retry-failed" in found.advice
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "sst: loss is nan at step 3",
+        "sst: smart_penalty is inf at step 3",
+        "qqp: a prediction on dev is not finite",
+        "training diverged: loss=NaN",
+        "the gradient is infinite",
+        "loss: nan.",
+    ],
+)
+def test_trials_that_diverged_get_other_advice(reason: str) -> None:
+    record = build_record(0, status="failed", error=f"{reason}\nin a line below")
+    found = only(list(failed_trials(sweep_of([record]))))
+    assert "in a line below" not in found.what
     assert "lower the learning rate" in found.advice
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "the tenant is over its quota",
+        "no module named nanochat",
+        "/data/nan/sst.csv is missing",
+        "nan-model.bin is missing",
+        "dominant, financial info",
+        "C:\\nan\\file",
+    ],
+)
+def test_words_and_paths_that_contain_nan_are_no_divergence(reason: str) -> None:
+    assert NOT_FINITE.search(reason) is None
+
+
 def test_no_failed_trial_is_no_finding() -> None:
-    assert list(failed_trials([build_record(0)])) == []
+    assert list(failed_trials(sweep_of([build_record(0)]))) == []
 
 
 def test_unfinished_trials_are_counted(recorded_sweep: Sweep) -> None:
     assert list(unfinished(recorded_sweep)) == []
     records = [replace(record, status="queued") for record in recorded_sweep.records[:2]]
-    found = only(list(unfinished(replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:])))))
+    begun = replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:]), stopped_at=STOPPED)
+    found = only(list(unfinished(begun)))
     assert "2 queued" in found.what
-    assert "--resume mine" in found.advice
+    assert found.advice == "Continue with --resume mine."
 
 
-def test_trial_that_predicts_the_most_frequent_label_is_named(tmp_path: Path) -> None:
+def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1)
+    failed, queued = replace(sweep.records[0], status="failed"), replace(sweep.records[1], status="running")
+    running = replace(sweep, records=(failed, queued, *sweep.records[2:]))
+    for is_running in (True, False):
+        shown = replace(running, stopped_at=None if is_running else STOPPED)
+        (end,) = unfinished(shown)
+        assert ("--resume" in end.advice) is not is_running
+        others = [*failed_trials(shown), *few_replicates(shown, sweep.estimated_effects)]
+        assert len(others) == 2
+        for finding in others:
+            assert finding.advice.startswith("Once the sweep has stopped: ") is is_running
+            assert "--resume mine" in finding.advice
+
+
+def test_trial_that_predicts_one_label_is_named(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
+    assert list(constant_predictions(sweep)) == []
     report = build_report(3)
-    labels = next(part.labels for part in report.predictions if (part.task, part.split) == ("qqp", "dev"))
-    most = np.bincount(labels.astype(int)).argmax()
-    constant = np.full((len(labels), 1), 9.0 if most else -9.0, dtype=np.float32)
-    share = float(np.mean(labels == most))
 
     def stuck(part: Predictions) -> Predictions:
-        return replace(part, logits=constant) if (part.task, part.split) == ("qqp", "dev") else part
+        is_changed = part.split == "dev" and part.task != "sst"
+        return replace(part, logits=np.full_like(part.logits, 2.5)) if is_changed else part
 
-    points = [
-        replace(point, value=2.0)
-        if point.task == "overall"
-        else replace(point, value=share)
-        if (point.task, point.metric, point.split) == ("qqp", "accuracy", "dev")
-        else point
-        for point in report.points
-    ]
+    points = [replace(point, value=2.0) if point.task == "overall" else point for point in report.points]
     report = replace(report, predictions=tuple(map(stuck, report.predictions)), points=tuple(points))
     write_epoch(sweep.path, "0001-r1", report)
-    assert list(majority_class(sweep)) == []
-    found = only(list(majority_class(with_records(tmp_path / "mine", sweep.records))))
-    assert found.what == "QQP: 1 of 6 trials predict little but the most frequent label: 0001-r1."
+    assert list(constant_predictions(sweep)) == []
+    qqp, sts = constant_predictions(with_records(tmp_path / "mine", sweep.records))
+    assert qqp.what == "QQP: nearly the whole dev set gets the same label in 1 of 6 trials: 0001-r1."
+    assert sts.what == "STS: nearly the whole dev set gets the same number in 1 of 6 trials: 0001-r1."
+    assert qqp.level == "problem"
+
+
+@pytest.mark.parametrize(
+    ("num_predicted", "num_labels", "expected"),
+    [(98, 60, False), (99, 60, True), (100, 60, True), (99, 0, True), (99, 99, False), (100, 99, True)],
+)
+def test_boundary_of_one_label_for_nearly_all(num_predicted: int, num_labels: int, *, expected: bool) -> None:
+    logits = np.where(np.arange(100) < num_predicted, 1.0, -1.0)[:, None]
+    labels = (np.arange(100) < num_labels).astype(float)
+    assert is_constant(TASKS["qqp"], logits, labels) is expected
+    ranked = replace(TASKS["qqp"], metric="average_precision")
+    assert not is_constant(ranked, logits, labels)  # it needs no threshold
+
+
+def test_any_class_may_be_the_one_that_is_predicted() -> None:
+    labels = np.arange(100) % 5
+    assert is_constant(TASKS["sst"], np.eye(5)[np.full(100, 3)], labels)
+    assert not is_constant(TASKS["sst"], np.eye(5)[labels], labels)
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.0, True), (0.049, True), (0.051, False), (1.4, False)])
+def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> None:
+    logits = 2.5 + spread * np.array([-1.0, 1.0] * 20)[:, None]
+    assert is_constant(TASKS["sts"], logits, np.zeros(40)) is expected
+
+
+def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    points = [replace(p, value=2.0) if p.task == "overall" else p for p in build_report(3).points]
+    write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points)))
+    path = PredictionPart(trial="0001-r1", epoch=3, task="qqp", split="dev").path
+    (tmp_path / "mine" / path).unlink()
+    found = only(list(constant_predictions(with_records(tmp_path / "mine", sweep.records))))
+    assert found.level == "note"
+    assert found.what.startswith("QQP: the predictions of 1 trial are not stored")
+    assert found.what.endswith("was not checked: 0001-r1.")
 
 
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:
     terms = {("sst", "gradient_norm"): 0.1, ("qqp", "gradient_norm"): 0.2, ("sts", "gradient_norm"): 5.0}
-    found = only(list(starved(write_recorded_sweep(tmp_path / "mine", terms=terms))))
+    found = only(list(starved_tasks(write_recorded_sweep(tmp_path / "mine", terms=terms))))
     assert found.what.startswith("STS's gradients are 50 times those of SST")
     assert found.advice == "Set tasks.sts.target_scale=unit."
 
@@ -108,24 +219,18 @@ def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("penalty", "num_found"), [(0.01, 0), (30.0, 1)])
 def test_penalty_that_overwhelms_the_loss_is_a_warning(tmp_path: Path, penalty: float, num_found: int) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3, 1.0), terms={("sst", "smart_penalty"): penalty})
-    found = list(penalties(sweep))
+    found = list(strong_penalties(sweep))
     assert len(found) == num_found
     if found:
         assert "larger than the loss in 4 trials" in found[0].what
-
-
-def test_penalty_summed_over_the_batch_counts_once_for_each_row(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), terms={("sst", "smart_penalty"): 0.5})
-    ratios = penalty_ratios(sweep)
-    assert sweep.info["base"]["smart"]["reduction"] == "sum"
-    batch_size = sweep.info["base"]["tasks"]["sst"]["batch_size"]
-    assert ratios["sst"]["0000-r0"] == pytest.approx(0.3 * batch_size * 0.5 / (1 / 2))  # loss: 1 / epoch
+        assert found[0].advice.startswith("Set smart.weight to at most")
 
 
 def test_penalty_that_is_numerically_nothing_is_a_warning(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms={("qqp", "smart_penalty"): 1e-8})
-    found = only(list(penalties(sweep)))
-    assert found.what.startswith("SMART's penalty on QQP is numerically nothing")
+    found = only(list(weak_penalties(sweep)))
+    assert found.what.startswith("The SMART penalty on QQP is numerically nothing")
+    assert found.level == "warning"
 
 
 def test_best_value_at_the_end_of_the_grid_is_noted(recorded_sweep: Sweep) -> None:
@@ -146,31 +251,151 @@ def test_best_value_at_the_end_of_the_grid_is_noted(recorded_sweep: Sweep) -> No
 
 def test_missing_replicates_are_a_warning(tmp_path: Path) -> None:
     one = write_recorded_sweep(tmp_path / "one", num_replicates=1)
-    found = only(list(few_replicates(one.estimated_effects)))
+    found = only(list(few_replicates(one, one.estimated_effects)))
     assert found.level == "warning"
     assert "--resume one --replicates 3" in found.advice
     two = write_recorded_sweep(tmp_path / "two")
-    assert list(few_replicates(two.estimated_effects)) == []
+    assert list(few_replicates(two, two.estimated_effects)) == []
     fewer = with_records(tmp_path / "two", two.records[:-1])
-    assert "1 to 2 replicates" in only(list(few_replicates(fewer.estimated_effects))).what
+    assert "1 to 2 replicates" in only(list(few_replicates(fewer, fewer.estimated_effects))).what
 
 
 @pytest.mark.parametrize(("steps", "num_found"), [(30, 0), (31, 0), (32, 1)])
 def test_uneven_budgets_are_noted(steps: int, num_found: int) -> None:
     records = [build_record(0), build_record(1, steps=steps), build_record(2, status="pruned", steps=5)]
-    assert len(list(uneven_budgets(records))) == num_found
+    assert len(list(uneven_budgets(sweep_of(records)))) == num_found
 
 
 def test_training_that_ends_at_its_best_is_noted(recorded_sweep: Sweep) -> None:
     late = [replace(record, best_epoch={"overall": 2}) for record in recorded_sweep.records]
     early = [replace(record, best_epoch={"overall": 1}) for record in recorded_sweep.records]
-    assert "6 of 6 trials" in only(list(short_training(replace(recorded_sweep, records=tuple(late))))).what
+    assert (
+        "In 6 of 6 trials the last epoch"
+        in only(list(short_training(replace(recorded_sweep, records=tuple(late))))).what
+    )
     assert list(short_training(replace(recorded_sweep, records=tuple(late[:3] + early[3:])))) == []
+
+
+def long_training(overall: Sequence[float], losses: Sequence[float], number: int = 0) -> list[Any]:
+    """The points of a trial with these overall scores and losses of SST and STS, that of STS always the same."""
+    trial = f"{number:04d}-r0"
+    rows: list[Any] = []
+    for epoch, (score, loss) in enumerate(zip(overall, losses, strict=True), 1):
+        rows += [(trial, epoch, "overall", "dev", "overall", score), (trial, epoch, "sst", "train", "loss", loss)]
+        rows += [(trial, epoch, "sts", "train", "loss", 9.0)]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("overall", "losses", "is_found"),
+    [
+        ((0.5, 0.6, 0.5, 0.5), (4, 3, 2, 1), True),
+        ((0.5, 0.5, 0.6, 0.5), (4, 3, 2, 1), False),  # in the second half
+        ((0.5, 0.6, 0.5, 0.5), (4, 3, 2, 3), False),  # the loss does not fall
+        ((0.5, 0.6, 0.6, 0.6), (4, 3, 2, 1), True),  # the first of equal epochs
+        ((0.6, 0.5, 0.5), (3, 2, 1), False),  # too few epochs
+        ((0.5, 0.6, 0.5, 0.5, 0.5), (5, 4, 3, 2, 1), True),
+        ((0.5, 0.5, 0.6, 0.5, 0.5), (5, 4, 3, 2, 1), False),
+    ],
+)
+def test_best_epoch_in_the_first_half_while_the_loss_falls_is_noted(
+    overall: Sequence[float], losses: Sequence[float], *, is_found: bool
+) -> None:
+    found = list(overfitting(sweep_of([build_record(0)], long_training(overall, losses))))
+    assert bool(found) is is_found
+    if found:
+        assert found[0].what.startswith("In 1 of 1 trial the best epoch is in the first half")
+
+
+@pytest.mark.parametrize(("num_early", "is_found"), [(1, False), (2, True)])
+def test_overfitting_is_that_of_most_finished_trials(num_early: int, *, is_found: bool) -> None:
+    early, late, losses = (0.6, 0.5, 0.5, 0.5), (0.5, 0.5, 0.5, 0.6), (4, 3, 2, 1)
+    rows = [point for n in range(3) for point in long_training(early if n < num_early else late, losses, n)]
+    rows += long_training(early, losses, 3)
+    records = [*map(build_record, range(3)), build_record(3, status="pruned")]
+    assert bool(list(overfitting(sweep_of(records, rows)))) is is_found
+
+
+def test_without_losses_there_is_no_overfitting() -> None:
+    rows = [row for row in long_training((0.6, 0.5, 0.5, 0.5), (4, 3, 2, 1)) if row[4] != "loss"]
+    assert list(overfitting(sweep_of([build_record(0)], rows))) == []
+
+
+def stages(scores: Sequence[float], trained: str, number: int = 0, task: str = "sst", metric: str = "accuracy") -> Rows:
+    """The points of a trial in whose epochs the task is trained (`x`) or others are."""
+    trial = f"{number:04d}-r0"
+    rows = [(trial, epoch, task, "dev", metric, score) for epoch, score in enumerate(scores, 1)]
+    return [*rows, *((trial, e, task if x == "x" else "qqp", "train", "loss", 1.0) for e, x in enumerate(trained, 1))]
+
+
+@pytest.mark.parametrize(
+    ("scores", "trained", "is_found"),
+    [
+        ((0.3, 0.5, 0.4), "xx-", True),
+        ((0.3, 0.5, 0.4), "xxx", False),  # trained to the end: not forgotten
+        ((0.3, 0.5, 0.4), "x-x", False),
+        ((0.3, 0.5, 0.4, 0.49), "xx--", False),  # it comes back
+        ((0.3, 0.5, 0.5 - 0.9 * FORGOTTEN), "xx-", False),
+        ((0.3, 0.5, 0.5 - 1.1 * FORGOTTEN), "xx-", True),
+        ((0.3, 0.4, 0.5), "x--", False),
+    ],
+)
+def test_score_that_falls_while_others_are_trained_is_forgetting(
+    scores: Sequence[float], trained: str, *, is_found: bool
+) -> None:
+    found = list(forgetting(sweep_of([build_record(0)], stages(scores, trained))))
+    assert bool(found) is is_found
+
+
+def test_forgetting_names_the_worst_trial_and_counts_those_that_end_without_the_task() -> None:
+    given = [((0.5, 0.4), "x-"), ((0.6, 0.2), "x-"), ((0.5, 0.5), "x-"), ((0.9, 0.1), "xx")]
+    rows = [row for number, (scores, trained) in enumerate(given) for row in stages(scores, trained, number)]
+    found = only(list(forgetting(sweep_of([*map(build_record, range(4))], rows))))
+    assert found.what == (
+        "SST is forgotten while other tasks are trained: its dev score ends clearly below its best in 2 of 3 trials "
+        "that end without it, most in 0001-r0, from 0.600 to 0.200."
+    )
+
+
+@pytest.mark.parametrize(("fall", "is_found"), [(0.05, False), (0.07, True)])
+def test_correlation_that_is_forgotten_falls_by_its_part_of_the_overall_score(fall: float, *, is_found: bool) -> None:
+    rows = stages((0.8, 0.8 - fall), "x-", task="sts", metric="pearson")
+    assert bool(list(forgetting(sweep_of([build_record(0)], rows)))) is is_found
+
+
+def test_effects_that_cannot_be_estimated_are_noted(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3, 1.0))
+    records = [replace(sweep.records[0], status="queued"), *sweep.records[1:]]
+    assert not any("could not be estimated" in finding.what for finding in uncertain_effects(sweep))
+    one = [replace(r, status="failed" if r.number else "complete") for r in records]
+    found = only(list(uncertain_effects(with_records(tmp_path / "mine", one))))
+    assert found.what.startswith("Effects could not be estimated: fewer than two finished configurations")
+    old = [finding for finding in find_problems(replace(sweep, info={"name": "old"})) if finding.level == "note"]
+    assert any("number of replicates, as sweep.json must record" in finding.what for finding in old)
+
+
+def test_check_that_cannot_be_made_leaves_the_others(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", terms={("sst", "smart_penalty"): 1e-8})
+    old = [replace(record, config='{"of": "an older version"}') for record in sweep.records]
+    records = [replace(old[0], status="failed", error="boom"), *old[1:]]
+    found = find_problems(with_records(tmp_path / "mine", records))
+    assert "boom" in found[0].what
+    assert any("is numerically nothing" in finding.what for finding in found)
+    skipped = only([finding for finding in found if finding.what.startswith("Not checked: ")])
+    assert skipped.level == "note"
+    assert skipped.what.startswith("Not checked: penalties that overwhelm the loss, as ")
+    assert f"python results/report.py {tmp_path / 'mine'}" in skipped.advice
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_each_check_of_a_sweep_that_has_just_begun_finds_nothing_or_says_why(name: str) -> None:
+    sweep = sweep_of([build_record(0, status="running", best={}, best_epoch={}, epochs=0, steps=0)])
+    assert all(finding.level != "problem" for finding in findings_or_reason(name, CHECKS[name], sweep))
 
 
 def test_worst_findings_come_first(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1)
     records = [replace(sweep.records[0], status="failed", error="boom"), *sweep.records[1:]]
-    levels = [finding.level for finding in find_problems(replace(sweep, records=tuple(records)), None)]
+    levels = [finding.level for finding in find_problems(replace(sweep, records=tuple(records)))]
     assert levels == sorted(levels, key=("problem", "warning", "note").index)
     assert levels[0] == "problem"

@@ -30,7 +30,8 @@ def records(*changes: Mapping[str, Any]) -> list[TrialRecord]:
 def notes(norms: Mapping[str, float], **changes: Any) -> list[str]:
     """The notes on one trial with these norms by task, and these keys, dots as two underscores."""
     change = {key.replace("__", "."): value for key, value in changes.items()}
-    return gradient_notes(curves(*(("0000-r0", 1, task, norm) for task, norm in norms.items())), records(change))
+    points = curves(*(("0000-r0", 1, task, norm) for task, norm in norms.items()))
+    return [note.line for note in gradient_notes(points, records(change))]
 
 
 def test_raw_labels_that_starve_a_task_are_to_be_scaled() -> None:
@@ -77,8 +78,8 @@ def test_several_trials_are_one_line_for_each_starved_task() -> None:
     points = [(trial, 1, "sst", sst) for trial, (sst, _) in norms.items()]
     points += [(trial, 1, "qqp", qqp) for trial, (_, qqp) in norms.items()]
     of_qqp, of_sst = gradient_notes(curves(*points), records({}, {}, {}, {}))
-    assert of_qqp.startswith("SST's gradients are 30 times those of QQP in the first steps (trial 0003-r0), which")
-    assert of_sst == (
+    assert of_qqp.what.startswith("SST's gradients are 30 times those of QQP in the first steps (trial 0003-r0), which")
+    assert of_sst.line == (
         "QQP's gradients are 50 times those of SST in the first steps (2 trials, most in 0001-r0), which starves SST: "
         "set tasks.qqp.loss_weight=0.02"
     )
@@ -86,10 +87,10 @@ def test_several_trials_are_one_line_for_each_starved_task() -> None:
 
 def test_norms_are_means_over_epochs_and_tasks_without_one_do_not_count() -> None:
     points = (("0000-r0", 1, "sst", 1.0), ("0000-r0", 2, "sst", 3.0), ("0000-r0", 1, "qqp", 30.0))
-    (line,) = gradient_notes(curves(*points), records({}))
-    assert "are 15 times those of SST" in line
+    (note,) = gradient_notes(curves(*points), records({}))
+    assert "are 15 times those of SST" in note.what
     other = (("0001-r0", 1, "sts", 1.0),)
-    assert gradient_notes(curves(*points, *other), records({}, {})) == [line]
+    assert gradient_notes(curves(*points, *other), records({}, {})) == [note]
 
 
 def test_without_norms_there_is_no_note() -> None:

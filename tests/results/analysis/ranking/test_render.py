@@ -5,14 +5,13 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
-import pandas as pd
 import pytest
 from rich.console import Console
 
 from mtlib.tasks import TASKS, Task
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.ranking.rank import RankedConfiguration, Score
-from results.analysis.ranking.render import broken_key, penalty_notes, render_ranking, value_text
+from results.analysis.ranking.render import broken_key, render_ranking, value_text
 
 COLUMNS: Sequence[Column] = (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL)
 
@@ -252,45 +251,8 @@ def test_brackets_in_values_are_not_markup() -> None:
     assert "[red]a" in text_of([row_of(params={"encoder.name": "[red]a"})])
 
 
-def penalties(
-    *points: tuple[str, int, str, float], metric: str = "smart_penalty", split: str = "train"
-) -> pd.DataFrame:
-    """Curves with these values by trial, epoch and task."""
-    columns = ["trial", "epoch", "task", "split", "metric", "value"]
-    rows = [(trial, epoch, task, split, metric, value) for trial, epoch, task, value in points]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def test_vanishing_penalties_are_listed_by_task_with_trials_and_maximum() -> None:
-    curves = penalties(
-        ("0001-r0", 1, "sst", 2.6e-7),
-        ("0001-r0", 2, "sst", 3.14e-7),
-        ("0001-r0", 1, "qqp", 0.02),
-        ("0002-r0", 1, "sst", 9e-6),
-        ("0003-r0", 1, "qqp", 0.0),
-    )
-    qqp, sst = penalty_notes(curves, TASKS)
-    assert sst.startswith("SMART's penalty on SST is numerically nothing")
-    assert sst.endswith("(largest mean penalty): 0001-r0 3.1e-07, 0002-r0 9.0e-06")
-    assert qqp.startswith("SMART's penalty on QQP")
-    assert qqp.endswith(": 0003-r0 0.0e+00")
-
-
-@pytest.mark.parametrize(("value", "is_named"), [(0.99e-5, True), (1e-5, False), (1.01e-5, False), (0.3, False)])
-def test_boundary_of_a_vanishing_penalty(value: float, is_named: bool) -> None:
-    assert bool(penalty_notes(penalties(("0001-r0", 1, "sst", 1e-9), ("0001-r0", 2, "sst", value)), TASKS)) is is_named
-
-
-def test_only_training_penalties_count_and_without_one_there_is_no_note() -> None:
-    point = ("0001-r0", 1, "sst", 1e-9)
-    assert penalty_notes(penalties(), TASKS) == []
-    assert penalty_notes(penalties(point, metric="loss"), TASKS) == []
-    assert penalty_notes(penalties(point, split="dev"), TASKS) == []
-    assert len(penalty_notes(penalties(point), TASKS)) == 1
-
-
 def test_notes_stand_between_legend_and_failures_and_are_wrapped() -> None:
-    notes = penalty_notes(penalties(*((f"{number:04d}-r0", 1, "sst", 1e-7) for number in range(30))), TASKS)
+    notes = ["numerically nothing: " + ", ".join(f"{number:04d}-r0 1.0e-07" for number in range(30))]
     rows = [row_of(failures=("0040-r0: out of memory",))]
     console = Console(file=StringIO(), width=100)
     console.print(render_ranking(rows, TASKS, 100, notes))

@@ -1,0 +1,33 @@
+"""A note on some trials of a sweep: what the curves show, and what to set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_TRIALS_NAMED = 5
+"""Trials that a note names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What some trials' curves show, and what to do about it."""
+
+    what: str
+    """A sentence without its full stop."""
+    advice: str
+    """An instruction that begins with a small letter, without its full stop."""
+
+    @property
+    def line(self) -> str:
+        """Both, below a table."""
+        return f"{self.what}: {self.advice}"
+
+
+def named(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - MAX_TRIALS_NAMED} more" if len(names) > MAX_TRIALS_NAMED else ""
+    return ", ".join(names[:MAX_TRIALS_NAMED]) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """E.g. `1 trial` and `2 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

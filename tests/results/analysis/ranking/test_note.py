@@ -1,0 +1,22 @@
+"""A note is one line below a table; trials are named up to a number, and counted in the right number."""
+
+import pytest
+
+from results.analysis.ranking.note import MAX_TRIALS_NAMED, Note, counted, named
+
+
+def test_line_has_what_is_shown_and_what_to_set() -> None:
+    assert Note(what="The penalty is 0", advice="raise it").line == "The penalty is 0: raise it"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, ""), (1, "t0"), (MAX_TRIALS_NAMED, "t0, t1, t2, t3, t4"), (7, "t0, t1, t2, t3, t4 and 2 more")],
+)
+def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
+    assert named([f"t{place}" for place in range(number)]) == expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
+def test_one_is_singular(number: int, expected: str) -> None:
+    assert counted(number, "trial") == expected
