@@ -1,4 +1,8 @@
-"""Base configurations of search spaces: the papers' settings, and `general`, with which to start on any tasks."""
+"""Base configurations of search spaces: the papers' settings, and `general`, with which to start on any tasks.
+
+The papers name no precision. Here it is `auto`: dev scores in bf16 are those in fp32, with SMART and without
+(docs/measurements.md, "Is bf16 as good as fp32?").
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,6 +45,7 @@ def bert_and_beyond() -> TrialConfig:
             num_steps=1,
             reduction="sum",
         ),
+        precision="auto",
     )
 
 
@@ -66,6 +71,7 @@ def triple_threat() -> TrialConfig:
         encoder=EncoderConfig(name="bert-base-uncased", dropout=0.3),
         stages=(StageConfig(tasks=ALL_TASKS, order="batch_round_robin", sum_losses=True, epochs=10),),
         optimizer=OptimizerConfig(learning_rate=1e-5, weight_decay=0.0),
+        precision="auto",
     )
     encodings = by_task("encoding", ("cross_no_separator", "cross_no_separator"), PAIR_TASKS)
     return base.override({**by_task("loss_weight", (0.1, 1.0, 0.2)), **encodings})
@@ -94,6 +100,7 @@ def tuning_up_bert() -> TrialConfig:
             num_steps=1,
             reduction="mean",
         ),
+        precision="auto",
     )
     return base.override({"tasks.qqp.loss": "cross_entropy"})
 
@@ -118,6 +125,7 @@ def my_pal_bert() -> TrialConfig:
         stages=(StageConfig(tasks=ALL_TASKS, order="annealed", annealing=0.8, epochs=3, steps_per_epoch=1800),),
         optimizer=OptimizerConfig(learning_rate=2e-5, weight_decay=0.01, beta1=0.9, beta2=0.999),
         simcse=SimcseConfig(weight=1.0, tasks=("sts",), temperature=0.05, projection="linear", dropout=0.1),
+        precision="auto",
     )
 
 

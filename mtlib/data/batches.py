@@ -50,9 +50,8 @@ def make_batch(
     max_length: int,
     rank: int = 0,
     world_size: int = 1,
-    device: str | torch.device = "cpu",
 ) -> Batch:
-    """Builds one worker's shard of a global batch: every world_size-th row from `rank` on.
+    """Builds one worker's shard of a global batch, on the CPU: every world_size-th row from `rank` on.
 
     Inputs are padded on the right to the longest of the global batch (each of two inputs to its own longest), so that
     neither positions nor shapes depend on the number of workers.
@@ -72,10 +71,8 @@ def make_batch(
         positions = np.zeros(1, dtype=np.int64)
     return Batch(
         task=table.task,
-        inputs=tuple(
-            make_inputs(table, rows, positions, sides, encoding, max_length, device) for sides in SIDES[encoding]
-        ),
-        labels=torch.from_numpy(table.labels[rows[positions]]).to(device),
+        inputs=tuple(make_inputs(table, rows, positions, sides, encoding, max_length) for sides in SIDES[encoding]),
+        labels=torch.from_numpy(table.labels[rows[positions]]),
         rows=rows[positions],
         num_rows=len(rows),
         positions=positions,
@@ -119,7 +116,6 @@ def make_inputs(
     sides: tuple[int, ...],
     encoding: Encoding,
     max_length: int,
-    device: str | torch.device,
 ) -> Inputs:
     """The inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
     template = table.template(encoding)
@@ -128,7 +124,7 @@ def make_inputs(
     own = rows[positions]
     texts = [(table.pieces[side], table.offsets[side][own]) for side in sides]
     arrays = fill_template(template, texts, kept[:, positions], width, table.special.pad)
-    ids, mask, segments = (torch.from_numpy(array).to(device) for array in arrays)
+    ids, mask, segments = map(torch.from_numpy, arrays)
     return Inputs(input_ids=ids, attention_mask=mask, token_type_ids=segments)
 
 

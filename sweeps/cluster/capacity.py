@@ -13,6 +13,9 @@ BASE_BYTES = 800 * 2**20
 CPU_BYTES_PER_PARAMETER = 36
 """On a CPU: pretrained copy, weights, gradient, AdamW's two moments and a copy while saving, four bytes each, and half
 as much again for activations."""
+CPU_BF16_BYTES = 600 * 2**20
+"""On a CPU in bf16, in addition: kernels that oneDNN keeps for the shapes of batches, and the blocks that casts leave
+free (docs/measurements.md, "Memory of a lane")."""
 GPU_BYTES_PER_PARAMETER = 12
 """Host memory with a GPU: pretrained copy, and buffers for transfers in both directions."""
 USABLE_MEMORY = 0.9
@@ -30,9 +33,11 @@ class Resources:
 
 
 def resources_per_worker(plan: SweepPlan) -> Resources:
-    """Requirements of one worker; memory is estimated from the encoder's number of parameters."""
-    per_parameter = GPU_BYTES_PER_PARAMETER if plan.options.gpus_per_worker else CPU_BYTES_PER_PARAMETER
-    memory = BASE_BYTES + per_parameter * plan.num_parameters
+    """Requirements of one worker; memory is estimated from the encoder's number of parameters and the precision."""
+    has_gpu = plan.options.gpus_per_worker > 0
+    per_parameter = GPU_BYTES_PER_PARAMETER if has_gpu else CPU_BYTES_PER_PARAMETER
+    for_precision = 0 if has_gpu or plan.space.base.precision == "fp32" else CPU_BF16_BYTES
+    memory = BASE_BYTES + per_parameter * plan.num_parameters + for_precision
     return Resources(cpus=plan.options.cpus_per_worker, gpus=plan.options.gpus_per_worker, memory=memory)
 
 

@@ -20,6 +20,17 @@ from search_spaces.presets import (
 )
 
 
+PAPERS = (bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert)
+
+
+@pytest.mark.parametrize("preset", PAPERS)
+def test_precision_of_a_papers_settings_is_that_of_the_machine_and_bf16_is_among_the_choices(
+    preset: Callable[[], TrialConfig],
+) -> None:
+    assert preset().precision == "auto"
+    assert preset().override({"precision": "bf16"}).precision == "bf16"
+
+
 def test_bert_and_beyond_has_the_optimizer_of_section_4_3() -> None:
     config = bert_and_beyond()
     optimizer = config.optimizer

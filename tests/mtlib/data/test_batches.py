@@ -214,7 +214,7 @@ def test_tensors_are_moved_to_the_device(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     corpus = corpus_of(single_table, bert_tokenizer, tmp_path)
-    batch = make_batch(only_table(corpus), np.array([0]), encoding="single", max_length=8, device="meta")
+    batch = moved(batch_of(corpus, [0], "single", 8), torch.device("meta"))
     assert {batch.labels.device.type, batch.inputs[0].input_ids.device.type} == {"meta"}
 
 

@@ -29,7 +29,7 @@ def sweep_info(name: str, **changes: Any) -> dict[str, Any]:
         "command": f"python sweeps/run.py --space smart_lambda --name {name}",
         "options": {"data": None},
         "space": describe_space(SPACE),
-        "base": to_dict(SPACE.base),
+        "base": to_dict(SPACE.base.override({"precision": "fp32"})),
         "search": "grid",
         "seed": 0,
         "num_workers": 1,

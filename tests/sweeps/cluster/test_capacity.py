@@ -6,6 +6,7 @@ import pytest
 
 from sweeps.cluster.capacity import (
     BASE_BYTES,
+    CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
     Resources,
     lanes_that_fit,
@@ -56,6 +57,14 @@ def test_larger_encoder_needs_more_memory_per_worker(make_plan: MakePlan) -> Non
     assert (need.cpus, need.gpus) == (3, 0)
     assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
     assert resources_per_worker(plan).memory == BASE_BYTES
+
+
+def test_bf16_needs_more_memory_on_a_cpu(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    in_bf16 = replace(plan, space=replace(plan.space, base=plan.space.base.override({"precision": "bf16"})))
+    assert resources_per_worker(in_bf16).memory - resources_per_worker(plan).memory == CPU_BF16_BYTES
+    on_gpu, on_gpu_in_bf16 = (replace(one, options=replace(one.options, gpus_per_worker=1)) for one in (plan, in_bf16))
+    assert resources_per_worker(on_gpu_in_bf16) == resources_per_worker(on_gpu)
 
 
 def test_gpu_worker_needs_less_memory(make_plan: MakePlan) -> None:

@@ -18,6 +18,7 @@ from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.model_size import EncoderSize
+from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
     align_columns,
     describe_disk_need,
@@ -48,7 +49,7 @@ def options(tmp_path: Path) -> Build:
 @pytest.fixture
 def inputs() -> SweepInputs:
     train = {"sst": 100, "qqp": 1000, "sts": 50}
-    return SweepInputs(
+    inputs = SweepInputs(
         space=load_space("smart_lambda"),
         data_folder=Path("/data"),
         num_rows={**{(task, "train"): rows for task, rows in train.items()}, **{(task, "dev"): 10 for task in train}},
@@ -56,6 +57,7 @@ def inputs() -> SweepInputs:
         skipped=(),
         notes=("A note.",),
     )
+    return with_precision(inputs, "fp32", None)
 
 
 def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
