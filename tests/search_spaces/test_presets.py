@@ -19,7 +19,6 @@ from search_spaces.presets import (
     tuning_up_bert_alone,
 )
 
-
 PAPERS = (bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert)
 
 
