@@ -35,7 +35,14 @@ from results.figures.predictions import (
     reliability_chart,
     scatter_chart,
 )
-from results.figures.search import history_chart, importance_chart, parallel_chart, pruning_chart, slice_chart
+from results.figures.search import (
+    history_chart,
+    importance_chart,
+    parallel_chart,
+    pruning_chart,
+    rungs_chart,
+    slice_chart,
+)
 from results.records.files import Location, open_folder
 from results.records.predictions import stack_predictions
 from results.records.trials import OVERALL, TrialRecord
@@ -127,6 +134,12 @@ class SweepPlots:
     def pruning(self) -> "go.Figure":
         """After how many epochs trials ended, and why."""
         return draw(pruning_chart(self.records))
+
+    def rungs(self) -> "go.Figure":
+        """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
+        found = self.info.get("scheduler")
+        require(found == "asha", "rungs must be of a sweep with --scheduler asha", found)
+        return draw(rungs_chart(self.records, self.curve_rows, self.tasks, self.metric))
 
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """The confusion matrix of a trial on dev, or a scatter plot for a regression.

@@ -26,7 +26,14 @@ from results.figures.effects import effect_charts, value_charts
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.figures.predictions import prediction_charts
-from results.figures.search import history_chart, importance_chart, parallel_chart, pruning_chart, slice_chart
+from results.figures.search import (
+    history_chart,
+    importance_chart,
+    parallel_chart,
+    pruning_chart,
+    rungs_chart,
+    slice_chart,
+)
 from results.page.content import Block, Findings, Section, Text, TextTable
 from results.page.health import find_problems
 from results.page.predictions import (
@@ -175,7 +182,7 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """History, importance, slices, parallel coordinates and pruning."""
+    """History, importance, slices, parallel coordinates, pruning and rungs."""
     sweep, metric = inputs.sweep, inputs.sweep.plot.metric
     parts: dict[str, MakePart] = {
         "History": lambda: [history_chart(sweep.records, metric)],
@@ -183,6 +190,8 @@ def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     }
     if any(record.status == "pruned" for record in sweep.records):
         parts["Pruning"] = lambda: [pruning_chart(sweep.records)]
+    if sweep.info.get("scheduler") == "asha":
+        parts["Rungs"] = lambda: [rungs_chart(sweep.records, sweep.curves, sweep.tasks, metric)]
     yield from blocks_of_parts(parts)
 
 

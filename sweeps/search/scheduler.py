@@ -6,10 +6,8 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
+from results.records.rungs import FIRST_RUNG, REDUCTION_FACTOR
 from sweeps.options import SweepPlan
-
-REDUCTION_FACTOR = 3
-"""About one in so many of the trials that reach a rung (1, 3, 9, ... scored epochs) continues."""
 
 MAX_EPOCHS = 10**6
 """More than any trial has: ASHA stops every trial that reaches its `max_t`, even one that has just finished."""
@@ -63,7 +61,7 @@ def make_scheduler(
         metric="best",
         mode="max",
         max_t=MAX_EPOCHS,
-        grace_period=1,
+        grace_period=FIRST_RUNG,
         reduction_factor=REDUCTION_FACTOR,
     )
     for trial_id, scores in (reported or {}).items():

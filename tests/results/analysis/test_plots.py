@@ -43,7 +43,7 @@ def write_search(folder: Path, records: list[TrialRecord], ranges: Any = ()) -> 
     space = {"question": "How strongly?", "metric": "overall", "grid": grid, "ranges": list(ranges)}
     base = {"smart": {"weight": 0.0, "mode": "paper"}}
     search = "random" if ranges else "grid"
-    write_sweep(folder, {"name": "mine", "space": space, "base": base, "search": search})
+    write_sweep(folder, {"name": "mine", "space": space, "base": base, "search": search, "scheduler": "asha"})
     write_trials(folder, records, tuple(TASKS))
     return folder
 

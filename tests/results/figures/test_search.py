@@ -1,10 +1,14 @@
 """The order of a search, its best score so far, and the places of values on their axes."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from mtlib.tasks import TASKS
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.figures.chart import Chart, Series
 from results.figures.search import (
@@ -15,11 +19,12 @@ from results.figures.search import (
     parallel_chart,
     position,
     pruning_chart,
+    rungs_chart,
     slice_chart,
 )
 from results.records.trials import TrialRecord
 from tests.results.conftest import build_record
-from tests.results.figures.drawn_sweep import bars_of, series_of
+from tests.results.figures.drawn_sweep import bars_of, curve, curve_frame, series_of
 
 RATE = SearchedKey(name="optimizer.rate", values=(), range=KeyRange(low=1e-5, high=1e-3, is_log=True))
 SIZE = SearchedKey(name="size", values=(), range=KeyRange(low=8, high=16, is_log=False))
@@ -71,6 +76,7 @@ def test_kinds_keep_their_styles() -> None:
 def test_search_without_scores_has_empty_charts() -> None:
     for records in ([], [trial(0, None, "queued", epochs=0)]):
         charts = [history_chart(records, "overall"), pruning_chart(records), importance_chart({})]
+        charts += [rungs_chart(records, curve_frame(), TASKS, "overall")]
         charts += [make(records, [RATE, MODE], "overall") for make in (slice_chart, parallel_chart)]
         assert all(chart.is_empty for chart in charts)
 
@@ -174,3 +180,35 @@ def test_pruning_counts_trials_by_epochs_and_kind() -> None:
 def test_positions_do_not_depend_on_the_base_of_the_logarithm() -> None:
     place = position(RATE, 3e-4)
     assert place == pytest.approx((math.log10(3e-4) + 5) / 2)
+
+
+def overall_curve(number: int, values: Sequence[float], replicate: int = 0) -> pd.DataFrame:
+    return curve(f"{number:04d}-r{replicate}", values, task="overall", metric="overall")
+
+
+def test_rungs_show_the_best_scores_so_far_and_what_was_stopped() -> None:
+    given = {0: [0.5, 0.7, 0.6], 1: [0.4], 2: [0.6, 0.5], 3: [0.3], 4: [0.1] * 8 + [0.9] + [0.2]}
+    statuses = ["pruned", "pruned", "running", "complete", "complete"]
+    records = [trial(number, 0.5, status) for number, status in enumerate(statuses)]
+    records.append(build_record(0, replicate=1))
+    curves = curve_frame(
+        *(overall_curve(number, values) for number, values in given.items()), overall_curve(0, [0.9], replicate=1)
+    )
+    chart = rungs_chart(records, curves, TASKS, "overall")
+    assert kinds(chart) == {
+        "not stopped": (["1", "1", "1", "1", "3", "9"], [0.5, 0.6, 0.3, 0.1, 0.1, 0.9]),
+        "stopped here": (["3", "1"], [0.7, 0.4]),
+    }
+    assert chart.panels[0].x.categories == ["1", "3", "9"]
+    assert chart.caption.endswith("Stopped: 1 of 5 at 1, 1 of 2 at 3, 0 of 1 at 9.")
+    assert series_of(chart.panels[0], "stopped here").hover[0].endswith("pruned\nbest overall 0.700 at rung 3")
+
+
+def test_rungs_count_epochs_with_an_overall_score_and_show_the_metric_of_the_search() -> None:
+    """SST is scored from the first epoch on, the overall score from the second."""
+    root_error = replace(TASKS["sts"], metric="rmse")
+    rows = curve("0000-r0", [0.5, 1.5, 1.0, 2.0], task="sts", metric="rmse")
+    late = overall_curve(0, [0.5, 0.5, 0.5, 0.5]).query("epoch > 1")
+    chart = rungs_chart([trial(0, 0.5)], curve_frame(rows, late), {"sts": root_error}, "sts")
+    assert kinds(chart) == {"not stopped": (["1", "3"], [1.5, 1.0])}
+    assert chart.panels[0].y.title == "STS"

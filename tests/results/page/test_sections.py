@@ -164,6 +164,11 @@ def test_pruned_trials_have_a_chart(tmp_path: Path) -> None:
     assert "pruning" in names_of(replace(sweep, records=pruned))["search"]
 
 
+def test_rungs_are_those_of_successive_halving(tmp_path: Path) -> None:
+    assert "rungs" not in names_of(write_recorded_sweep(tmp_path / "grid", scheduler="none"))["search"]
+    assert "rungs" in names_of(write_recorded_sweep(tmp_path / "asha", scheduler="asha"))["search"]
+
+
 def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path: Path) -> None:
     space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
     sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)

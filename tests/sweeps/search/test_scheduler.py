@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from results.records.rungs import rungs_up_to
 from sweeps.search.scheduler import HalvingScheduler, make_scheduler
 from tests.sweeps.conftest import MakePlan
 
@@ -105,3 +106,17 @@ def test_repeated_report_changes_nothing_in_a_restored_scheduler(make_plan: Make
 def test_without_a_scheduler_no_report_is_replayed(make_plan: MakePlan) -> None:
     scheduler = make_scheduler(make_plan(), {"0000-r0": [(1, 0.8)]})
     assert type(scheduler) is FIFOScheduler
+
+
+@pytest.mark.parametrize("epoch", range(1, 29))
+def test_trials_are_stopped_at_the_rungs_alone(make_plan: MakePlan, epoch: int) -> None:
+    """Others improve by .01 an epoch; a trial that is ahead of them stops improving at an epoch."""
+    scheduler = make_scheduler(make_plan(scheduler="asha"))
+    for number in range(3):
+        for earlier in range(1, epoch + 1):
+            decide(scheduler, trial(number), earlier, 0.01 * earlier)
+    bests = [0.01 * earlier + 0.005 for earlier in range(1, epoch)]
+    decisions = [decide(scheduler, trial(9), number, best) for number, best in enumerate(bests, 1)]
+    assert set(decisions) <= {TrialScheduler.CONTINUE}
+    is_stopped = decide(scheduler, trial(9), epoch, 0.01 * epoch - 0.005) == TrialScheduler.STOP
+    assert is_stopped is (epoch in rungs_up_to(epoch))
