@@ -11,12 +11,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 HELP = re.compile(r"^<!-- help: (.+) -->$", re.MULTILINE)
 METHODS = re.compile(r"^<!-- methods: (.+) -->$", re.MULTILINE)
-FILES = re.compile(r"^<!-- file: (.+) -->$", re.MULTILINE)
+FILES = re.compile(r"^<!-- content: (.+) -->$", re.MULTILINE)
 WIDTH = "100"
 
 
 def on_page_markdown(markdown: str, **_context: Any) -> str:
-    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `methods: TABLE`, `file: PATH` alike."""
+    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `methods: TABLE`, `content: PATH` alike."""
     with_help = HELP.sub(lambda found: help_block(found[1].split()), markdown)
     with_lists = METHODS.sub(lambda found: method_list(found[1]), with_help)
     return FILES.sub(lambda found: file_block(ROOT / found[1]), with_lists)

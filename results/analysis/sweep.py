@@ -88,16 +88,16 @@ class Sweep:
 
             - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
             - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
-              its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
-              replicates (float64).
+                its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
+                replicates (float64).
             - `best_epoch` (float64): mean over replicates.
             - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
-              best one of the same tasks.
+                best one of the same tasks.
             - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
-              where training was not repeated.
+                where training was not repeated.
             - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
-              follows these and is not compared.
+                follows these and is not compared.
             - `status` of its trials, its `trials` with a score, and the `failures` (string).
 
         Raises:
@@ -119,7 +119,7 @@ class Sweep:
             - `difference` (float64) from the base value, for a range from the curve's mean.
             - `standard_error` (float64) of the difference, over training and examples.
             - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
-              point alone.
+                point alone.
 
             What is not known is missing.
 

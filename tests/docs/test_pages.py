@@ -282,3 +282,11 @@ def test_help_of_a_command_is_inserted_into_its_page() -> None:
     shown = pages_hook().on_page_markdown("before\n\n<!-- help: -m json.tool -->\n\nafter")
     assert shown.startswith("before\n\n```text\nusage: ")
     assert shown.endswith("\n```\n\nafter")
+
+
+def test_files_are_inserted_into_the_pages_that_name_them_and_examples_stay_as_they_are() -> None:
+    hook = pages_hook()
+    shown = hook.on_page_markdown((DOCS / "reference" / "python.md").read_text())
+    assert (ROOT / "examples" / "train_one_model.py").read_text() in shown
+    extending = (DOCS / "extending.md").read_text()
+    assert hook.on_page_markdown(extending) == extending
