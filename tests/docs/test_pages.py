@@ -1,6 +1,7 @@
 """Flags, files, modules, keys and links in the README and the documentation exist."""
 
 import argparse
+import ast
 import importlib.util
 import re
 import shlex
@@ -196,6 +197,19 @@ def test_documented_objects_of_the_reference_exist() -> None:
         module = ROOT / Path(*name.split(".")).with_suffix(".py")
         for member in members.split(", ") if members and module.is_file() else ():
             assert re.search(rf"\b{member}\b", module.read_text()), f"{name}.{member}"
+
+
+def test_sections_of_documented_docstrings_are_indented_by_fours_as_the_reference_needs() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    modules = {name for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE) if name.rpartition(".")[2].islower()}
+    assert modules
+    for name in modules:
+        tree = ast.parse((ROOT / Path(*name.split(".")).with_suffix(".py")).read_text())
+        definitions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        for docstring in filter(None, map(ast.get_docstring, definitions)):
+            _, *sections = re.split(r"^(?:Args|Returns|Raises):$", docstring, flags=re.MULTILINE)
+            indents = [len(line) - len(line.lstrip()) for line in "".join(sections).splitlines()]
+            assert [indent for indent in indents if indent % 4] == [], f"{name}: {docstring}"
 
 
 def test_every_settings_group_is_in_the_reference() -> None:
