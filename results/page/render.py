@@ -32,8 +32,8 @@ def render_page(page: Page) -> str:
             kind=block_kind,
             place=lambda chart: place_figures(chart, figures),
             legend=legend_of,
-            styles=Markup((FOLDER / STYLES).read_text()),  # our own file
-            script=Markup((FOLDER / PAGE_SCRIPT).read_text()),  # our own file
+            styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
+            script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
             plotly=Markup(plotly_script() if page.charts else ""),  # Plotly's own
             figures=lambda: Markup(script_json(share_texts(figures))),
         )

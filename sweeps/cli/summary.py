@@ -132,13 +132,15 @@ def describe_shared(records: Sequence[TrialRecord]) -> list[str]:
 
 def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     """Where the records are, and the next commands."""
+    from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
+
     folder = shlex.quote(str(options.folder))
     copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
     resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
-    is_written = not outcome.is_interrupted and outcome.error is None
-    report = "the page again; --images for a paper, --texts, --embeddings" if is_written else "a page with its figures"
+    has_page = (options.folder / PAGE_FILE).is_file()
+    report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [
         f"Files: {options.folder}",

@@ -133,6 +133,32 @@ def test_table_shows_the_first_rows_and_folds_the_others() -> None:
     assert "2 more" in folded
 
 
+@pytest.mark.parametrize("level", [2, 3])
+def test_headings_of_blocks_are_below_that_of_their_section(level: int) -> None:
+    table = TextTable(name="t", title="Table", columns=["x"], rows=[["1"]])
+    blocks = (table, Listing(title="Listing", text="x"), chart_of(Series(x=[1.0], y=[2.0])))
+    sections = [
+        Section(name="one", title="One", blocks=[]),
+        Section(name="two", title="Two", blocks=blocks, level=level),
+    ]
+    page = without_plotly(render_page(Page(title="T", subtitle="S", sections=sections)))
+    found = re.findall(r"<h(\d)>(\w+)</h\d>", page)
+    below = [(level + 1, "Table"), (level + 1, "Listing"), (level + 1, "Chart"), (level + 2, "Chart")]
+    assert found == [(str(number), name) for number, name in [(1, "T"), (2, "One"), (level, "Two"), *below]]
+
+
+def test_all_sections_of_several_sweeps_are_in_the_contents() -> None:
+    sections = [
+        Section(name="overview", title="Overview", blocks=[]),
+        Section(name="sweep-1", title="Sweep", blocks=[]),
+        Section(name="sweep-1-answer", title="Answer", blocks=[], level=3),
+    ]
+    page = render_page(Page(title="T", subtitle="S", sections=sections))
+    nav = page.split("<nav")[1].split("</nav>")[0]
+    assert re.findall(r'href="#([^"]*)"', nav) == ["overview", "sweep-1-answer"]
+    assert "<summary>Sweep</summary>" in nav
+
+
 def test_marked_rows_are_those_that_are_named() -> None:
     table = TextTable(
         name="t", title="t", columns=["x"], rows=[["a"], ["b"], ["c"]], marked=frozenset({2}), num_shown=1

@@ -182,6 +182,20 @@ def test_answer_and_verdict_are_printed_before_anything_is_written(
     assert printed[0].count("Chosen for ") == 3
 
 
+def test_page_that_failed_is_not_offered_again(
+    two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> str:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("results.page.write.write_sweep_page", fail)
+    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
+    text = capsys.readouterr().out
+    assert "The page failed: OSError: the disk is full" in text
+    assert "# a page with its figures" in text
+    assert "the page again" not in text
+
+
 def test_page_is_written_after_the_verdict(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
