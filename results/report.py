@@ -65,10 +65,10 @@ def run_report(arguments: Sequence[str] | None) -> None:
     )
 
     sweeps = load_sweeps(options.sweeps)
-    found = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
-    page = build_page(found)
+    inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
+    page = build_page(inputs)
     home = options.output or options.sweeps[0]
-    print(f"Page: {write_page(home, page, PAGE_FILE if len(found) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
+    print(f"Page: {write_page(home, page, PAGE_FILE if len(inputs) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
     if options.images:
         count = write_figures(page, Path(home) / IMAGES_FOLDER, show_images)
         print(f"Images: {count} files in {Path(home) / IMAGES_FOLDER}")
@@ -99,18 +99,22 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "PageInputs":
-    """What the page of a sweep is made of; texts and embeddings only if asked for."""
+    """What the page of a sweep is made of; texts and embeddings only if asked for.
+
+    Raises:
+        ValueError: embeddings are asked for, and weights, data or the encoder are not there.
+    """
     from results.page.models import embed_dev, texts_reader
     from results.page.write import inputs_of
 
-    found = replace(inputs_of(sweep), name=name)
+    inputs, read_texts = replace(inputs_of(sweep), name=name), texts_reader(sweep, options.data)
     if options.texts:
-        found = replace(found, read_texts=texts_reader(found.sweep, options.data))
+        inputs = replace(inputs, read_texts=read_texts)
     if options.embeddings:
         print(f"Embedding the dev examples of {name} ...", flush=True)
-        trial, embedded = embed_dev(found.sweep, options.data, options.encoder, options.device)
-        found = replace(found, embedded=embedded, embedded_by=trial)
-    return found
+        trial, embedded = embed_dev(sweep, read_texts, options.encoder, options.device)
+        inputs = replace(inputs, embedded=embedded, embedded_by=trial)
+    return inputs
 
 
 def show_images(number: int, total: int) -> None:

@@ -16,7 +16,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from mtlib.runtime.errors import require, require_name
 from results.records.files import full_path, open_folder, read_json
-from results.records.trials import OVERALL, TrialRecord, read_sweep, read_trials
+from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_trial_weights
 
 BEST_TRIAL = "best"
@@ -110,10 +110,11 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:
     """The trial of that name, or the one with the highest score if `best` is asked for."""
-    scored = [record for record in records if best in record.best and record.status != "failed"]
     if trial == BEST_TRIAL:
-        require(bool(scored), f"{sweep} must hold a trial with a dev score '{best}'", "none")
-        return max(scored, key=lambda record: record.best[best])
+        highest = best_trial(records, best)
+        if highest is None:
+            raise ValueError(f"{sweep} must hold a trial with a dev score '{best}', got none")
+        return highest
     by_name = {record.trial_id: record for record in records}
     require(bool(by_name), f"{sweep} must hold trials", "none yet")
     nearest = difflib.get_close_matches(trial, by_name, n=NAMES_SHOWN, cutoff=0.0)

@@ -35,32 +35,20 @@ class Sweeps:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """As `Sweep.trials`."""
-        return self._stack(lambda sweep: sweep.trials)
+        return stack(self, lambda sweep: sweep.trials)
 
     @cached_property
     def curves(self) -> pd.DataFrame:
         """As `Sweep.curves`."""
-        return self._stack(lambda sweep: sweep.curves)
+        return stack(self, lambda sweep: sweep.curves)
 
     def ranking(self) -> pd.DataFrame:
         """As `Sweep.ranking`: each sweep's configurations are compared among themselves only; raises as it does."""
-        return self._stack(Sweep.ranking)
+        return stack(self, Sweep.ranking)
 
     def effects(self) -> pd.DataFrame:
         """As `Sweep.effects`; raises as it does."""
-        return self._stack(Sweep.effects)
-
-    def _stack(self, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
-        """The frames of all sweeps, one below the other; an error names the sweep."""
-        frames = []
-        for name, sweep in zip(self.names, self.sweeps, strict=True):
-            try:
-                frame = frame_of(sweep)
-            except ValueError as error:
-                raise ValueError(f"sweep {name}: {first_line(error)}") from None
-            labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
-            frames.append(pd.concat([labels, frame], axis=1))
-        return stack_frames(frames)
+        return stack(self, Sweep.effects)
 
 
 def load_sweeps(paths: Sequence[Location]) -> Sweeps:
@@ -76,19 +64,36 @@ def load_sweeps(paths: Sequence[Location]) -> Sweeps:
     require(not isinstance(paths, str | Path), rule, paths)
     require(len(paths) > 0, "load_sweeps needs at least one sweep", "none")
     sweeps = tuple(load_sweep(path) for path in paths)
-    for place, number in Counter(map(absolute_location, paths)).items():
-        require(number == 1, "each sweep must be given once", f"{place} {number} times")
+    for path, number in Counter(map(absolute_location, paths)).items():
+        require(number == 1, "each sweep must be given once", f"{path} {number} times")
     return Sweeps(sweeps=sweeps)
+
+
+def stack(sweeps: Sweeps, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
+    """The frames of all sweeps, one below the other, with the column `sweep` first.
+
+    Raises:
+        ValueError: as `frame_of`; the line names the sweep.
+    """
+    frames = []
+    for name, sweep in zip(sweeps.names, sweeps.sweeps, strict=True):
+        try:
+            frame = frame_of(sweep)
+        except ValueError as error:
+            raise ValueError(f"sweep {name}: {first_line(error)}") from None
+        labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
+        frames.append(pd.concat([labels, frame], axis=1))
+    return stack_frames(frames)
 
 
 def stack_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Frames one below the other; a column that only later ones have stands before the one that it precedes there."""
     columns: list[str] = []
     for frame in frames:
-        place = len(columns)
+        position = len(columns)
         for name in reversed([str(name) for name in frame]):
             if name in columns:
-                place = columns.index(name)
+                position = columns.index(name)
             else:
-                columns.insert(place, name)
+                columns.insert(position, name)
     return pd.concat(frames, ignore_index=True)[columns]

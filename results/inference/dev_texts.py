@@ -31,10 +31,15 @@ def read_dev_texts(
         ValueError: in one line: the folder is missing or not named, its file cannot be used, or its rows differ from
             those that were scored.
     """
+    return pick_texts(read_dev_table(sweep, task, data), ids)
+
+
+def read_dev_table(sweep: Location, task: str, data: Path | None = None) -> Table:
+    """Reads the dev rows of a task; arguments and errors are those of `read_dev_texts`."""
     folder, key = data_folder(sweep, data), (task, DEV)
     table = read_all({key: find_row_sources(find_config(sweep, task), folder)[key]}, folder)[key]
     check_content(sweep, table)
-    return pick_texts(table, ids)
+    return table
 
 
 def data_folder(sweep: Location, data: Path | None = None) -> Path:

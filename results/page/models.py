@@ -1,48 +1,57 @@
 """What needs data or a model: the texts of dev examples, and their embeddings by the best trial."""
 
-from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from mtlib.runtime.errors import require
+from mtlib.data.tables import Table
 from results.analysis.sweep import Sweep
 from results.figures.embeddings import Embedded
-from results.inference.dev_texts import read_dev_texts
+from results.inference.dev_texts import pick_texts, read_dev_table
 from results.inference.embeddings import embed_texts
 from results.inference.models import ModelSource, load_models
 from results.page.predictions import ReadTexts
+from results.records.files import open_folder
+from results.records.predictions import stack_predictions
 from results.records.selection import Member
-from results.records.trials import OVERALL, TrialRecord
+from results.records.trials import OVERALL, TrialRecord, best_trial
 
 
 def texts_reader(sweep: Sweep, data: Path | None = None) -> ReadTexts:
     """Reads the texts of dev examples by their ids, from the sweep's data folder or the given one.
 
-    The reader raises ValueError in one line where the data are not there or have changed.
+    The dev rows of a task are read once. The reader raises ValueError in one line where the data are not there or have
+    changed.
     """
 
-    def read(task: str, ids: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        return read_dev_texts(sweep.path, task, ids, data)
+    @cache
+    def read_table(task: str) -> Table:
+        return read_dev_table(sweep.path, task, data)
 
-    return read
+    return lambda task, ids: pick_texts(read_table(task), ids)
 
 
 def best_kept_trial(sweep: Sweep) -> TrialRecord:
-    """The trial with the highest overall score of those whose weights were kept; ValueError if there is none."""
-    kept = [record for record in sweep.records if record.checkpoint and OVERALL in record.best]
-    require(bool(kept), "a trial must have kept its weights for embeddings", f"none in {sweep.path}")
-    return max(kept, key=lambda record: record.best[OVERALL])
+    """The trial with the highest overall score of those whose weights were kept.
+
+    Raises:
+        ValueError: there is none.
+    """
+    best = best_trial(record for record in sweep.records if record.checkpoint)
+    if best is None:
+        raise ValueError(f"a trial must have kept its weights for embeddings, got none in {sweep.path}")
+    return best
 
 
 def embed_dev(
-    sweep: Sweep, data: Path | None = None, encoder: str | None = None, device: str = "auto"
+    sweep: Sweep, read_texts: ReadTexts, encoder: str | None = None, device: str = "auto"
 ) -> tuple[str, dict[str, Embedded]]:
     """The best trial's embeddings of the dev examples of each task that it has learned.
 
     Args:
         sweep: with the kept weights of some trial.
-        data: as in `texts_reader`.
+        read_texts: as of `texts_reader`.
         encoder: name or folder that replaces the pretrained encoder.
         device: `auto`, `cpu` or `cuda`.
 
@@ -50,19 +59,17 @@ def embed_dev(
         The trial's name, and by task its embeddings.
 
     Raises:
-        ValueError: weights, data or the encoder are not there.
+        ValueError: weights, predictions, data or the encoder are not there.
     """
     record = best_kept_trial(sweep)
-    epoch = record.best_epoch[OVERALL]
-    place = str(sweep.path)
-    source = ModelSource(places={place: sweep.path}, encoder=encoder, device=device)
-    member = Member(sweep=place, trial=record.trial_id, epoch=epoch, weight=1.0)
-    found = {}
-    for name in (name for name in sweep.tasks if name in record.best):
-        (loaded,) = load_models([member], name, source)
-        rows = sweep.predictions(name, "dev", trial=record.trial_id, epoch=epoch)
-        ids = rows["id"].tolist()
-        vectors = embed_texts(loaded, sweep.tasks[name], read_dev_texts(sweep.path, name, ids, data))
-        labels = rows["label"].to_numpy(dtype=np.float64)
-        found[name] = Embedded(task=sweep.tasks[name], ids=ids, labels=labels, vectors=vectors)
-    return record.trial_id, found
+    epoch, folder = record.best_epoch[OVERALL], str(sweep.path)
+    names = [name for name in sweep.tasks if name in record.best]
+    source = ModelSource(places={folder: sweep.path}, encoder=encoder, device=device)
+    member = Member(sweep=folder, trial=record.trial_id, epoch=epoch, weight=1.0)
+    (loaded,) = load_models([member], names[0], source)
+    embedded = {}
+    for name in names:
+        ids, labels, _ = stack_predictions(open_folder(sweep.path), name, "dev", [(record.trial_id, epoch)])
+        vectors = embed_texts(loaded, sweep.tasks[name], read_texts(name, ids))
+        embedded[name] = Embedded(task=sweep.tasks[name], ids=ids, labels=labels.astype(np.float64), vectors=vectors)
+    return record.trial_id, embedded

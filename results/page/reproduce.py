@@ -13,7 +13,7 @@ SHORT_HASH = 12
 def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
     """Commands, versions, data and configuration, from `sweep.json`."""
     info = sweep.info
-    commands = [str(info.get("command", "not recorded")), *(str(own["command"]) for own in info.get("resumed", []))]
+    commands = [str(info.get("command", "not recorded")), *(str(run["command"]) for run in info.get("resumed", []))]
     yield Listing(title="Commands", text="\n".join(commands))
     yield TextTable(
         name="provenance",
@@ -34,18 +34,33 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Sweep", str(info.get("name", ""))
     yield "Begun", str(info.get("created", ""))
     yield "Seed", str(info.get("seed", ""))
-    yield "Encoder", f"{encoder.get('name', '')} ({str(encoder.get('fingerprint', ''))[:SHORT_HASH]})"
+    fingerprint = str(encoder.get("fingerprint", "not recorded"))[:SHORT_HASH]
+    yield "Encoder", f"{encoder['name']} ({fingerprint})" if encoder.get("name") else ""
     yield "Precision", str((info.get("base") or {}).get("precision", "")) + reason(info)
     yield "Revision", f"{git.get('revision', 'not recorded')}{changed}"
     yield "Python", str(info.get("python", ""))
     packages = info.get("packages") or {}
     yield "Packages", ", ".join(f"{name} {version}" for name, version in packages.items())
-    gpus = ", ".join(map(str, hardware.get("gpus") or [])) or "no GPU"
-    memory = (hardware.get("memory_bytes") or 0) / 2**30
-    yield "Machine", f"{hardware.get('processor', '')}, {hardware.get('num_cpus', '')} CPUs, {memory:.0f} GB, {gpus}"
+    yield "Machine", machine_text(hardware)
     yield "Platform", str(hardware.get("platform", ""))
-    resources = (info.get("num_workers"), info.get("cpus_per_worker"), info.get("gpus_per_worker"))
-    yield "Per trial", "{} workers, {} CPUs and {} GPUs each".format(*resources)
+    names = {"num_workers": "workers", "cpus_per_worker": "CPUs per worker", "gpus_per_worker": "GPUs per worker"}
+    counts = [f"{title}: {info[name]}" for name, title in names.items() if info.get(name) is not None]
+    yield "Per trial", ", ".join(counts)
+
+
+def machine_text(hardware: Mapping[str, Any]) -> str:
+    """Processor, CPUs, memory and GPUs, as far as they are recorded."""
+    if not hardware:
+        return ""
+    gpus = ", ".join(map(str, hardware.get("gpus") or [])) or "no GPU"
+    memory = hardware.get("memory_bytes")
+    parts = [
+        str(hardware.get("processor") or ""),
+        f"{hardware['num_cpus']} CPUs" if hardware.get("num_cpus") else "",
+        f"{memory / 2**30:.0f} GiB" if memory else "",
+        gpus,
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def reason(info: Mapping[str, Any]) -> str:
@@ -61,7 +76,10 @@ def data_table(info: Mapping[str, Any]) -> TextTable:
         name="data",
         title="Data",
         columns=["table", "fingerprint (SHA-256)", "rows"],
-        rows=[[name, str(own)[:SHORT_HASH], f"{rows.get(name, 0):,}"] for name, own in fingerprints.items()],
+        rows=[
+            [name, str(fingerprint)[:SHORT_HASH], f"{rows.get(name, 0):,}"]
+            for name, fingerprint in fingerprints.items()
+        ],
         caption=f"Folder: {data.get('folder', 'not recorded')}",
         num_text_columns=2,
     )

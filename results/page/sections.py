@@ -238,8 +238,10 @@ def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
         except ValueError as error:
             yield Text(paragraphs=[f"{single.task.title}: no selected ensemble is shown: {first_line(error)}."])
     yield from prediction_charts(models)
-    if inputs.read_texts is not None:
-        yield error_table(models[-1], inputs.read_texts)
+    read_texts = inputs.read_texts
+    if read_texts is not None:
+        name_of_texts = f"Errors on {single.task.title} with their texts"
+        yield from blocks_of_parts({name_of_texts: lambda: [error_table(models[-1], read_texts)]})
 
 
 def disagreement_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:

@@ -7,7 +7,7 @@ writes itself until it is compacted into those tables, `end.json` last. `hold_ou
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -180,6 +180,12 @@ def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[p
     check_schema(file.schema_arrow, trials_schema(tasks), name)
     with file, report_damage(name):
         return file.read(), tasks
+
+
+def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
+    """The trial with the highest dev score, of a task or overall, that has not failed; None if there is none."""
+    scored = [record for record in records if score in record.best and record.status != "failed"]
+    return max(scored, key=lambda record: record.best[score], default=None)
 
 
 def stopped_status(status: str) -> str:

@@ -17,6 +17,7 @@ from results.records.trials import (
     OVERALL,
     SWEEP_FILE,
     TrialRecord,
+    best_trial,
     read_sweep,
     read_trials,
     stopped_status,
@@ -95,10 +96,9 @@ class SweepState:
     @property
     def best_text(self) -> str:
         """The best score and its trial; empty if there is none."""
-        scored = [record for record in self.records if self.metric in record.best and record.status != "failed"]
-        if not scored:
+        best = best_trial(self.records, self.metric)
+        if best is None:
             return ""
-        best = max(scored, key=lambda record: record.best[self.metric])
         score = value_of(self.metric, best.best[self.metric], self.tasks)
         return f"{title_of(self.metric, self.tasks)} {score:.3f} ({best.trial_id})"
 

@@ -61,7 +61,9 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], error: str, capsy
         assert printed.err.count("\n") == 1
     else:  # the data of the sweep are not there: the part says so, the page is written
         assert code == 0
-        assert "This part could not be made" in (folder / "report.html").read_text()
+        text = (folder / "report.html").read_text()
+        assert "Errors on SST with their texts: could not be made: " in text
+        assert "SST: confusion matrix" in text
 
 
 def test_help_answers_without_loading_pandas() -> None:

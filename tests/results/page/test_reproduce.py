@@ -22,13 +22,18 @@ def test_versions_data_and_machine_are_named() -> None:
     found = dict(provenance(sweep_info("mine", precision_reason="no bf16 here")))
     assert found["Revision"] == "0123abc, with changes that were not committed"
     assert found["Packages"] == "torch 2.13.0"
-    assert found["Machine"] == "EPYC, 2 CPUs, 16 GB, no GPU"
+    assert found["Machine"] == "EPYC, 2 CPUs, 16 GiB, no GPU"
+    assert found["Per trial"] == "workers: 1, CPUs per worker: 1, GPUs per worker: 0.0"
     assert found["Precision"] == "fp32 (no bf16 here)"
     assert found["Encoder"].startswith("tiny (def")
 
 
-def test_machine_of_unknown_memory_is_named() -> None:
-    assert "0 GB" in dict(provenance(sweep_info("mine", hardware={"memory_bytes": None})))["Machine"]
+def test_what_is_not_recorded_of_a_machine_is_left_out() -> None:
+    found = dict(provenance(sweep_info("mine", hardware={"processor": "EPYC", "memory_bytes": None}, num_workers=None)))
+    assert found["Machine"] == "EPYC, no GPU"
+    assert found["Per trial"] == "CPUs per worker: 1, GPUs per worker: 0.0"
+    old = dict(provenance({"name": "old"}))
+    assert old["Machine"] == old["Per trial"] == old["Encoder"] == ""
 
 
 def test_data_have_rows_and_fingerprints(tmp_path: Path) -> None:

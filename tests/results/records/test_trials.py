@@ -19,6 +19,7 @@ from results.records.trials import (
     STATUSES,
     TRIALS_BACKUP_FILE,
     TrialRecord,
+    best_trial,
     read_sweep,
     read_trials,
     trials_schema,
@@ -174,3 +175,14 @@ def test_description_of_another_version_is_refused(tmp_path: Path, text: str, go
     with pytest.raises(ValueError) as caught:
         read_sweep(tmp_path)
     assert str(caught.value) == f"{tmp_path / 'sweep.json'}: schema version must be 2, got {got}"
+
+
+def test_best_trial_has_the_highest_score_and_has_not_failed(make_record: MakeRecord) -> None:
+    low, high, other = (make_record(number, best={"overall": score}) for number, score in enumerate((0.5, 0.7, 0.7)))
+    failed = make_record(3, best={"overall": 0.9}, status="failed")
+    unscored = make_record(4, best={})
+    assert best_trial([low, high, other, failed, unscored]) == high  # the first of equals
+    assert best_trial([failed, unscored]) is None
+    assert best_trial([]) is None
+    of_task = make_record(5, best={"sst": 0.4, "overall": 0.1})
+    assert best_trial([high, of_task], "sst") == of_task
