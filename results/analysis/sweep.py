@@ -153,7 +153,7 @@ class Sweep:
         try:
             return answer_question(self.estimated_effects, self.records, difference)
         except ValueError as error:
-            return [f"The question has no answer: {first_line(error)}."]
+            return [f"The question has no answer: {first_line(error).rstrip('.')}."]
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:

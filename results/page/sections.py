@@ -21,6 +21,7 @@ from results.figures.curves import (
     loss_chart,
     penalty_chart,
     speed_chart,
+    training_of,
 )
 from results.figures.effects import effect_charts, value_charts
 from results.figures.embeddings import Embedded, embeddings_chart
@@ -49,6 +50,7 @@ from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
 from results.selection.report import optimism_sentences, verdict
 
+NOTHING_YET = "There is nothing to show yet."
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
 
@@ -104,8 +106,19 @@ def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
     try:
         blocks += [block for block in make(inputs) if not (isinstance(block, Chart) and block.is_empty)]
     except ValueError as error:
-        blocks.append(Text(paragraphs=[f"This part could not be made: {first_line(error)}."]))
-    return blocks or [Text(paragraphs=["There is nothing to show yet."])]
+        blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
+    return blocks or [Text(paragraphs=[why_empty(inputs.sweep)])]
+
+
+def reason_of(error: ValueError) -> str:
+    """The first line of an error, to which a full stop can be added."""
+    return first_line(error).rstrip(".")
+
+
+def why_empty(sweep: Sweep) -> str:
+    """Why a section has nothing to show."""
+    are_lost = sweep.curves.empty and any(record.best for record in sweep.records)
+    return f"There is nothing to show: the curves of {sweep.path} are missing." if are_lost else NOTHING_YET
 
 
 def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
@@ -118,7 +131,7 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
         try:
             yield from make()
         except ValueError as error:
-            names.setdefault(first_line(error), []).append(name)
+            names.setdefault(reason_of(error), []).append(name)
     for reason, failed in names.items():
         yield Text(paragraphs=[f"{', '.join(failed)}: could not be made: {reason}."])
 
@@ -169,7 +182,12 @@ def ranking_block(sweep: Sweep) -> TextTable:
 
 def training_blocks(inputs: PageInputs) -> Iterator[Block]:
     """Learning curves, losses, penalties, speed, and scores against their cost."""
-    training = inputs.sweep.plot.training
+    sweep = inputs.sweep
+    try:
+        training = sweep.plot.training
+    except ValueError as error:
+        yield Text(paragraphs=[f"The best configurations have no colours: {reason_of(error)}."])
+        training = training_of(sweep.curves, sweep.records, sweep.tasks, ())
     parts: dict[str, MakePart] = {
         "Learning curves": lambda: [learning_chart(training)],
         "Losses": lambda: [loss_chart(training)],
@@ -236,7 +254,7 @@ def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
         try:
             models.append(selected_ensemble(inputs.sweep, inputs.selection, single))
         except ValueError as error:
-            yield Text(paragraphs=[f"{single.task.title}: no selected ensemble is shown: {first_line(error)}."])
+            yield Text(paragraphs=[f"{single.task.title}: no selected ensemble is shown: {reason_of(error)}."])
     yield from prediction_charts(models)
     read_texts = inputs.read_texts
     if read_texts is not None:

@@ -25,7 +25,7 @@ def inputs_of(sweep: Sweep) -> PageInputs:
     try:
         return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
     except ValueError as error:
-        return PageInputs(sweep=sweep, selection=None, selection_error=first_line(error))
+        return PageInputs(sweep=sweep, selection=None, selection_error=first_line(error).rstrip("."))
 
 
 def selection_of(folder: Location) -> Selection | None:

@@ -93,6 +93,26 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     assert "predictions of trial" in reason
 
 
+def test_lost_predictions_leave_all_charts_of_training(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
+    names = names_of(sweep)["training"]
+    (tmp_path / "mine" / "predictions" / "sst-dev.parquet").write_bytes(b"damaged")
+    damaged = PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None)
+    blocks = next(list(s.blocks) for s in sweep_sections(damaged) if s.name == "training")
+    assert [block.name for block in blocks if isinstance(block, Chart | TextTable)] == names
+    assert "The best configurations have no colours: " in texts_of(blocks)
+    assert ".." not in texts_of(blocks)
+
+
+def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None:
+    write_recorded_sweep(tmp_path / "mine")
+    (tmp_path / "mine" / "curves.parquet").unlink()
+    sections = sweep_sections(PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None))
+    texts = {section.name: texts_of(list(section.blocks)) for section in sections}
+    assert texts["predictions"] == f"There is nothing to show: the curves of {tmp_path}/mine are missing."
+    assert "nothing to show" not in texts["search"]
+
+
 def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     inputs = PageInputs(sweep=sweep, selection=None, selection_error="it is damaged")
