@@ -18,10 +18,10 @@ class Series:
     y: Sequence[Coordinate | None]
     """None interrupts a line."""
     name: str = ""
-    """In the legend; empty: not there."""
+    """In the legend; empty: not there. Marks of one name have one entry, which shows and hides them together."""
     hover: Sequence[str] = ()
     """A text for each point; empty: its coordinates."""
-    adds_place: bool = False
+    adds_coordinates: bool = False
     """Whether hovering shows the coordinates below the text."""
     mode: Literal["points", "line", "line and points", "steps"] = "points"
     style: int = 0
@@ -33,7 +33,9 @@ class Series:
     low: Sequence[float] = ()
     """Lower end of each point's interval; empty: no intervals. A point with nan has none."""
     high: Sequence[float] = ()
+    """Upper end, likewise."""
     interval_along: Literal["x", "y"] = "y"
+    """The axis of the intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,9 @@ class Band:
     low: Sequence[float]
     high: Sequence[float]
     name: str = ""
+    """In the legend, as of a `Series`."""
     style: int = 0
+    """Number of its colour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +58,11 @@ class Bars:
     categories: Sequence[str]
     values: Sequence[float]
     name: str = ""
+    """In the legend, as of a `Series`."""
     hover: Sequence[str] = ()
+    """A text for each bar; empty: its coordinates."""
     style: int = 0
+    """Number of its colour and pattern."""
     along: Literal["x", "y"] = "y"
     """The axis of the values."""
 
@@ -70,7 +77,9 @@ class Heatmap:
     values: Sequence[Sequence[float]]
     """(y, x)."""
     texts: Sequence[Sequence[str]]
+    """In the cells."""
     hover: Sequence[Sequence[str]]
+    """What hovering a cell shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +107,7 @@ class Axis:
     is_whole: bool = False
     """Whether its numbers are whole ones, such as epochs."""
     ticks: Sequence[tuple[float, str]] = ()
-    """Places and texts; empty: chosen."""
+    """Coordinates and texts; empty: chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +132,17 @@ class Chart:
     panels: Sequence[Panel]
     frame: pd.DataFrame
     """The numbers that are shown."""
+
+    @property
+    def legend(self) -> "dict[str, Series | Band | Bars]":
+        """By name, the mark whose sign is in the legend: a solid line rather than a dashed one; empty if all have one
+        name."""
+        marks = [mark for panel in self.panels for mark in panel.marks if has_content(mark)]
+        named = [mark for mark in marks if isinstance(mark, Series | Band | Bars) and mark.name]
+        found: dict[str, Series | Band | Bars] = {}
+        for mark in sorted(named, key=lambda mark: isinstance(mark, Series) and mark.dash == "dashed"):
+            found.setdefault(mark.name, mark)
+        return found if len(found) > 1 else {}
 
     @property
     def is_empty(self) -> bool:

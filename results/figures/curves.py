@@ -1,8 +1,9 @@
 """Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -36,6 +37,19 @@ class Training:
     stage_ends: Sequence[int]
     """Epochs after which another stage began in all trials; none where trials differ."""
 
+    def groups(self, rows: pd.DataFrame) -> list[tuple[int | None, pd.DataFrame]]:
+        """Rows of trials in the order in which they are drawn: None with those of configurations that are not
+        highlighted, then each highlighted number with its own, the best one last and so above the others."""
+        numbers = rows["trial"].map({trial: record.number for trial, record in self.records.items()})
+        others = rows[~numbers.isin(list(self.styles))]
+        return [(None, others), *((number, rows[numbers == number]) for number in reversed(self.styles))]
+
+    def style(self, number: int | None) -> dict[str, Any]:
+        """Style and name of a group's marks."""
+        if number is None:
+            return {"is_faint": True, "name": OTHERS}
+        return {"style": self.styles[number], "name": self.names[number]}
+
     def titled(self, task: str) -> str:
         """A task's title and its metric, e.g. `SST, accuracy`."""
         return task if task == OVERALL else f"{self.tasks[task].title}, {self.tasks[task].metric_entry.title}"
@@ -62,8 +76,8 @@ def training_of(
 
 def common_stage_ends(records: Sequence[TrialRecord]) -> list[int]:
     """The last epochs of all stages but the last, if all trials have the same."""
-    found = {stage_ends(record.config) for record in records}
-    return list(*found) if len(found) == 1 else []
+    ends = {stage_ends(record.config) for record in records}
+    return list(*ends) if len(ends) == 1 else []
 
 
 def stage_ends(config: str) -> tuple[int, ...]:
@@ -148,27 +162,15 @@ def gradient_chart(training: Training) -> Chart:
     means = rows.groupby(["trial", "task"], as_index=False)["value"].mean()
     means = means[means["value"] > 0]
     titles = [task.title for name, task in training.tasks.items() if (means["task"] == name).any()]
-    groups: list[int | None] = [None, *reversed(training.styles)]
     marks = []
-    for number in groups:
-        numbers = means["trial"].map(lambda trial: training.records[trial].number)
-        own = means[~numbers.isin(list(training.styles)) if number is None else numbers == number]
-        if len(own):
-            tasks = [training.tasks[name].title for name in own["task"]]
-            hover = [
-                f"{trial_text(training.records[trial])}\n{task}: {value:.3g}"
-                for trial, task, value in zip(own["trial"], tasks, own["value"], strict=True)
-            ]
-            marks.append(
-                Series(
-                    x=tasks,
-                    y=own["value"].tolist(),
-                    hover=hover,
-                    style=0 if number is None else training.styles[number],
-                    is_faint=number is None,
-                    name=OTHERS if number is None else training.names[number],
-                )
-            )
+    for number, of_group in training.groups(means):
+        tasks = [training.tasks[name].title for name in of_group["task"]]
+        hover = [
+            f"{trial_text(training.records[trial])}\n{task}: {value:.3g}"
+            for trial, task, value in zip(of_group["trial"], tasks, of_group["value"], strict=True)
+        ]
+        if len(of_group):
+            marks.append(Series(x=tasks, y=of_group["value"].tolist(), hover=hover, **training.style(number)))
     x, y = (
         Axis(scale="category", categories=titles),
         Axis(title="gradient norm", scale="log" if spans_decades(means["value"]) else "linear"),
@@ -246,15 +248,10 @@ def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str
     """Lines by epoch of all trials: dev as lines with points, train dashed."""
     last, has_dev = rows["epoch"].max(), bool((rows["split"] == "dev").any())
     marks: list[Mark] = [Reference(at=end + 0.5, across="x") for end in training.stage_ends if end < last]
-    groups: list[tuple[int | None, Callable[[TrialRecord], bool]]] = [
-        (None, lambda record: record.number not in training.styles)
-    ]
-    groups += [(number, lambda record, own=number: record.number == own) for number in reversed(training.styles)]  # type: ignore[misc]
-    for number, belongs in groups:
-        trials = [name for name, record in training.records.items() if belongs(record)]
+    for number, of_group in training.groups(rows):
         for split in ("dev", "train"):
-            own = rows[(rows["split"] == split) & rows["trial"].isin(trials)]
-            mark = lines_of(training, own, number, split, is_dashed=split == "train" and has_dev)
+            shown = of_group[of_group["split"] == split]
+            mark = lines_of(training, shown, number, split, is_dashed=split == "train" and has_dev)
             marks += [mark] if mark else []
     y = Axis(title=y_title, scale="log" if is_log else "linear")
     return Panel(title=title, x=Axis(title="epoch", is_whole=True), y=y, marks=marks)
@@ -270,21 +267,19 @@ def lines_of(
     y: list[float | str | None] = []
     hover: list[str] = []
     lengths = rows.groupby("trial").size()
-    for trial, own in rows.sort_values(["trial", "epoch"]).groupby("trial"):
+    for trial, points in rows.sort_values(["trial", "epoch"]).groupby("trial"):
         record = training.records[str(trial)]
-        x += [*own["epoch"].tolist(), own["epoch"].iloc[-1]]
-        y += [*own["value"].tolist(), None]
-        hover += [f"{trial}, {split}\n{short_values(record.params)}"] * (len(own) + 1)
+        x += [*points["epoch"].tolist(), points["epoch"].iloc[-1]]
+        y += [*points["value"].tolist(), None]
+        hover += [f"{trial}, {split}\n{short_values(record.params)}"] * (len(points) + 1)
     has_line, has_points = bool((lengths > 1).any()), bool((lengths == 1).any())  # a line of one epoch is not visible
     has_points = has_points or not (is_dashed or number is None)
     return Series(
         x=x,
         y=y,
         hover=hover,
-        adds_place=True,
+        adds_coordinates=True,
         mode="points" if not has_line else "line and points" if has_points else "line",
         dash="dashed" if is_dashed else "solid",
-        style=0 if number is None else training.styles[number],
-        is_faint=number is None,
-        name="" if is_dashed else OTHERS if number is None else training.names[number],
+        **training.style(number),
     )

@@ -1,7 +1,7 @@
 """Draws charts with matplotlib, for papers: PNG and SVG files, without a display or a browser."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Mark, Panel, Reference, Series
 from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
@@ -32,6 +32,8 @@ ROW_INCHES = 0.28
 LEGEND_ROW_INCHES = 0.22
 DPI = 200
 FORMATS = ("png", "svg")
+UNLABELLED = "_"
+"""The label of what is not in the legend."""
 SETTINGS: Any = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -63,22 +65,16 @@ def draw_chart(chart: Chart) -> Figure:
     columns = columns_of(len(chart.panels))
     rows = math.ceil(len(chart.panels) / columns)
     heights = max(map(panel_inches, chart.panels))
-    names = {mark.name for panel in chart.panels for mark in panel.marks if isinstance(mark, Series | Band | Bars)} - {
-        ""
-    }
-    legend_rows = math.ceil(len(names) / (2 * columns)) if len(names) > 1 else 0
+    legend_rows = math.ceil(len(chart.legend) / (2 * columns))
     size = (PANEL_INCHES[0] * columns, heights * rows + LEGEND_ROW_INCHES * legend_rows + 0.3)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    handles: dict[str, Any] = {}
     for number, panel in enumerate(chart.panels):
-        axes = figure.add_subplot(rows, columns, number + 1)
-        draw_panel(axes, panel)
-        found, labels = axes.get_legend_handles_labels()
-        handles = {**dict(zip(labels, found, strict=True)), **handles}
-    if len(handles) > 1:
-        labels = list(handles)
-        figure.legend([handles[name] for name in labels], labels, loc="outside lower center", ncols=2 * columns)
+        draw_panel(figure.add_subplot(rows, columns, number + 1), panel, chart.legend)
+    if chart.legend:
+        drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
+        handles = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2 * columns)
     return figure
 
 
@@ -87,20 +83,21 @@ def panel_inches(panel: Panel) -> float:
     return max(PANEL_INCHES[1], 0.9 + ROW_INCHES * len(panel.y.categories) * (panel.y.scale == "category"))
 
 
-def draw_panel(axes: Axes, panel: Panel) -> None:
-    """Draws one panel."""
+def draw_panel(axes: Axes, panel: Panel, legend: Mapping[str, Mark]) -> None:
+    """Draws one panel; marks that are in the legend have their names as labels."""
     axes.set_title(panel.title, fontsize=10)
     set_axis(axes, "x", panel.x)
     set_axis(axes, "y", panel.y)
     bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
     for mark in panel.marks:
+        label = next((name for name, shown in legend.items() if shown is mark), UNLABELLED)
         if isinstance(mark, Series):
-            draw_series(axes, mark, panel)
+            draw_series(axes, mark, panel, label)
         elif isinstance(mark, Band):
             area = axes.fill_between(mark.x, mark.low, mark.high, color=colour_of(mark.style), alpha=0.2, linewidth=0)
-            area.set_label(mark.name)
+            area.set_label(label)
         elif isinstance(mark, Bars):
-            draw_bars(axes, mark, bars.index(mark), len(bars), panel)
+            draw_bars(axes, mark, (bars.index(mark), len(bars)), panel, label)
         elif isinstance(mark, Heatmap):
             draw_heatmap(axes, mark)
         elif isinstance(mark, Reference):
@@ -112,35 +109,34 @@ def set_axis(axes: Axes, along: str, axis: Axis) -> None:
     """Title, scale, range and ticks of an axis."""
     axes.set(**{f"{along}label": axis.title})
     if axis.scale == "category":
-        places = range(len(axis.categories))
         is_long = along == "x" and sum(map(len, axis.categories)) > 40
         turned: dict[str, Any] = {"rotation": 35, "ha": "right"} if is_long else {}
         setter = axes.set_xticks if along == "x" else axes.set_yticks
-        setter(list(places), list(axis.categories), **turned)
+        setter(list(range(len(axis.categories))), list(axis.categories), **turned)
         ends = (-0.5, len(axis.categories) - 0.5)
         axes.set(**{f"{along}lim": ends if along == "x" else ends[::-1]})
         return
     axes.set(**{f"{along}scale": axis.scale})
-    own = axes.xaxis if along == "x" else axes.yaxis
+    drawn = axes.xaxis if along == "x" else axes.yaxis
     if axis.scale == "log":  # without TeX, which `SETTINGS` turns off
-        own.set_major_formatter(LogFormatter())
-        own.set_minor_formatter(LogFormatter(labelOnlyBase=False))
+        drawn.set_major_formatter(LogFormatter())
+        drawn.set_minor_formatter(LogFormatter(labelOnlyBase=False))
     if axis.is_whole:
-        own.set_major_locator(MaxNLocator(integer=True))
+        drawn.set_major_locator(MaxNLocator(integer=True))
     if axis.range:
         axes.set(**{f"{along}lim": axis.range})
     if axis.ticks:
         setter = axes.set_xticks if along == "x" else axes.set_yticks
-        setter([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
+        setter([at for at, _ in axis.ticks], [text for _, text in axis.ticks])
 
 
 def coordinates_of(values: Sequence[float | str | None], axis: Axis) -> list[float]:
     """Coordinates as numbers; nan interrupts a line."""
-    categories = {name: float(place) for place, name in enumerate(axis.categories)}
+    categories = {name: float(number) for number, name in enumerate(axis.categories)}
     return [categories[value] if isinstance(value, str) else math.nan if value is None else value for value in values]
 
 
-def draw_series(axes: Axes, mark: Series, panel: Panel) -> None:
+def draw_series(axes: Axes, mark: Series, panel: Panel, label: str) -> None:
     """Points or lines, with their intervals."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
     has_line, has_points = mark.mode != "points", "points" in mark.mode
@@ -157,7 +153,7 @@ def draw_series(axes: Axes, mark: Series, panel: Panel) -> None:
         marker=MATPLOTLIB_SYMBOLS[mark.style % NUM_STYLES] if has_points else "none",
         markersize=4,
         drawstyle="steps-post" if mark.mode == "steps" else "default",
-        label=mark.name or "_",
+        label=label,
     )
     if mark.low:
         centre = np.array(x if mark.interval_along == "x" else y)
@@ -165,17 +161,26 @@ def draw_series(axes: Axes, mark: Series, panel: Panel) -> None:
         axes.errorbar(x, y, **{f"{mark.interval_along}err": sizes}, fmt="none", ecolor=colour, capsize=2, linewidth=1.2)
 
 
-def draw_bars(axes: Axes, mark: Bars, number: int, num_marks: int, panel: Panel) -> None:
-    """Bars beside those of the other marks."""
+def draw_bars(axes: Axes, mark: Bars, number_of: tuple[int, int], panel: Panel, label: str) -> None:
+    """Bars beside those of the other marks.
+
+    Args:
+        axes: of the panel.
+        mark: what is drawn.
+        number_of: the mark's number among those of its kind, from 0, and how many these are.
+        panel: has the categories.
+        label: in the legend.
+    """
+    number, num_marks = number_of
     width = 0.8 / num_marks
     axis = panel.x if mark.along == "y" else panel.y
-    places = [place + (number - (num_marks - 1) / 2) * width for place in coordinates_of(mark.categories, axis)]
-    settings: dict[str, Any] = {"color": colour_of(mark.style), "label": mark.name or "_"}
+    centres = [at + (number - (num_marks - 1) / 2) * width for at in coordinates_of(mark.categories, axis)]
+    settings: dict[str, Any] = {"color": colour_of(mark.style), "label": label}
     settings["hatch"] = ("", "//", "..", "xx", "--", "++", "||", "\\\\")[mark.style % NUM_STYLES]
     if mark.along == "y":
-        axes.bar(places, mark.values, width, edgecolor="white", linewidth=0, **settings)
+        axes.bar(centres, mark.values, width, edgecolor="white", linewidth=0, **settings)
     else:
-        axes.barh(places, mark.values, width, edgecolor="white", linewidth=0, **settings)
+        axes.barh(centres, mark.values, width, edgecolor="white", linewidth=0, **settings)
 
 
 def draw_heatmap(axes: Axes, mark: Heatmap) -> None:

@@ -54,25 +54,23 @@ def chart_figure(chart: Chart) -> "go.Figure":
     rows = math.ceil(len(chart.panels) / columns)
     titles = [safe(panel.title) for panel in chart.panels]
     figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles)
-    named: set[str] = set()
+    waiting = chart.legend
     for number, panel in enumerate(chart.panels):
-        place = {"row": number // columns + 1, "col": number % columns + 1}
-        for mark in panel.marks:
-            if isinstance(mark, Reference):
-                add_line = figure.add_vline if mark.across == "x" else figure.add_hline
-                # Plotly draws no line through a panel to which nothing else was added yet, unless told to.
-                add_line(mark.at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **place)
-                continue
-            if not has_content(mark):  # it would take the name's place in the legend, where Plotly does not show it
-                continue
+        cell = {"row": number // columns + 1, "col": number % columns + 1}
+        for mark in (mark for mark in panel.marks if not isinstance(mark, Reference) and has_content(mark)):
             name = "" if isinstance(mark, Heatmap) else mark.name
-            is_new = bool(name) and name not in named
-            figure.add_trace({**trace_of(mark), "showlegend": is_new, "legendgroup": name}, **place)
-            named |= {name} - {""}
-        figure.update_xaxes(**axis_settings(panel.x, is_vertical=False), **place)
-        figure.update_yaxes(**axis_settings(panel.y, is_vertical=True), **place)
+            is_in_legend = waiting.get(name) is mark
+            figure.add_trace({**trace_of(mark), "showlegend": is_in_legend, "legendgroup": name}, **cell)
+            if is_in_legend:
+                del waiting[name]
+        for line in (mark for mark in panel.marks if isinstance(mark, Reference)):
+            add_line = figure.add_vline if line.across == "x" else figure.add_hline
+            # Plotly draws no line through a panel to which nothing else was added, unless told to.
+            add_line(line.at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **cell)
+        figure.update_xaxes(**axis_settings(panel.x, is_vertical=False), **cell)
+        figure.update_yaxes(**axis_settings(panel.y, is_vertical=True), **cell)
     height = rows * (max(map(panel_height, chart.panels)) + 40) + 60
-    figure.update_layout(**layout(height), barmode="group", showlegend=len(named) > 1, title=safe(chart.title))
+    figure.update_layout(**layout(height), barmode="group", showlegend=bool(chart.legend), title=safe(chart.title))
     figure.update_layout(template="none", margin={"l": 60, "r": 20, "t": 110, "b": 50})
     figure.update_layout(legend={"y": -0.18, "yanchor": "top"})
     return figure
@@ -106,7 +104,7 @@ def layout(height: int) -> dict[str, Any]:
 
 def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
     """An axis in Plotly's terms."""
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "title": {"text": safe(axis.title), "standoff": 8},
         "automargin": True,
         "gridcolor": FAINT_LINES,
@@ -118,17 +116,17 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
     }
     if axis.scale == "category":
         names = list(map(safe, axis.categories))
-        found |= {"categoryorder": "array", "categoryarray": names}
-        found |= {"range": [len(names) - 0.5, -0.5] if is_vertical else [-0.5, len(names) - 0.5]}
+        settings |= {"categoryorder": "array", "categoryarray": names}
+        settings |= {"range": [len(names) - 0.5, -0.5] if is_vertical else [-0.5, len(names) - 0.5]}
     elif axis.range:
-        found["range"] = [math.log10(end) for end in axis.range] if axis.scale == "log" else list(axis.range)
+        settings["range"] = [math.log10(end) for end in axis.range] if axis.scale == "log" else list(axis.range)
     if axis.ticks:
-        found |= {"tickvals": [place for place, _ in axis.ticks], "ticktext": [safe(text) for _, text in axis.ticks]}
+        settings |= {"tickvals": [at for at, _ in axis.ticks], "ticktext": [safe(text) for _, text in axis.ticks]}
     elif axis.scale == "log":
-        found |= {"exponentformat": "power", "nticks": 5}
+        settings |= {"exponentformat": "power", "nticks": 5}
     elif axis.is_whole:
-        found |= {"tickformat": "d", "tickmode": "auto", "nticks": 8, "minallowed": 0}
-    return found
+        settings |= {"tickformat": "d", "tickmode": "auto", "nticks": 8, "minallowed": 0}
+    return settings
 
 
 def trace_of(mark: Series | Band | Bars | Heatmap) -> dict[str, Any]:
@@ -143,7 +141,7 @@ def trace_of(mark: Series | Band | Bars | Heatmap) -> dict[str, Any]:
 def series_trace(mark: Series) -> dict[str, Any]:
     """Points or lines; hovering shows their texts."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
-    hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_place or not mark.hover else [])]
+    hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_coordinates or not mark.hover else [])]
     by_style = "solid" if mark.is_faint else PLOTLY_DASHES[mark.style % NUM_STYLES]
     dash = {"style": by_style, "solid": "solid", "dashed": "dash"}[mark.dash]
     trace: dict[str, Any] = {
@@ -170,8 +168,8 @@ def series_trace(mark: Series) -> dict[str, Any]:
     if mark.hover:
         trace["text"] = [safe(text) for text in mark.hover]
     if mark.low:
-        own = mark.x if mark.interval_along == "x" else mark.y
-        centre = [math.nan if value is None else float(value) for value in own]
+        centres = mark.x if mark.interval_along == "x" else mark.y
+        centre = [math.nan if value is None else float(value) for value in centres]
         above = [high - middle for high, middle in zip(mark.high, centre, strict=True)]
         below = [middle - low for low, middle in zip(mark.low, centre, strict=True)]
         error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
@@ -187,7 +185,7 @@ def coordinates(values: Sequence[float | str | None]) -> list[float | str | None
 
 def band_trace(mark: Band) -> dict[str, Any]:
     """The area as a closed line."""
-    red, green, blue = (int(colour_of(mark.style)[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour_of(mark.style)[start : start + 2], 16) for start in (1, 3, 5))
     return {
         "type": "scatter",
         "x": [*mark.x, *reversed(mark.x)],

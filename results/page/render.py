@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from results.figures.chart import Band, Bars, Chart, Heatmap, Reference, Series
+from results.figures.chart import Band, Bars, Chart, Series
 from results.figures.plotly_figure import panel_height, panel_json
 from results.figures.style import FAINT, NUM_STYLES, TEXT_SYMBOLS, colour_of
 from results.page.content import Findings, Listing, Page, Section, Text, TextTable
@@ -93,15 +93,17 @@ def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def legend_of(chart: Chart) -> list[dict[str, str]]:
-    """The kinds of marks in a chart, each once, with its sign; empty if there is one kind only."""
-    found: dict[str, dict[str, str]] = {}
-    marks = [mark for panel in chart.panels for mark in panel.marks]
-    for mark in sorted(marks, key=lambda mark: (getattr(mark, "is_faint", False), getattr(mark, "style", 0))):
-        if not isinstance(mark, Reference | Heatmap) and mark.name:
-            is_faint = isinstance(mark, Series) and mark.is_faint
-            colour = FAINT if is_faint else colour_of(mark.style)
-            found.setdefault(mark.name, {"name": mark.name, "colour": colour, "sign": sign_of(mark)})
-    return list(found.values()) if len(found) > 1 else []
+    """The names in a chart's legend with their signs, those in the background last; empty if there is no legend."""
+    marks = sorted(chart.legend.values(), key=lambda mark: (is_faint(mark), mark.style))
+    return [
+        {"name": mark.name, "colour": FAINT if is_faint(mark) else colour_of(mark.style), "sign": sign_of(mark)}
+        for mark in marks
+    ]
+
+
+def is_faint(mark: Series | Band | Bars) -> bool:
+    """Whether a mark is in the background."""
+    return isinstance(mark, Series) and mark.is_faint
 
 
 def sign_of(mark: Series | Band | Bars) -> str:

@@ -1,5 +1,5 @@
 "use strict";
-// Draws each figure when it comes near the window, and all of them before the page is printed.
+// Draws each figure when it comes near the window. Before the page is printed all are drawn, and all that is folded opens.
 (function () {
   const element = document.getElementById("figures");
   const { figures, texts } = JSON.parse(element.textContent);
@@ -34,14 +34,18 @@
       button.setAttribute("aria-pressed", String(isShown));
       button.closest("figure").querySelectorAll(".plot").forEach((plot) => {
         const traces = figures[Number(plot.dataset.figure)].data;
-        const places = traces.map((trace, place) => (trace.meta === button.dataset.name ? place : -1)).filter((place) => place >= 0);
-        places.forEach((place) => { traces[place].visible = isShown; });
-        if (plot.dataset.drawn && places.length) Plotly.restyle(plot, { visible: isShown }, places);
+        const numbers = Array.from(traces.keys()).filter((number) => traces[number].meta === button.dataset.name);
+        numbers.forEach((number) => { traces[number].visible = isShown; });
+        if (plot.dataset.drawn && numbers.length) Plotly.restyle(plot, { visible: isShown }, numbers);
       });
     });
   });
 
+  let opened = [];
+
   window.addEventListener("beforeprint", () => {
+    opened = opened.concat(Array.from(document.querySelectorAll("details:not([open])")));
+    opened.forEach((details) => { details.open = true; });
     plots.forEach((plot) => {
       draw(plot);
       const isSingle = plot.closest(".panels").classList.contains("of-1");
@@ -49,6 +53,8 @@
     });
   });
   window.addEventListener("afterprint", () => {
+    opened.forEach((details) => { details.open = false; });
+    opened = [];
     plots.forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true }));
   });
 })();

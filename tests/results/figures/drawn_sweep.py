@@ -23,7 +23,9 @@ def chart_of(*panels: Panel, **changes: Any) -> Chart:
 def drawn_chart(text: str = "a text") -> Chart:
     """Every kind of mark and axis, with the text in every place that has one."""
     numbers = [text, "2", "10"]
-    line = Series(x=[1, 2, 2, 1], y=[0.5, 0.25, None, 1.0], name=text, hover=[text] * 4, adds_place=True, mode="line")
+    line = Series(
+        x=[1, 2, 2, 1], y=[0.5, 0.25, None, 1.0], name=text, hover=[text] * 4, adds_coordinates=True, mode="line"
+    )
     steps = Series(x=[1e-5, 1e-3], y=[1, 2], name="steps", mode="steps", is_faint=True, style=9)
     interval = Series(
         x=[1e-5, 1e-3], y=[1, 2], low=[0.5, math.nan], high=[3.5, math.nan], hover=[text] * 2, name="interval"

@@ -67,7 +67,7 @@ def test_train_is_dashed_beside_dev_and_solid_alone() -> None:
     beside = all_series_of(
         learning_chart(training(curve("0000-r0", [0.5, 0.5]), curve("0000-r0", [0.5, 0.6], split="train"))).panels[0]
     )
-    assert [(line.dash, line.name) for line in beside] == [("solid", OTHERS), ("dashed", "")]
+    assert [(line.dash, line.name) for line in beside] == [("solid", OTHERS), ("dashed", OTHERS)]
     assert list(beside[1].y) == [0.5, 0.6, None]
     alone = series_of(loss_chart(training(curve("0000-r0", [2.0, 1.0], split="train", metric="loss"))).panels[0])
     assert (alone.dash, alone.name, list(alone.y)) == ("solid", OTHERS, [2.0, 1.0, None])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -108,6 +109,14 @@ def test_each_name_is_in_the_legend_once_and_a_single_name_has_none() -> None:
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["trial", "mean"]
     assert drawn(chart_of(Panel(marks=marks[:1]))).legends == []
+
+
+def test_sign_in_the_legend_is_that_of_the_solid_line() -> None:
+    dashed, solid = (Series(x=[1, 2], y=[1, 2], mode="line", name="best", dash=dash) for dash in ("dashed", "solid"))
+    (legend,) = drawn(
+        chart_of(Panel(marks=[dashed, solid, Bars(categories=[], values=[]), replace(solid, name="x")]))
+    ).legends
+    assert [line.get_linestyle() for line in legend.get_lines()] == ["-", "-"]
 
 
 def test_no_display_is_needed(tmp_path: Path) -> None:

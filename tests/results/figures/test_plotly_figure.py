@@ -112,7 +112,7 @@ def test_references_cross_the_whole_panel() -> None:
 
 def test_hover_shows_the_text_and_the_place_where_it_is_wanted() -> None:
     points = Series(x=[1], y=[2])
-    marks = [points, replace(points, hover=["a"]), replace(points, hover=["a"], adds_place=True)]
+    marks = [points, replace(points, hover=["a"]), replace(points, hover=["a"], adds_coordinates=True)]
     found = [trace["hovertemplate"] for trace in panel_json(Panel(marks=marks))["data"]]
     assert found == [f"{text}<extra></extra>" for text in ("%{x}, %{y}", "%{text}", "%{text}<br>%{x}, %{y}")]
 
@@ -145,6 +145,17 @@ def test_each_name_is_in_the_legend_once_and_those_without_points_not_at_all() -
     assert figure.layout.showlegend
     assert {trace.legendgroup for trace in figure.data} == {"trial", "mean"}
     assert not chart_figure(chart_of(Panel(marks=[full]))).layout.showlegend
+
+
+def test_entry_of_a_solid_line_hides_the_dashed_one_of_its_name() -> None:
+    dashed, solid = (Series(x=[1], y=[1], mode="line", name="best", dash=dash) for dash in ("dashed", "solid"))
+    figure = chart_figure(chart_of(Panel(marks=[dashed, solid, replace(solid, name="other")])))
+    assert [(trace.line.dash, trace.legendgroup) for trace in figure.data] == [
+        ("dash", "best"),
+        ("solid", "best"),
+        ("solid", "other"),
+    ]
+    assert [trace.showlegend for trace in figure.data] == [False, True, True]
 
 
 def test_categories_from_top_to_bottom_have_room() -> None:

@@ -191,6 +191,38 @@ def test_entry_of_a_legend_hides_its_marks(browser: Any, tmp_path: Path) -> None
     page.close()
 
 
+def test_entry_of_a_legend_hides_lines_of_train_with_those_of_dev(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path, build_page(whole(tmp_path)))
+    page = browser.new_page()
+    page.goto((tmp_path / PAGE_FILE).as_uri())
+    page.evaluate(DRAW_ALL)
+    figure = page.locator("#training-losses")
+    lines, entry = figure.locator(".plot").first.locator(".js-line"), figure.locator(".legend button").first
+    num_lines = lines.count()
+    entry.click()
+    assert lines.count() == num_lines - 2
+    entry.click()
+    assert lines.count() == num_lines
+    page.close()
+
+
+def test_what_is_folded_is_printed_and_folded_again(browser: Any, tmp_path: Path) -> None:
+    write_page(tmp_path, build_page(whole(tmp_path)))
+    page = browser.new_page()
+    page.goto((tmp_path / PAGE_FILE).as_uri())
+    folded, configuration = page.locator("details:not([open])"), page.locator("details pre").first
+    num_folded = folded.count()
+    assert num_folded > 0
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert folded.count() == 0
+    assert configuration.is_visible()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert folded.count() == num_folded
+    page.close()
+
+
 def test_page_prints_with_all_figures(browser: Any, tmp_path: Path) -> None:
     write_page(tmp_path, build_page(whole(tmp_path)))
     page = browser.new_page(color_scheme="dark")
