@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import Task
+from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TrialScores, scores_at_best_epochs
-from results.analysis.effects.searched_keys import searched_keys
+from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import key_importances
 from results.analysis.ranking.rank import RankedConfiguration
@@ -27,6 +27,9 @@ from results.figures.curves import (
     training_of,
 )
 from results.figures.effects import effect_chart, value_chart
+from results.figures.embeddings import Embedded, embeddings_chart
+from results.figures.ensembles import methods_chart, pareto_chart
+from results.figures.hover import score_title
 from results.figures.predictions import (
     Predicted,
     confusion_chart,
@@ -36,6 +39,7 @@ from results.figures.predictions import (
     scatter_chart,
 )
 from results.figures.search import (
+    SearchedScore,
     history_chart,
     importance_chart,
     parallel_chart,
@@ -43,8 +47,9 @@ from results.figures.search import (
     rungs_chart,
     slice_chart,
 )
-from results.records.files import Location, open_folder
+from results.records.files import Location, folder_name, open_folder
 from results.records.predictions import stack_predictions
+from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord
 
 if TYPE_CHECKING:
@@ -73,11 +78,11 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.read_effects()
-        own = named_or_only(key, {own.name: own for own in found.keys}, "searched key")
+        effects = self.read_effects()
+        searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
-        require(own.range is None, rule, own.name)
-        return draw(effect_chart(found, own))
+        require(searched.range is None, rule, searched.name)
+        return draw(effect_chart(effects, searched))
 
     def scores(self, key: str | None = None) -> "go.Figure":
         """Scores of all trials against a key's values; for a range with the fitted curve and its band.
@@ -85,9 +90,9 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.read_effects()
-        own = named_or_only(key, {own.name: own for own in found.keys}, "searched key")
-        return draw(value_chart(found, self.records, self.read_scores(), own))
+        effects = self.read_effects()
+        searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
+        return draw(value_chart(effects, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
         """Scores by epoch on dev and on the scored rows of train; of one task, or of all."""
@@ -111,25 +116,23 @@ class SweepPlots:
 
     def cost(self) -> "go.Figure":
         """Overall scores against device-seconds."""
-        return draw(cost_chart(self.training))
+        return draw(cost_chart({folder_name(self.path): self.records}))
 
     def history(self) -> "go.Figure":
         """Scores in the order in which trials started, and the best so far."""
-        return draw(history_chart(self.records, self.metric))
+        return draw(history_chart(self.records, self.searched_score))
 
     def importance(self) -> "go.Figure":
         """The share of the scores' variance that each searched key explains."""
-        return draw(
-            importance_chart(key_importances(self.records, searched_keys(self.info, self.records), self.metric))
-        )
+        return draw(importance_chart(self.importances))
 
     def slices(self) -> "go.Figure":
         """Scores against each searched key."""
-        return draw(slice_chart(self.records, searched_keys(self.info, self.records), self.metric))
+        return draw(slice_chart(self.records, self.keys, self.searched_score))
 
     def parallel_coordinates(self) -> "go.Figure":
         """Each trial as a line through its searched values to its score."""
-        return draw(parallel_chart(self.records, searched_keys(self.info, self.records), self.metric))
+        return draw(parallel_chart(self.records, self.keys, self.searched_score, self.importances))
 
     def pruning(self) -> "go.Figure":
         """After how many epochs trials ended, and why."""
@@ -137,9 +140,9 @@ class SweepPlots:
 
     def rungs(self) -> "go.Figure":
         """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
-        found = self.info.get("scheduler")
-        require(found == "asha", "rungs must be of a sweep with --scheduler asha", found)
-        return draw(rungs_chart(self.records, self.curve_rows, self.tasks, self.metric))
+        scheduler = self.info.get("scheduler")
+        require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
+        return draw(rungs_chart(self.records, self.curve_rows, self.tasks, self.searched_score.name))
 
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """The confusion matrix of a trial on dev, or a scatter plot for a regression.
@@ -165,10 +168,37 @@ class SweepPlots:
         """A trial's errors on dev by kind; arguments as `predictions`."""
         return draw(errors_chart([self.predicted(task, trial)]))
 
+    def methods(self) -> "go.Figure":
+        """The expected score of each selection method, with its 95 % interval, for each task."""
+        return draw(methods_chart(read_selection(self.path)))
+
+    def pareto(self) -> "go.Figure":
+        """Expected scores against the number of models, with the Pareto front, for each task."""
+        return draw(pareto_chart(read_selection(self.path)))
+
+    def embeddings(self, embedded: Mapping[str, Embedded], trial: str) -> "go.Figure":
+        """The first two principal components of dev embeddings, coloured by label.
+
+        Args:
+            embedded: by task, of `results.page.models.embed_dev`, which loads a trial's model.
+            trial: the name of the trial that it returns.
+        """
+        return draw(embeddings_chart(embedded, trial))
+
     @property
-    def metric(self) -> str:
+    def searched_score(self) -> SearchedScore:
         """The score that the search maximised."""
-        return str((self.info.get("space") or {}).get("metric", OVERALL))
+        return SearchedScore(name=str((self.info.get("space") or {}).get("metric", OVERALL)), tasks=self.tasks)
+
+    @property
+    def keys(self) -> list[SearchedKey]:
+        """What was searched."""
+        return searched_keys(self.info, self.records)
+
+    @property
+    def importances(self) -> dict[str, float]:
+        """The importance of each key, the most important first; empty where it is not known."""
+        return key_importances(self.records, self.keys, self.searched_score.name)
 
     @property
     def training(self) -> Training:
@@ -216,9 +246,7 @@ def only_task(chart: Chart, tasks: Mapping[str, Task], task: str | None) -> Char
     if task is None:
         return chart
     require_name(task, [*tasks, OVERALL], "task")
-    titles = (
-        {OVERALL} if task == OVERALL else {tasks[task].title, f"{tasks[task].title}, {tasks[task].metric_entry.title}"}
-    )
+    titles = {title_of(task, tasks), score_title(task, tasks)}
     panels = [panel for panel in chart.panels if panel.title in titles]
     frame = chart.frame[chart.frame["task"] == task]
     return Chart(name=chart.name, title=chart.title, caption=chart.caption, panels=panels, frame=frame)

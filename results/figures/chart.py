@@ -83,6 +83,17 @@ class Heatmap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Texts above points that are not drawn."""
+
+    x: Sequence[float]
+    y: Sequence[Coordinate]
+    texts: Sequence[str]
+    sides: Sequence[Literal["left", "centre", "right"]]
+    """Which side of each text is at its point."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reference:
     """A straight line through the whole panel."""
 
@@ -91,7 +102,7 @@ class Reference:
     """The axis that it crosses at `at`."""
 
 
-Mark = Series | Band | Bars | Heatmap | Reference
+Mark = Series | Band | Bars | Heatmap | Labels | Reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +150,10 @@ class Chart:
         name."""
         marks = [mark for panel in self.panels for mark in panel.marks if has_content(mark)]
         named = [mark for mark in marks if isinstance(mark, Series | Band | Bars) and mark.name]
-        found: dict[str, Series | Band | Bars] = {}
+        signs: dict[str, Series | Band | Bars] = {}
         for mark in sorted(named, key=lambda mark: isinstance(mark, Series) and mark.dash == "dashed"):
-            found.setdefault(mark.name, mark)
-        return found if len(found) > 1 else {}
+            signs.setdefault(mark.name, mark)
+        return signs if len(signs) > 1 else {}
 
     @property
     def is_empty(self) -> bool:

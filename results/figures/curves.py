@@ -10,14 +10,14 @@ import pandas as pd
 from mtlib.tasks import Task, title_of
 from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
-from results.figures.hover import short_names, short_values, trial_text
-from results.figures.search import KINDS, kind_of
+from results.figures.hover import score_title, short_names, short_values, trial_text
+from results.figures.search import by_kind
 from results.records.trials import OVERALL, TrialRecord
 
 MAX_HIGHLIGHTED = 6
-"""Configurations with a colour of their own: the best ones."""
+"""Configurations that have a colour each: the best ones."""
 OTHERS = "other trials"
-LOSS, NORM, TOKEN_COUNT = "loss", "gradient_norm", "tokens"
+LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT = "loss", "gradient_norm", "tokens", "loss_weight"
 LOG_RATIO = 30
 """Of the largest to the smallest value, from which an axis is logarithmic."""
 
@@ -38,8 +38,8 @@ class Training:
     """Epochs after which another stage began in all trials; none where trials differ."""
 
     def groups(self, rows: pd.DataFrame) -> list[tuple[int | None, pd.DataFrame]]:
-        """Rows of trials in the order in which they are drawn: None with those of configurations that are not
-        highlighted, then each highlighted number with its own, the best one last and so above the others."""
+        """Rows of trials in the order in which they are drawn: those of configurations that are not highlighted, with
+        None, then those of each highlighted number, the best one last and so above the others."""
         numbers = rows["trial"].map({trial: record.number for trial, record in self.records.items()})
         others = rows[~numbers.isin(list(self.styles))]
         return [(None, others), *((number, rows[numbers == number]) for number in reversed(self.styles))]
@@ -52,7 +52,7 @@ class Training:
 
     def titled(self, task: str) -> str:
         """A task's title and its metric, e.g. `SST, accuracy`."""
-        return task if task == OVERALL else f"{self.tasks[task].title}, {self.tasks[task].metric_entry.title}"
+        return score_title(task, self.tasks)
 
 
 def training_of(
@@ -142,10 +142,12 @@ def penalty_chart(training: Training) -> Chart:
         for task in training.tasks
         if (metric, task) in groups
     ]
+    learned = f" {LOSS_WEIGHT.replace('_', ' ').capitalize()} is the learned factor of a loss at the epoch's end."
     return Chart(
         name="penalties",
         title="Penalties",
-        caption=f"Means over each epoch's training steps, before weights.{highlighted_note(training)}",
+        caption="Means over the epoch's training steps that have them, before weights."
+        f"{learned if (rows['metric'] == LOSS_WEIGHT).any() else ''}{highlighted_note(training)}",
         panels=panels,
         frame=rows,
     )
@@ -178,8 +180,8 @@ def gradient_chart(training: Training) -> Chart:
     return Chart(
         name="gradient-norms",
         title="Gradient norms",
-        caption="Mean norm of each task's gradient in the first steps. Where one is many times another, Adam's shared "
-        "moments follow the first task, and the other learns little.",
+        caption="Mean norm of each task's gradient in the encoder in the first steps. Where one is many times another, "
+        "Adam's shared moments follow the first task, and the other learns little.",
         panels=[Panel(x=x, y=y, marks=marks)] if marks else [],
         frame=means,
     )
@@ -203,28 +205,45 @@ def speed_chart(training: Training) -> Chart:
     )
 
 
-def cost_chart(training: Training) -> Chart:
-    """The overall score of each trial against its device-seconds."""
-    trials = [record for record in training.records.values() if OVERALL in record.best and record.device_seconds > 0]
-    groups = {kind: [record for record in trials if kind_of(record) == kind] for kind in KINDS}
+def cost_chart(sweeps: Mapping[str, Sequence[TrialRecord]]) -> Chart:
+    """The overall score of each trial against its device-seconds: of one sweep by how far trials were trained, of
+    several by sweep.
+
+    Args:
+        sweeps: the trials of each sweep by its name; at least one sweep.
+    """
+    trials = [(name, record) for name, records in sweeps.items() for record in records]
+    scored = [(name, record) for name, record in trials if OVERALL in record.best]
+    is_single = len(sweeps) == 1
+    groups = by_kind([record for _, record in scored]) if is_single else sweeps
     marks = [
-        Series(
-            x=[record.device_seconds for record in group],
-            y=[record.best[OVERALL] for record in group],
-            hover=[cost_text(record) for record in group],
-            name=name,
-            style=style,
-        )
+        cost_series([record for record in group if OVERALL in record.best], name, style, "" if is_single else name)
         for style, (name, group) in enumerate(groups.items())
-        if group
     ]
-    rows = [(r.trial_id, r.status, r.device_seconds, r.shared_steps, r.best[OVERALL]) for r in trials]
+    at_zero = any(record.device_seconds == 0 for _, record in scored)
+    reused = " A trial whose work is all reused from others is at 0." if at_zero else ""
+    num_left_out = len(trials) - len(scored)
+    left_out = f" {num_left_out} of {len(trials)} trials have no overall score and are not shown." * bool(num_left_out)
+    rows = [(name, r.trial_id, r.status, r.device_seconds, r.shared_steps, r.best[OVERALL]) for name, r in scored]
     return Chart(
         name="cost",
         title="Score against device-seconds",
-        caption="Each point is a trial with its highest overall dev score. Work reused from others costs nothing.",
-        panels=[Panel(x=Axis(title="device-seconds"), y=Axis(title=OVERALL), marks=marks)] if marks else [],
-        frame=pd.DataFrame(rows, columns=["trial", "status", "device_seconds", "shared_steps", OVERALL]),
+        caption="Each point is a trial with its highest overall dev score. Work reused from others costs nothing."
+        f"{reused}{left_out}",
+        panels=[Panel(x=Axis(title="device-seconds"), y=Axis(title=OVERALL), marks=marks)] if scored else [],
+        frame=pd.DataFrame(rows, columns=["sweep", "trial", "status", "device_seconds", "shared_steps", OVERALL]),
+    )
+
+
+def cost_series(records: Sequence[TrialRecord], name: str, style: int, sweep: str) -> Series:
+    """Points of trials with their costs; hovering one names its sweep, unless that is empty."""
+    lines = [sweep] if sweep else []
+    return Series(
+        x=[record.device_seconds for record in records],
+        y=[record.best[OVERALL] for record in records],
+        hover=["\n".join([*lines, cost_text(record)]) for record in records],
+        name=name,
+        style=style,
     )
 
 

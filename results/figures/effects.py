@@ -1,6 +1,6 @@
 """Charts of what the searched keys do to the scores: differences with intervals, and scores against values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
 from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
-from results.figures.hover import trial_text
+from results.figures.hover import trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 
 TRIAL, MEAN = "trial", "mean"
@@ -51,22 +51,21 @@ def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
 
 def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     """The differences in one score."""
-    names = [name_of(value.value, key) for value in column.values[key.name]]
-    found = [(name, value) for name, value in zip(names, column.values[key.name], strict=True)]
-    compared = [(name, value) for name, value in found if value.difference is not None]
-    bounds = [column.bounds_of(v.interval) if v.interval else (float("nan"),) * 2 for _, v in compared]
+    names = axis_names([value.value for value in column.values[key.name]], key)
+    compared = [value for value in column.values[key.name] if value.difference is not None]
+    bounds = [column.bounds_of(v.interval) if v.interval else (float("nan"),) * 2 for v in compared]
     hover = []
-    for (_, value), (low, high) in zip(compared, bounds, strict=True):
+    for value, (low, high) in zip(compared, bounds, strict=True):
         interval = f"95 %: {low:+.3f} to {high:+.3f}" if value.interval else "interval not known"
         mean, difference = column.value_of(value.mean), column.value_of(value.difference or 0.0)
-        lines = [f"{key.name} {value_text(value.value)}", f"{column.title} {mean:.3f}, {difference:+.3f}", interval]
+        lines = [f"{key.name} {names[value.value]}", f"{column.title} {mean:.3f}, {difference:+.3f}", interval]
         hover.append("\n".join([*lines, f"{value.num_trials} trials"]))
-    base = [(name, value) for name, value in found if value.value == key.base]
+    base = [value for value in column.values[key.name] if value.value == key.base]
     marks: list[Mark] = [
         Reference(at=0.0, across="x"),
         Series(
-            x=[column.value_of(value.difference or 0.0) for _, value in compared],
-            y=[name for name, _ in compared],
+            x=[column.value_of(value.difference or 0.0) for value in compared],
+            y=[names[value.value] for value in compared],
             hover=hover,
             low=[low for low, _ in bounds],
             high=[high for _, high in bounds],
@@ -74,18 +73,18 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
         ),
         Series(
             x=[0.0 for _ in base],
-            y=[name for name, _ in base],
-            hover=[f"{key.name} {name}\n{column.title} {column.value_of(value.mean):.3f}" for name, value in base],
+            y=[names[value.value] for value in base],
+            hover=[f"{key.name} {names[v.value]}\n{column.title} {column.value_of(v.mean):.3f}" for v in base],
             style=7,
         ),
     ]
-    x, y = Axis(title="difference"), Axis(scale="category", categories=names, title=key.name)
+    x, y = Axis(title="difference"), Axis(scale="category", categories=list(names.values()), title=key.name)
     return Panel(title=column.title, x=x, y=y, marks=marks)
 
 
-def name_of(value: Any, key: SearchedKey) -> str:
-    """A value on an axis; the base value is marked."""
-    return value_text(value) + (" (base)" if value == key.base else "")
+def axis_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
+    """Values on an axis; the base value is marked."""
+    return {value: name + " (base)" * (value == key.base) for value, name in value_names(values).items()}
 
 
 def value_charts(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores) -> list[Chart]:
@@ -120,11 +119,11 @@ def trial_rows(
     column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey
 ) -> Iterator[dict[str, Any]]:
     """The trials that have a score and a value of the key."""
-    own = scores.values.get((column.task, "dev"), {})
+    dev_scores = scores.values.get((column.task, "dev"), {})
     for record in records:
         value = key.value_of(record.params)
-        if record.trial_id in own and value is not None:
-            score = column.value_of(own[record.trial_id])
+        if record.trial_id in dev_scores and value is not None:
+            score = column.value_of(dev_scores[record.trial_id])
             hover = trial_text(record, f"{column.title} {score:.3f}")
             yield {"trial": record.trial_id, "task": column.task, "value": value, "score": score, "hover": hover}
 
@@ -136,10 +135,11 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
         x = Axis(title=key.name, scale="log" if key.range.is_log else "linear")
         points = Series(x=list(frame["value"]), y=list(frame["score"]), hover=list(frame["hover"]), name=TRIAL)
         return Panel(title=column.title, x=x, y=y, marks=[*curve_marks(column, key), points])
-    tried = dict.fromkeys([*key.values, *frame["value"]])  # a trial that is not finished may have another value
-    names = [name_of(value, key) for value in tried]
+    names = axis_names(
+        [*key.values, *frame["value"].tolist()], key
+    )  # a trial that is not finished may have another value
     points = Series(
-        x=[name_of(value, key) for value in frame["value"]],
+        x=[names[value] for value in frame["value"]],
         y=list(frame["score"]),
         hover=list(frame["hover"]),
         name=TRIAL,
@@ -147,13 +147,13 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
     )
     means = column.values.get(key.name, ())
     mean = Series(
-        x=[name_of(value.value, key) for value in means],
+        x=[names[value.value] for value in means],
         y=[column.value_of(value.mean) for value in means],
-        hover=[f"{key.name} {value_text(v.value)}\nmean {column.value_of(v.mean):.3f}" for v in means],
+        hover=[f"{key.name} {names[v.value]}\nmean {column.value_of(v.mean):.3f}" for v in means],
         name=MEAN,
         style=1,
     )
-    x = Axis(title=key.name, scale="category", categories=names)
+    x = Axis(title=key.name, scale="category", categories=list(names.values()))
     return Panel(title=column.title, x=x, y=y, marks=[points, mean])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
 from results.figures.chart import Axis, Chart, Panel, Series
-from results.figures.predictions import class_names
+from results.figures.predictions import Ints, class_names, drawn_note, drawn_rows
 
 NUM_LABEL_GROUPS = 5
 """Of a regression's labels."""
@@ -27,46 +27,55 @@ class Embedded:
     """(rows, hidden)."""
 
 
-def embeddings_chart(found: Mapping[str, Embedded], model: str) -> Chart:
-    """The first two principal components of each task's embeddings, of those that have two."""
+def embeddings_chart(by_task: Mapping[str, Embedded], model: str) -> Chart:
+    """The first two principal components of each task's embeddings, of those that have two.
+
+    Args:
+        by_task: the embeddings.
+        model: name of the trial.
+    """
     from sklearn.decomposition import PCA  # here: pages without embeddings start faster
 
-    panels, frames = [], []
-    for name, embedded in found.items():
+    panels, frames, notes = [], [], []
+    for name, embedded in by_task.items():
         if min(embedded.vectors.shape) < 2:
             continue
         analysis = PCA(n_components=2)
         points = analysis.fit_transform(embedded.vectors)
-        groups, names = label_groups(embedded)
-        marks = [
-            Series(
-                x=points[groups == group, 0].tolist(),
-                y=points[groups == group, 1].tolist(),
-                hover=[
-                    f"{embedded.ids[row]}\nlabel {embedded.labels[row]:g}"
-                    for row in np.flatnonzero(groups == group).tolist()
-                ],
-                name=f"{embedded.task.title} {label}",
-                style=group,
-            )
-            for group, label in enumerate(names)
-        ]
         shares = np.nan_to_num(analysis.explained_variance_ratio_)  # of equal embeddings they are 0 / 0
         x = Axis(title=f"first component, {shares[0]:.0%} of the variance")
         y = Axis(title=f"second component, {shares[1]:.0%}")
-        panels.append(Panel(title=embedded.task.title, x=x, y=y, marks=marks))
+        panels.append(Panel(title=embedded.task.title, x=x, y=y, marks=group_marks(embedded, points)))
+        notes.append(drawn_note(len(points), f"{embedded.task.title}'s"))
         columns = {"task": name, "id": embedded.ids, "label": embedded.labels}
         frames.append(pd.DataFrame({**columns, "first": points[:, 0], "second": points[:, 1]}))
     return Chart(
         name="embeddings",
         title="Embeddings of the dev examples",
-        caption=f"Principal components of what the heads of {model} receive, with dropout off.",
+        caption=f"Principal components of what the heads of {model} receive, with dropout off.{''.join(notes)}",
         panels=panels,
         frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
     )
 
 
-def label_groups(embedded: Embedded) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], list[str]]:
+def group_marks(embedded: Embedded, points: Floats) -> list[Series]:
+    """Points, (rows, 2), by the group of their label."""
+    groups, names = label_groups(embedded)
+    drawn = drawn_rows(len(points))
+    by_group = [drawn[groups[drawn] == group] for group in range(len(names))]
+    return [
+        Series(
+            x=points[rows, 0].tolist(),
+            y=points[rows, 1].tolist(),
+            hover=[f"{embedded.ids[row]}\nlabel {embedded.labels[row]:g}" for row in rows.tolist()],
+            name=f"{embedded.task.title} {names[group]}",
+            style=group,
+        )
+        for group, rows in enumerate(by_group)
+    ]
+
+
+def label_groups(embedded: Embedded) -> tuple[Ints, list[str]]:
     """The group of each example's label, and the groups' names: classes, or equal parts of the range."""
     task = embedded.task
     if task.kind != "regression":

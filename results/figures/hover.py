@@ -1,15 +1,30 @@
-"""The texts that hovering a point shows: its trial, searched values and scores."""
+"""The texts of figures: names of scores, values and configurations, and what hovering a point shows."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mtlib.tasks import Task
 from results.analysis.ranking.render import value_text
-from results.records.trials import TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
+from search_spaces.domain import JOINED_BY
 
 MAX_NAMED_KEYS = 2
 """Searched keys by whose values configurations are named; where there are more, by their numbers."""
 MAX_VALUES = 8
 """Searched values that a text has, a line each."""
+
+
+def score_title(name: str, tasks: Mapping[str, Task]) -> str:
+    """A task's title and its metric, e.g. `SST, accuracy`; `overall` stays."""
+    return f"{tasks[name].title}, {tasks[name].metric_entry.title}" if name in tasks else name
+
+
+def value_names(values: Iterable[Any]) -> dict[Any, str]:
+    """A text for each value; where the short texts of two are equal, both are as Python writes them."""
+    texts = {value: value_text(value) for value in values}
+    counts = Counter(texts.values())
+    return {value: text if counts[text] == 1 else repr(value) for value, text in texts.items()}
 
 
 def values_lines(params: Mapping[str, Any]) -> list[str]:
@@ -20,7 +35,7 @@ def values_lines(params: Mapping[str, Any]) -> list[str]:
 
 def trial_text(record: TrialRecord, *scores: str) -> str:
     """Trial, searched values, and any scores, in lines."""
-    status = [] if record.status in ("complete", "reused") else [record.status]
+    status = [] if record.status in COMPLETED else [record.status]
     return "\n".join([record.trial_id, *values_lines(record.params), *status, *scores])
 
 
@@ -38,5 +53,5 @@ def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict
 
 
 def last_part(key: str) -> str:
-    """E.g. `learning_rate` of `optimizer.learning_rate`."""
-    return key.rpartition(".")[2]
+    """E.g. `learning_rate` of `optimizer.learning_rate`; of joined keys the last part of each."""
+    return JOINED_BY.join(part.rpartition(".")[2] for part in key.split(JOINED_BY))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import rc_context
@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Mark, Panel, Reference, Series
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Mark, Panel, Reference, Series
 from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
@@ -30,6 +31,10 @@ PANEL_INCHES = 3.6, 2.8
 ROW_INCHES = 0.28
 """Inches of a category from top to bottom."""
 LEGEND_ROW_INCHES = 0.22
+LABEL_SIZE = 6
+"""Points."""
+HALO = [Stroke(linewidth=2, foreground="white"), Normal()]
+"""Around texts that lie on lines."""
 DPI = 200
 FORMATS = ("png", "svg")
 UNLABELLED = "_"
@@ -100,6 +105,8 @@ def draw_panel(axes: Axes, panel: Panel, legend: Mapping[str, Mark]) -> None:
             draw_bars(axes, mark, (bars.index(mark), len(bars)), panel, label)
         elif isinstance(mark, Heatmap):
             draw_heatmap(axes, mark)
+        elif isinstance(mark, Labels):
+            draw_labels(axes, mark, panel)
         elif isinstance(mark, Reference):
             line = axes.axvline if mark.across == "x" else axes.axhline
             line(mark.at, color=FAINT, linewidth=0.8, linestyle=":")
@@ -181,6 +188,14 @@ def draw_bars(axes: Axes, mark: Bars, number_of: tuple[int, int], panel: Panel, 
         axes.bar(centres, mark.values, width, edgecolor="white", linewidth=0, **settings)
     else:
         axes.barh(centres, mark.values, width, edgecolor="white", linewidth=0, **settings)
+
+
+def draw_labels(axes: Axes, mark: Labels, panel: Panel) -> None:
+    """Texts above their points."""
+    sides: dict[str, Literal["left", "center", "right"]] = {"left": "left", "centre": "center", "right": "right"}
+    offset: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
+    for x, y, text, side in zip(mark.x, coordinates_of(mark.y, panel.y), mark.texts, mark.sides, strict=True):
+        axes.annotate(text, (x, y), ha=sides[side], va="bottom", fontsize=LABEL_SIZE, path_effects=HALO, **offset)
 
 
 def draw_heatmap(axes: Axes, mark: Heatmap) -> None:

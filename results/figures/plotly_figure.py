@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series, has_content
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Panel, Reference, Series, has_content
 from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
@@ -28,6 +28,8 @@ ROW_HEIGHT = 30
 """Of a category from top to bottom."""
 MODES = {"points": "markers", "line": "lines", "line and points": "lines+markers", "steps": "lines"}
 SYMBOL_OPACITY = 0.85
+LABEL_SIZE = 11
+"""Pixels."""
 REFERENCE_LINE = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
 
 
@@ -58,7 +60,7 @@ def chart_figure(chart: Chart) -> "go.Figure":
     for number, panel in enumerate(chart.panels):
         cell = {"row": number // columns + 1, "col": number % columns + 1}
         for mark in (mark for mark in panel.marks if not isinstance(mark, Reference) and has_content(mark)):
-            name = "" if isinstance(mark, Heatmap) else mark.name
+            name = mark.name if isinstance(mark, Series | Band | Bars) else ""
             is_in_legend = waiting.get(name) is mark
             figure.add_trace({**trace_of(mark), "showlegend": is_in_legend, "legendgroup": name}, **cell)
             if is_in_legend:
@@ -129,13 +131,15 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
     return settings
 
 
-def trace_of(mark: Series | Band | Bars | Heatmap) -> dict[str, Any]:
+def trace_of(mark: Series | Band | Bars | Heatmap | Labels) -> dict[str, Any]:
     """A mark as a trace; `meta` is its name as it is, for the legend."""
     if isinstance(mark, Series):
         return {**series_trace(mark), "meta": mark.name}
     if isinstance(mark, Band):
         return {**band_trace(mark), "meta": mark.name}
-    return {**bars_trace(mark), "meta": mark.name} if isinstance(mark, Bars) else heatmap_trace(mark)
+    if isinstance(mark, Bars):
+        return {**bars_trace(mark), "meta": mark.name}
+    return heatmap_trace(mark) if isinstance(mark, Heatmap) else labels_trace(mark)
 
 
 def series_trace(mark: Series) -> dict[str, Any]:
@@ -240,6 +244,21 @@ def heatmap_trace(mark: Heatmap) -> dict[str, Any]:
         "showscale": False,
         "xgap": 2,
         "ygap": 2,
+    }
+
+
+def labels_trace(mark: Labels) -> dict[str, Any]:
+    """Texts alone; a text whose left side is at its point stands to the right of it."""
+    positions = {"left": "top right", "centre": "top center", "right": "top left"}
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": list(mark.x),
+        "y": coordinates(mark.y),
+        "text": [safe(text) for text in mark.texts],
+        "textposition": [positions[side] for side in mark.sides],
+        "textfont": {"size": LABEL_SIZE},
+        "hoverinfo": "skip",
     }
 
 

@@ -19,8 +19,15 @@ ERROR_EDGES = (0.2, 0.4)
 """Shares of the range of labels from which an error of a regression is large, and very large: 1 and 2 for labels 0..5,
 as in Triple Threat, table 19."""
 LABELS = "labels"
+MAX_POINTS = 3000
+"""Examples that are drawn as points; with more, pages become large and browsers slow."""
+SEED = 0
+"""Of the choice of points."""
 MAX_PAIRS = 12
 """Pairs of named classes that errors are counted by; where there are more, the confusion matrix has them."""
+
+Ints = np.ndarray[tuple[int], np.dtype[np.intp]]
+"""(rows,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +84,7 @@ def confusion_chart(models: Sequence[Predicted]) -> Chart:
             x=names,
             y=names,
             values=shares.tolist(),
-            texts=[[f"{share:.2f}" for share in own] for own in shares],
+            texts=[[f"{share:.2f}" for share in of_label] for of_label in shares],
             hover=texts,
         )
         x = Axis(title="predicted", scale="category", categories=names)
@@ -99,22 +106,37 @@ def scatter_chart(models: Sequence[Predicted]) -> Chart:
     low, high = task.label_range
     ends = (low - 0.03 * (high - low), high + 0.03 * (high - low))
     equal = Series(x=[low, high], y=[low, high], mode="line", is_faint=True, dash="dashed")
-    panels = []
+    panels, rows = [], drawn_rows(len(models[0].labels))
     for model in models:
         hover = [
-            f"{name}\nlabel {label:.2f}, predicted {predicted:.2f}"
-            for name, label, predicted in zip(model.ids, model.labels, model.predictions, strict=True)
+            f"{model.ids[row]}\nlabel {model.labels[row]:.2f}, predicted {model.predictions[row]:.2f}"
+            for row in rows.tolist()
         ]
-        points = Series(x=model.labels.tolist(), y=model.predictions.tolist(), hover=hover)
+        points = Series(x=model.labels[rows].tolist(), y=model.predictions[rows].tolist(), hover=hover)
         x, y = Axis(title="label", range=ends), Axis(title="predicted", range=ends)
         panels.append(Panel(title=model.name, x=x, y=y, marks=[equal, points]))
     return Chart(
         name=f"scatter-{task.name}",
         title=f"{task.title}: predictions against labels",
-        caption="Each point is a dev example; on the dashed line the prediction is the label.",
+        caption="Each point is a dev example; on the dashed line the prediction is the label."
+        f"{drawn_note(len(models[0].labels))}",
         panels=panels,
         frame=pd.concat([prediction_rows(model) for model in models], ignore_index=True),
     )
+
+
+def drawn_rows(num_rows: int) -> Ints:
+    """The rows of examples that are drawn as points, in order: all, or a fixed random sample of `MAX_POINTS`."""
+    if num_rows <= MAX_POINTS:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng(SEED).choice(num_rows, MAX_POINTS, replace=False))
+
+
+def drawn_note(num_rows: int, of: str = "the") -> str:
+    """A sentence on a sample that is drawn; empty where all examples are."""
+    if num_rows <= MAX_POINTS:
+        return ""
+    return f" Of {of} {num_rows:,} examples {MAX_POINTS:,} are drawn, chosen at random."
 
 
 def prediction_rows(model: Predicted) -> pd.DataFrame:
@@ -126,37 +148,11 @@ def prediction_rows(model: Predicted) -> pd.DataFrame:
 def reliability_chart(models: Sequence[Predicted]) -> Chart:
     """How often predictions are right, against the probability that the model gave them."""
     task = models[0].task
-    marks, rows = [], []
-    for style, model in enumerate(models):
-        assert model.probs is not None
-        confidence = model.probs.max(axis=1)
-        order = np.argsort(confidence, kind="stable")
-        bins = [own for own in np.array_split(order, NUM_BINS) if len(own)]
-        means = [float(confidence[own].mean()) for own in bins]
-        right = [int(model.is_right[own].sum()) for own in bins]
-        shares = [count / len(own) for count, own in zip(right, bins, strict=True)]
-        low, high = proportion_confint(right, [len(own) for own in bins], alpha=1 - CONFIDENCE, method="wilson")
-        error = sum(len(own) * abs(m - s) for own, m, s in zip(bins, means, shares, strict=True)) / len(order)
-        name = f"{model.name}: expected calibration error {error:.3f}"
-        marks.append(
-            Series(
-                x=means,
-                y=shares,
-                low=list(map(float, low)),
-                high=list(map(float, high)),
-                hover=[
-                    f"{model.name}\n{len(own)} examples with a probability of {m:.2f} on average\n{s:.1%} are right"
-                    for own, m, s in zip(bins, means, shares, strict=True)
-                ],
-                name=name,
-                style=style,
-                mode="line and points",
-            )
-        )
-        rows += [(model.name, m, s, len(own)) for own, m, s in zip(bins, means, shares, strict=True)]
-    equal = Series(
-        x=[1 / task.num_classes, 1.0], y=[1 / task.num_classes, 1.0], mode="line", is_faint=True, dash="dashed"
-    )
+    binned = [(model, reliability_bins(model)) for model in models]
+    marks = [reliability_series(model, bins, style) for style, (model, bins) in enumerate(binned)]
+    rows = [(model.name, bin.mean_prob, bin.share_right, bin.num_examples) for model, bins in binned for bin in bins]
+    lowest = 1 / task.num_classes
+    equal = Series(x=[lowest, 1.0], y=[lowest, 1.0], mode="line", is_faint=True, dash="dashed")
     x, y = Axis(title="probability of the predicted class"), Axis(title="share that is right", range=(0.0, 1.03))
     return Chart(
         name=f"reliability-{task.name}",
@@ -169,26 +165,79 @@ def reliability_chart(models: Sequence[Predicted]) -> Chart:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityBin:
+    """Examples whose predicted class got similar probabilities."""
+
+    num_examples: int
+    """At least one."""
+    num_right: int
+    """Of these, how many predictions are right."""
+    mean_prob: float
+    """Of the predicted classes."""
+
+    @property
+    def share_right(self) -> float:
+        """0 to 1."""
+        return self.num_right / self.num_examples
+
+
+def reliability_bins(model: Predicted) -> list[ReliabilityBin]:
+    """A model's examples in `NUM_BINS` bins of about equal size, from the lowest probability; fewer where there are
+    fewer examples."""
+    assert model.probs is not None
+    confidence = model.probs.max(axis=1)
+    parts = np.array_split(np.argsort(confidence, kind="stable"), NUM_BINS)
+    return [
+        ReliabilityBin(
+            num_examples=len(rows), num_right=int(model.is_right[rows].sum()), mean_prob=float(confidence[rows].mean())
+        )
+        for rows in parts
+        if len(rows)
+    ]
+
+
+def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: int) -> Series:
+    """A point for each bin, with the interval of its share."""
+    sizes, right = [bin.num_examples for bin in bins], [bin.num_right for bin in bins]
+    low, high = proportion_confint(right, sizes, alpha=1 - CONFIDENCE, method="wilson")
+    error = sum(bin.num_examples * abs(bin.mean_prob - bin.share_right) for bin in bins) / sum(sizes)
+    return Series(
+        x=[bin.mean_prob for bin in bins],
+        y=[bin.share_right for bin in bins],
+        low=list(map(float, low)),
+        high=list(map(float, high)),
+        hover=[
+            f"{model.name}\n{bin.num_examples} examples with a probability of {bin.mean_prob:.2f} on average\n"
+            f"{bin.share_right:.1%} are right"
+            for bin in bins
+        ],
+        name=f"{model.name}: expected calibration error {error:.3f}",
+        style=style,
+        mode="line and points",
+    )
+
+
 def labels_chart(models: Sequence[Predicted]) -> Chart:
     """How often each label occurs, and how often it is predicted."""
     task = models[0].task
-    values = [(LABELS, models[0].labels), *((model.name, model.predictions) for model in models)]
+    shown = [(LABELS, models[0].labels), *((model.name, model.predictions) for model in models)]
     if task.kind == "regression":
         edges = np.linspace(*task.label_range, NUM_LABEL_BINS + 1)
         names = [f"{low:g} to {high:g}" for low, high in zip(edges[:-1].round(3), edges[1:].round(3), strict=True)]
-        counts = [np.histogram(np.clip(own, *task.label_range), edges)[0] for _, own in values]
+        counts = [np.histogram(np.clip(values, *task.label_range), edges)[0] for _, values in shown]
     else:
         names = class_names(task)
-        counts = [np.bincount(own.astype(int), minlength=len(names)) for _, own in values]
+        counts = [np.bincount(values.astype(int), minlength=len(names)) for _, values in shown]
     marks = [
         Bars(
             categories=names,
-            values=own.tolist(),
+            values=of_labels.tolist(),
             name=name,
-            hover=[f"{name}\n{label}: {count} examples" for label, count in zip(names, own, strict=True)],
+            hover=[f"{name}\n{label}: {count} examples" for label, count in zip(names, of_labels, strict=True)],
             style=style,
         )
-        for style, ((name, _), own) in enumerate(zip(values, counts, strict=True))
+        for style, ((name, _), of_labels) in enumerate(zip(shown, counts, strict=True))
     ]
     x = Axis(title="label", scale="category", categories=names)
     rows = [(mark.name, *pair) for mark in marks for pair in zip(names, mark.values, strict=True)]
@@ -207,10 +256,11 @@ def errors_chart(models: Sequence[Predicted]) -> Chart:
     kinds = error_kinds(task)
     marks, rows = [], []
     for style, model in enumerate(models):
-        found = error_kind(model)
-        counts = [int(np.sum(found == kind)) for kind in kinds]
+        of_rows = error_kind(model)
+        counts = [int(np.sum(of_rows == kind)) for kind in kinds]
         hover = [
-            f"{model.name}\n{kind}: {count} of {len(found)} examples" for kind, count in zip(kinds, counts, strict=True)
+            f"{model.name}\n{kind}: {count} of {len(of_rows)} examples"
+            for kind, count in zip(kinds, counts, strict=True)
         ]
         marks.append(Bars(categories=kinds, values=counts, name=model.name, hover=hover, style=style + 1))
         rows += [(model.name, kind, count) for kind, count in zip(kinds, counts, strict=True)]
@@ -259,11 +309,11 @@ def error_kind(model: Predicted) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
     elif model.task.kind == "regression":
         large, very_large = regression_edges(model.task)
         conditions = [distance < -very_large, distance <= -large, distance > very_large, distance >= large]
-        kinds = [kinds[place] for place in (0, 1, 3, 2)]
+        kinds = [kinds[number] for number in (0, 1, 3, 2)]
     elif model.task.labels:
-        right, found = model.labels.astype(int), model.predictions.astype(int)
-        places = [(a, b) for a in range(len(model.task.labels)) for b in range(len(model.task.labels)) if a != b]
-        conditions = [(right == a) & (found == b) for a, b in places if kinds]
+        right, predicted = model.labels.astype(int), model.predictions.astype(int)
+        pairs = [(a, b) for a in range(len(model.task.labels)) for b in range(len(model.task.labels)) if a != b]
+        conditions = [(right == a) & (predicted == b) for a, b in pairs if kinds]
     else:
         conditions = [distance <= -2, distance == -1, distance == 1, distance >= 2]
     return np.select(conditions, kinds, default="") if kinds else np.full(len(distance), "")

@@ -1,13 +1,13 @@
 """The sections of a sweep's page."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.effects.searched_keys import SearchedKey, searched_keys
+from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS, key_importances
 from results.analysis.ranking.rank import score_columns
@@ -28,6 +28,7 @@ from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.figures.predictions import prediction_charts
 from results.figures.search import (
+    SearchedScore,
     history_chart,
     importance_chart,
     parallel_chart,
@@ -194,40 +195,40 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
         "Penalties": lambda: [penalty_chart(training)],
         "Gradient norms": lambda: [gradient_chart(training)],
         "Speed": lambda: [speed_chart(training)],
-        "Cost": lambda: [cost_chart(training)],
+        "Cost": lambda: [cost_chart({inputs.title: inputs.sweep.records})],
     }
     yield from blocks_of_parts(parts)
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     """History, importance, slices, parallel coordinates, pruning and rungs."""
-    sweep, metric = inputs.sweep, inputs.sweep.plot.metric
+    sweep, score = inputs.sweep, inputs.sweep.plot.searched_score
     parts: dict[str, MakePart] = {
-        "History": lambda: [history_chart(sweep.records, metric)],
-        "Searched keys": lambda: searched_key_blocks(sweep, metric),
+        "History": lambda: [history_chart(sweep.records, score)],
+        "Searched keys": lambda: searched_key_blocks(sweep, score),
     }
     if any(record.status == "pruned" for record in sweep.records):
         parts["Pruning"] = lambda: [pruning_chart(sweep.records)]
     if sweep.info.get("scheduler") == "asha":
-        parts["Rungs"] = lambda: [rungs_chart(sweep.records, sweep.curves, sweep.tasks, metric)]
+        parts["Rungs"] = lambda: [rungs_chart(sweep.records, sweep.curves, sweep.tasks, score.name)]
     yield from blocks_of_parts(parts)
 
 
-def searched_key_blocks(sweep: Sweep, metric: str) -> Iterator[Block]:
+def searched_key_blocks(sweep: Sweep, score: SearchedScore) -> Iterator[Block]:
     """Importance, slices and parallel coordinates, where several keys were searched."""
     keys = searched_keys(sweep.info, sweep.records)
     if len(keys) > 1:
+        importances = key_importances(sweep.records, keys, score.name)
         parts: dict[str, MakePart] = {
-            "Importance": lambda: [importance_block(sweep, keys, metric)],
-            "Slices": lambda: [slice_chart(sweep.records, keys, metric)],
-            "Parallel coordinates": lambda: [parallel_chart(sweep.records, keys, metric)],
+            "Importance": lambda: [importance_block(importances)],
+            "Slices": lambda: [slice_chart(sweep.records, keys, score)],
+            "Parallel coordinates": lambda: [parallel_chart(sweep.records, keys, score, importances)],
         }
         yield from blocks_of_parts(parts)
 
 
-def importance_block(sweep: Sweep, keys: Sequence[SearchedKey], metric: str) -> Block:
+def importance_block(importances: Mapping[str, float]) -> Block:
     """How much each key matters, or why that is not known."""
-    importances = key_importances(sweep.records, keys, metric)
     rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
     return importance_chart(importances) if importances else Text(paragraphs=[rule])
 

@@ -14,10 +14,13 @@ from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.plots import SweepPlots
 from results.analysis.sweep import Sweep, load_sweep
+from results.figures.embeddings import Embedded
 from results.records.epochs import compact, write_epoch
+from results.records.selection import TradeOff, write_selection
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
+from tests.results.records.test_selection import build_selection, build_task
 
 KEYS: dict[str, list[Any]] = {"smart.weight": [0.0, 0.5, 1.0], "smart.mode": ["paper", "other", "third"]}
 ARGUMENTS: dict[str, list[dict[str, Any]]] = {
@@ -29,11 +32,21 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "reliability": [{"task": task} for task in ("sst", "qqp")],
     "labels": [{"task": task} for task in TASKS],
     "errors": [{"task": task} for task in TASKS],
+    "embeddings": [{"embedded": {}, "trial": "0000-r0"}],
 }
 """Of the methods that take some."""
+EMBEDDED = {
+    "qqp": Embedded(
+        task=TASKS["qqp"],
+        ids=["a", "b", "c"],
+        labels=np.array([0.0, 1.0, 1.0]),
+        vectors=np.array([[0.0, 1], [2, 3], [1, 5]]),
+    )
+}
 METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
+NEEDS_SELECTION = ("methods", "pareto")
 FIGURES = [(name, arguments) for name in METHODS if name != "predicted" for arguments in ARGUMENTS.get(name, [{}])]
 OF_A_TASK = ("predictions", "reliability", "labels", "errors")
 
@@ -70,6 +83,8 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         records.append(replace(record, best={**record.best, "overall": report.overall}))
     write_search(folder, records)
     compact(folder)
+    limit = TradeOff(name="topk", max_models=9, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
+    write_selection(folder, build_selection(tasks={"sst": build_task(trade_offs=(limit,))}))
     return load_sweep(folder)
 
 
@@ -82,7 +97,8 @@ def unscored(tmp_path: Path) -> Sweep:
 
 @pytest.mark.parametrize(("name", "arguments"), FIGURES)
 def test_each_method_returns_a_figure(name: str, arguments: dict[str, Any], sweep: Sweep) -> None:
-    figure = getattr(sweep.plot, name)(**arguments)
+    embedded = {"embedded": EMBEDDED} if name == "embeddings" else {}
+    figure = getattr(sweep.plot, name)(**{**arguments, **embedded})
     assert isinstance(figure, go.Figure)
     assert sum(len(trace.x) for trace in figure.data) > 0
     assert figure.layout.title.text
@@ -91,7 +107,7 @@ def test_each_method_returns_a_figure(name: str, arguments: dict[str, Any], swee
 @pytest.mark.parametrize(("name", "arguments"), FIGURES)
 def test_sweep_without_scores_is_one_line(name: str, arguments: dict[str, Any], unscored: Sweep) -> None:
     line = one_line_error(getattr(unscored.plot, name), **arguments)
-    assert line.endswith(("got no data yet", "got none yet"))
+    assert line.endswith("got none" if name in NEEDS_SELECTION else ("got no data yet", "got none yet"))
 
 
 def test_sweep_without_trials_is_one_line(tmp_path: Path) -> None:

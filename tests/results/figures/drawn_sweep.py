@@ -8,7 +8,7 @@ import pandas as pd
 
 from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.ranking.rank import RankedConfiguration, Score
-from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Panel, Reference, Series
+from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Panel, Reference, Series
 from results.records.trials import CURVES
 
 HOSTILE = '<script>alert("1")</script> <b>bold</b> &amp; $x_1$\nsecond'
@@ -35,6 +35,7 @@ def drawn_chart(text: str = "a text") -> Chart:
     lying = Bars(categories=numbers, values=[1, 2, 3], along="x")
     grid = [[text] * 3] * 3
     heatmap = Heatmap(x=numbers, y=numbers, values=[[0, 0.5, 1]] * 3, texts=grid, hover=grid)
+    labels = Labels(x=[0.0, 1.0], y=[text, "2"], texts=[text, "end"], sides=["left", "right"])
     category = Axis(title=text, scale="category", categories=numbers)
     log, whole = Axis(title=text, scale="log"), Axis(title=text, is_whole=True)
     ticks = Axis(ticks=((0.0, text), (1.0, "high")), range=(0, 1))
@@ -46,6 +47,7 @@ def drawn_chart(text: str = "a text") -> Chart:
         Panel(title=text, y=category, marks=[lying]),
         Panel(title=text, x=category, y=category, marks=[heatmap]),
         Panel(title=text, x=category, marks=[Series(x=[], y=[], name="nothing")]),
+        Panel(title=text, y=category, marks=[labels]),
         title=text,
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.figures.chart import Band, Bars, Heatmap, Mark, Panel, Reference, Series, has_content
+from results.figures.chart import Band, Bars, Heatmap, Labels, Mark, Panel, Reference, Series, has_content
 from tests.results.figures.drawn_sweep import chart_of
 
 FULL = (
@@ -10,12 +10,14 @@ FULL = (
     Band(x=[1], low=[0], high=[1]),
     Bars(categories=["a"], values=[0]),
     Heatmap(x=["a"], y=["a"], values=[[0]], texts=[[""]], hover=[[""]]),
+    Labels(x=[0], y=["a"], texts=[""], sides=["left"]),
 )
 EMPTY: tuple[Mark, ...] = (
     Series(x=[], y=[], name="named"),
     Band(x=[], low=[], high=[]),
     Bars(categories=[], values=[]),
     Heatmap(x=[], y=[], values=[], texts=[], hover=[]),
+    Labels(x=[], y=[], texts=[], sides=[]),
     Reference(at=1.0),
 )
 

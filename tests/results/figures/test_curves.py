@@ -28,7 +28,7 @@ from results.records.trials import TrialRecord
 from tests.results.conftest import build_record
 from tests.results.figures.drawn_sweep import all_series_of, curve, curve_frame, ranked, series_of
 
-CHARTS = (learning_chart, loss_chart, penalty_chart, gradient_chart, speed_chart, cost_chart)
+CHARTS = (learning_chart, loss_chart, penalty_chart, gradient_chart, speed_chart)
 
 
 def training(
@@ -180,21 +180,36 @@ def test_cost_shows_how_far_trials_were_trained() -> None:
         build_record(number, status=status, best={"overall": score}, device_seconds=number + 1.0)
         for number, (status, score) in enumerate(statuses.items())
     ]
-    records += [build_record(8, best={}), build_record(9, device_seconds=0.0)]
-    (panel,) = cost_chart(training(records=records)).panels
+    records += [build_record(8, best={}), build_record(9, status="reused", best={"overall": 0.8}, device_seconds=0.0)]
+    chart = cost_chart({"mine": records})
+    (panel,) = chart.panels
     assert {line.name: (line.style, list(line.x), list(line.y)) for line in all_series_of(panel)} == {
-        "trained to the end": (0, [1.0, 5.0], [0.5, 0.7]),
+        "trained to the end": (0, [1.0, 5.0, 0.0], [0.5, 0.7, 0.8]),
         "pruned": (1, [3.0], [0.4]),
         "not ended": (2, [4.0], [0.3]),
         "failed": (3, [2.0], [0.9]),
     }
+    assert chart.caption.endswith("at 0. 1 of 7 trials have no overall score and are not shown.")
+    assert chart.frame["device_seconds"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 0.0]
+    assert all_series_of(panel)[1].hover[0].startswith("0002-r0\n")
+
+
+def test_costs_of_several_sweeps_are_named_by_sweep() -> None:
+    chart = cost_chart({"first": [build_record(0), build_record(1)], "second": [build_record(0)]})
+    lines = {line.name: line for line in all_series_of(chart.panels[0])}
+    assert {name: (line.style, len(line.x)) for name, line in lines.items()} == {"first": (0, 2), "second": (1, 1)}
+    assert lines["second"].hover[0].startswith("second\n0000-r0\n")
+    assert chart.frame["sweep"].tolist() == ["first", "first", "second"]
+    assert chart.caption.endswith("costs nothing.")
 
 
 @pytest.mark.parametrize("make", CHARTS)
 def test_sweep_without_curves_has_empty_charts(make: Any) -> None:
     for records in ([build_record(0, status="failed", best={})], [build_record(0, status="queued", best={})]):
         assert make(training(records=records)).is_empty
+        assert cost_chart({"mine": records}).is_empty
     assert make(training_of(curve_frame(), [], TASKS, [])).is_empty
+    assert cost_chart({"mine": []}).is_empty
 
 
 def test_failed_trials_without_curves_are_left_out() -> None:

@@ -93,6 +93,18 @@ def test_values_that_were_not_compared_keep_their_place() -> None:
     assert list(chart.panels[0].y.categories) == ["0 (base)", "0.45", "1"]
 
 
+def test_values_with_equal_short_texts_are_rows_of_their_own() -> None:
+    first, second = 0.45, 0.45000001
+    effects = sweep_of([value(0.0, None), value(first, 0.014), value(second, -0.02)])
+    key = replace(KEY, values=(0.0, first, second))
+    differences, _ = parts_of(effect_chart(effects, key).panels[0])
+    assert list(differences.y) == ["0.45", "0.45000001"]
+    records = [build_record(number, params={"smart.weight": weight}) for number, weight in enumerate((first, second))]
+    scores = given_scores("overall", {"0000-r0": 0.5, "0001-r0": 0.6})
+    points = series_of(value_chart(effects, records, scores, key).panels[0], TRIAL)
+    assert list(points.x) == ["0.45", "0.45000001"]
+
+
 def test_overall_comes_first_and_tasks_keep_their_order_without_it() -> None:
     column = EFFECTS.columns["overall"]
     columns = {task: replace(column, task=task) for task in ("sst", "qqp", "sts")}

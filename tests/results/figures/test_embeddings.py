@@ -6,6 +6,7 @@ import pytest
 from mtlib.tasks import TASKS, Task
 from results.figures.chart import Chart, Series
 from results.figures.embeddings import Embedded, embeddings_chart, label_groups
+from results.figures.predictions import MAX_POINTS
 
 
 def embedded(task: Task, labels: list[float], vectors: np.ndarray | None = None) -> Embedded:
@@ -65,3 +66,16 @@ def test_tasks_without_two_components_are_left_out() -> None:
 def test_equal_embeddings_explain_nothing() -> None:
     (panel,) = embeddings_chart({"sst": embedded(TASKS["sst"], [0, 1], np.ones((2, 3)))}, "").panels
     assert panel.x.title == "first component, 0% of the variance"
+
+
+def test_of_many_examples_a_sample_is_drawn_and_all_are_in_the_frame() -> None:
+    many = {"qqp": embedded(TASKS["qqp"], [0, 1] * MAX_POINTS), "sst": embedded(TASKS["sst"], [0, 1, 2])}
+    chart = embeddings_chart(many, "")
+    drawn = points_of(chart)
+    assert drawn["QQP 0"] + drawn["QQP 1"] == MAX_POINTS
+    assert min(drawn["QQP 0"], drawn["QQP 1"]) > 0
+    assert len(chart.frame) == 2 * MAX_POINTS + 3
+    assert chart.caption.endswith(" Of QQP's 6,000 examples 3,000 are drawn, chosen at random.")
+    first = next(mark for mark in chart.panels[0].marks if isinstance(mark, Series))
+    by_id = chart.frame[chart.frame["task"] == "qqp"].set_index("id")["first"]
+    assert [by_id[text.split("\n")[0]] for text in first.hover] == list(first.x)

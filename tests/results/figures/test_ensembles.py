@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mtlib.tasks import TASKS
-from results.figures.ensembles import methods_chart, pareto_chart
+from results.figures.ensembles import expected_chart, methods_chart, pareto_chart
 from results.records.selection import Selection, TradeOff
 from tests.results.figures.drawn_sweep import all_series_of, series_of
 from tests.results.records.test_selection import build_score, build_selection, build_task
@@ -83,3 +83,26 @@ def test_pareto_front_of_an_error_falls() -> None:
 def test_selection_without_tasks_or_trade_offs_has_empty_charts() -> None:
     assert methods_chart(build_selection(tasks={})).is_empty
     assert pareto_chart(build_selection()).is_empty
+    assert expected_chart({}).is_empty
+    assert expected_chart({"mine": build_selection(tasks={})}).is_empty
+
+
+def test_expected_scores_of_several_sweeps_stand_side_by_side() -> None:
+    first = build_selection(tasks={"sst": build_task(), "sts": build_task()})
+    chart = expected_chart({"first": first, "second": build_selection(tasks={"sst": build_task()})})
+    assert [(panel.title, list(panel.y.categories)) for panel in chart.panels] == [
+        ("SST", ["first", "second"]),
+        ("STS", ["first"]),
+    ]
+    assert chart.frame[["task", "sweep"]].to_numpy().tolist() == [["sst", "first"], ["sst", "second"], ["sts", "first"]]
+    score = first.tasks["sst"].score
+    assert chart.frame[["expected_score", "low", "high"]].iloc[0].tolist() == [score.cross_fitted, *score.interval]
+    (points,) = all_series_of(chart.panels[1])
+    assert points.hover == [
+        f"first\nexpected {score.cross_fitted:.3f} ({score.interval[0]:.3f} to {score.interval[1]:.3f})"
+    ]
+
+
+def test_expected_scores_of_an_error_are_its_values() -> None:
+    (points,) = all_series_of(expected_chart({"mine": of_rmse()}).panels[0])
+    assert (list(points.x), list(points.low), list(points.high)) == ([0.7], [0.5], [0.75])

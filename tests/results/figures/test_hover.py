@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from results.figures.hover import MAX_VALUES, last_part, short_names, short_values, trial_text, values_lines
+from mtlib.tasks import TASKS
+from results.figures.hover import (
+    MAX_VALUES,
+    last_part,
+    score_title,
+    short_names,
+    short_values,
+    trial_text,
+    value_names,
+    values_lines,
+)
 from tests.results.conftest import build_record
 
 
@@ -51,4 +61,22 @@ def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
 
 
 def test_last_part_of_a_key() -> None:
-    assert [last_part(key) for key in ("optimizer.learning_rate", "order")] == ["learning_rate", "order"]
+    keys = ("optimizer.learning_rate", "order", "smart.weight + smart.mode")
+    assert [last_part(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ((0.1, None, (1, 2)), ["0.1", "none", "1-2"]),
+        ((0.1, 0.12345671, 0.12345672), ["0.1", "0.12345671", "0.12345672"]),
+        ((None, "none"), ["None", "'none'"]),
+        ((), []),
+    ],
+)
+def test_values_with_equal_short_texts_are_written_out(values: tuple[Any, ...], names: list[str]) -> None:
+    assert value_names(values) == dict(zip(values, names, strict=True))
+
+
+def test_title_of_a_score_has_its_metric() -> None:
+    assert [score_title(name, TASKS) for name in ("sts", "overall")] == ["STS, Pearson's correlation", "overall"]

@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from results.figures.chart import Axis, Bars, Chart, Panel, Series
+from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
 from results.figures.matplotlib_figure import SETTINGS, draw_chart, write_images
 from tests.results.figures.drawn_sweep import chart_of, drawn_chart
 
@@ -119,10 +119,22 @@ def test_sign_in_the_legend_is_that_of_the_solid_line() -> None:
     assert [line.get_linestyle() for line in legend.get_lines()] == ["-", "-"]
 
 
+def test_labels_stand_within_their_panel() -> None:
+    names = Axis(scale="category", categories=["a", "b"])
+    labels = Labels(x=[0.0, 1.0], y=["a", "b"], texts=["low", "high"], sides=["left", "right"])
+    (axes,) = drawn(chart_of(Panel(y=names, x=Axis(range=(0, 1)), marks=[labels]))).axes
+    low, high = axes.texts
+    assert [(text.get_text(), text.get_horizontalalignment()) for text in (low, high)] == [
+        ("low", "left"),
+        ("high", "right"),
+    ]
+    assert [text.xy for text in (low, high)] == [(0.0, 0.0), (1.0, 1.0)]  # type: ignore[attr-defined]
+
+
 def test_no_display_is_needed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; import pandas\n"
-        "from results.figures.chart import Chart, Panel, Series\n"
+        "from results.figures.chart import Chart, Labels, Panel, Series\n"
         "from results.figures.matplotlib_figure import write_images\n"
         "panel = Panel(marks=[Series(x=[1, 2], y=[1, 2])])\n"
         "chart = Chart(name='drawn', title='', caption='', panels=[panel], frame=pandas.DataFrame())\n"

@@ -52,6 +52,7 @@ def test_each_place_of_a_text_is_shown() -> None:
         "categories": [figures[2]["layout"]["yaxis"]["categoryarray"], figures[2]["data"][0]["y"]],
         "bars": [figures[3]["data"][1][key] for key in ("name", "text", "x")],
         "lying bars": [figures[4]["data"][0]["y"]],
+        "labels": [figures[7]["data"][0]["text"], figures[7]["data"][0]["y"]],
         "cells": [figures[5]["data"][0][key] for key in ("text", "hovertext", "x", "y")],
     }
     assert all("MARK" in str(value) for values in places.values() for value in values)
@@ -120,7 +121,7 @@ def test_hover_shows_the_text_and_the_place_where_it_is_wanted() -> None:
 def test_figure_of_a_chart_has_all_panels_marks_and_references() -> None:
     chart = drawn_chart("MARK")
     figure = chart_figure(chart)
-    assert [trace.type for trace in figure.data] == [*["scatter"] * 5, *["bar"] * 3, "heatmap"]
+    assert [trace.type for trace in figure.data] == [*["scatter"] * 5, *["bar"] * 3, "heatmap", "scatter"]
     assert [note.text for note in figure.layout.annotations] == ["MARK"] * len(chart.panels)
     assert figure.layout.title.text == "MARK"
     assert [(shape.x0, shape.xref) for shape in figure.layout.shapes if shape.x0 == shape.x1] == [
@@ -133,7 +134,8 @@ def test_figure_of_a_chart_has_all_panels_marks_and_references() -> None:
         "category",
         "category",
     )
-    assert figure.data[-1].xaxis == "x6"
+    assert [trace.xaxis for trace in figure.data[-2:]] == ["x6", "x8"]
+    assert (figure.data[-1].mode, figure.data[-1].textposition) == ("text", ("top right", "top left"))
 
 
 def test_each_name_is_in_the_legend_once_and_those_without_points_not_at_all() -> None:

@@ -15,10 +15,12 @@ from results.figures.chart import Heatmap
 from results.figures.predictions import (
     LABELS,
     MAX_PAIRS,
+    MAX_POINTS,
     NUM_BINS,
     NUM_LABEL_BINS,
     Predicted,
     confusion_chart,
+    drawn_rows,
     error_kind,
     error_kinds,
     errors_chart,
@@ -214,3 +216,26 @@ def test_one_example_is_enough(task: Task) -> None:
     charts = prediction_charts([predicted(task, [1], [0])])
     assert not any(chart.is_empty for chart in charts)
     assert len(charts) == (3 if task.kind == "regression" else 4)
+
+
+@pytest.mark.parametrize("num_rows", [0, 1, MAX_POINTS, MAX_POINTS + 1])
+def test_at_most_a_fixed_sample_of_examples_is_drawn(num_rows: int) -> None:
+    rows = drawn_rows(num_rows)
+    assert len(rows) == min(num_rows, MAX_POINTS)
+    assert len(set(rows.tolist())) == len(rows)
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(rows, drawn_rows(num_rows))
+
+
+@pytest.mark.parametrize("num_rows", [MAX_POINTS, MAX_POINTS + 1])
+def test_scatter_of_many_examples_says_how_many_are_drawn(num_rows: int) -> None:
+    labels = np.linspace(0, 5, num_rows)
+    models = [predicted(TASKS["sts"], labels.tolist(), (labels + shift).tolist()) for shift in (0.0, 0.5)]
+    chart = scatter_chart(models)
+    first, second = (all_series_of(panel)[1] for panel in chart.panels)
+    assert (len(first.x), len(first.hover)) == (MAX_POINTS, MAX_POINTS)
+    assert list(first.x) == list(second.x)
+    assert [y - x for x, y in zip(second.x, second.y, strict=True)] == pytest.approx([0.5] * MAX_POINTS)  # type: ignore[operator]
+    assert len(chart.frame) == 2 * num_rows
+    note = " Of the 3,001 examples 3,000 are drawn, chosen at random."
+    assert chart.caption.endswith(note) == (num_rows > MAX_POINTS)

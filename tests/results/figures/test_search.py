@@ -10,15 +10,19 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
-from results.figures.chart import Chart, Series
+from results.figures.chart import Chart, Labels, Series
 from results.figures.search import (
     KINDS,
     MAX_AXES,
+    MAX_AXIS_CHARACTERS,
+    SearchedScore,
+    axis_texts,
     history_chart,
     importance_chart,
     parallel_chart,
     position,
     pruning_chart,
+    range_texts,
     rungs_chart,
     slice_chart,
 )
@@ -26,6 +30,9 @@ from results.records.trials import TrialRecord
 from tests.results.conftest import build_record
 from tests.results.figures.drawn_sweep import bars_of, curve, curve_frame, series_of
 
+OVERALL = SearchedScore(name="overall", tasks=TASKS)
+RMSE = SearchedScore(name="sts", tasks={"sts": replace(TASKS["sts"], metric="rmse")})
+"""Records have its negative."""
 RATE = SearchedKey(name="optimizer.rate", values=(), range=KeyRange(low=1e-5, high=1e-3, is_log=True))
 SIZE = SearchedKey(name="size", values=(), range=KeyRange(low=8, high=16, is_log=False))
 MODE = SearchedKey(name="mode", values=("paper", (1, 2), "none"), base="paper")
@@ -38,6 +45,13 @@ def trial(
     best = {} if score is None else {"overall": score}
     started = None if minute is None else f"2024-05-01T10:{minute:02d}:00.000+00:00"
     return build_record(number, status=status, best=best, started=started, **changes)
+
+
+def texts_of(chart: Chart) -> dict[str, dict[float, str]]:
+    """The texts of each axis of parallel coordinates by their position."""
+    (labels,) = [mark for panel in chart.panels for mark in panel.marks if isinstance(mark, Labels)]
+    places = list(zip(labels.y, labels.x, labels.texts, strict=True))
+    return {str(name): {x: text for axis, x, text in places if axis == name} for name in labels.y}
 
 
 def kinds(chart: Chart) -> dict[str, tuple[list[Any], list[Any]]]:
@@ -56,7 +70,7 @@ def test_history_is_in_the_order_of_start_with_the_best_so_far() -> None:
         trial(4, 0.6, "running", minute=4),
         trial(5, None, minute=0),
     ]
-    chart = history_chart(records, "overall")
+    chart = history_chart(records, OVERALL)
     assert kinds(chart) == {
         "best so far": ([1, 2, 3, 5], [0.3, 0.4, 0.5, 0.6]),
         "trained to the end": ([1, 3], [0.3, 0.5]),
@@ -69,15 +83,15 @@ def test_history_is_in_the_order_of_start_with_the_best_so_far() -> None:
 
 
 def test_kinds_keep_their_styles() -> None:
-    chart = history_chart([trial(0, 0.5, "failed"), trial(1, 0.5)], "overall")
+    chart = history_chart([trial(0, 0.5, "failed"), trial(1, 0.5)], OVERALL)
     assert {kind: series_of(chart.panels[0], kind).style for kind in ("failed", KINDS[0])} == {"failed": 3, KINDS[0]: 0}
 
 
 def test_search_without_scores_has_empty_charts() -> None:
     for records in ([], [trial(0, None, "queued", epochs=0)]):
-        charts = [history_chart(records, "overall"), pruning_chart(records), importance_chart({})]
+        charts = [history_chart(records, OVERALL), pruning_chart(records), importance_chart({})]
         charts += [rungs_chart(records, curve_frame(), TASKS, "overall")]
-        charts += [make(records, [RATE, MODE], "overall") for make in (slice_chart, parallel_chart)]
+        charts += [slice_chart(records, [RATE, MODE], OVERALL), parallel_chart(records, [RATE, MODE], OVERALL, {})]
         assert all(chart.is_empty for chart in charts)
 
 
@@ -93,7 +107,7 @@ def test_slices_show_scores_against_each_key_of_the_trials_that_have_it() -> Non
         trial(1, 0.4, "pruned", params={"mode": "none"}),
         trial(2, 0.9, "failed", params={"mode": "none"}),
     ]
-    chart = slice_chart(records, [RATE, MODE, ALONE], "overall")
+    chart = slice_chart(records, [RATE, MODE, ALONE], OVERALL)
     assert [panel.title for panel in chart.panels] == ["optimizer.rate", "mode"]
     rate, mode = chart.panels
     assert (rate.x.scale, list(series_of(rate).x), list(series_of(rate).y)) == ("log", [1e-4], [0.5])
@@ -132,38 +146,44 @@ def test_each_trial_is_a_line_through_its_values_to_its_score() -> None:
         trial(3, 0.8, params=values),
         trial(4, 1.0, "failed", params=values),
     ]
-    chart = parallel_chart(records, [RATE, MODE], "overall")
-    assert list(chart.panels[0].x.categories) == ["rate", "mode", "overall"]
+    chart = parallel_chart(records, [RATE, MODE], OVERALL, {})
+    assert list(chart.panels[0].y.categories) == ["rate", "mode", "overall"]
     found = kinds(chart)
-    assert {name: y for name, (_, y) in found.items()} == {
-        "lower half": [pytest.approx(0.5), 1.0, 0.0, None, pytest.approx(0.5), 1.0, pytest.approx(0.5), None],
-        "second quarter": [pytest.approx(0.5), 1.0, pytest.approx(0.75), None],
-        "best quarter": [None, 0.0, 1.0, None],
+    assert {name: x for name, (x, _) in found.items()} == {
+        "other half": pytest.approx([0.5, 1.0, 0.0, 0.0, 0.5, 1.0, 0.5, 0.0]),
+        "second quarter": pytest.approx([0.5, 1.0, 0.75, 0.0]),
+        "best quarter": [0.0, 0.0, 1.0, 0.0],
     }
-    assert found["best quarter"][0] == ["rate", "mode", "overall", "overall"]
+    assert found["second quarter"][1] == ["rate", "mode", "overall", None]
+    assert found["best quarter"][1] == [None, "mode", "overall", None]
     assert len(chart.frame) == 4
 
 
 def test_equal_scores_are_in_the_middle_and_one_trial_is_no_chart() -> None:
     records = [trial(number, 0.5, params={"mode": "paper"}) for number in range(2)]
-    assert {tuple(y) for _, y in kinds(parallel_chart(records, [MODE], "overall")).values()} == {(0.0, 0.5, None)}
-    assert parallel_chart(records[:1], [MODE], "overall").is_empty
+    chart = parallel_chart(records, [MODE], OVERALL, {})
+    assert {tuple(x) for x, _ in kinds(chart).values()} == {(0.0, 0.5, 0.0)}
+    assert texts_of(chart)["overall"] == {0.5: "0.500"}
+    assert parallel_chart(records[:1], [MODE], OVERALL, {}).is_empty
 
 
 def test_axes_have_names_of_their_own() -> None:
     names = ["tasks.sst.rate", "tasks.qqp.rate", "size", "other.overall"]
     keys = [SearchedKey(name=name, values=(1,)) for name in names]
     records = [trial(number, 0.5 + number, params=dict.fromkeys(names, 1)) for number in range(2)]
-    assert list(parallel_chart(records, keys, "overall").panels[0].x.categories) == [*names, "overall"]
+    assert list(parallel_chart(records, keys, OVERALL, {}).panels[0].y.categories) == [*names, "overall"]
 
 
 @pytest.mark.parametrize("num_keys", [MAX_AXES, MAX_AXES + 1])
 def test_axes_that_are_left_out_are_stated(num_keys: int) -> None:
     keys = [SearchedKey(name=f"k{number}", values=(1,)) for number in range(num_keys)]
     records = [trial(number, 0.5 + number, params={key.name: 1 for key in keys}) for number in range(2)]
-    chart = parallel_chart(records, keys, "overall")
-    assert len(chart.panels[0].x.categories) == MAX_AXES + 1
-    assert ("The first 10 of 11 keys" in chart.caption) == (num_keys > MAX_AXES)
+    chart = parallel_chart(records, keys, OVERALL, {})
+    assert len(chart.panels[0].y.categories) == MAX_AXES + 1
+    assert ("The 10 first of 11 keys" in chart.caption) == (num_keys > MAX_AXES)
+    best = parallel_chart(records, keys, OVERALL, {"k9": 0.5, f"k{num_keys - 1}": 0.6, "k1": 0.1})
+    assert list(best.panels[0].y.categories)[:2] == (["k9", "k1"] if num_keys == MAX_AXES else ["k10", "k9"])
+    assert ("The 10 most important of 11 keys" in best.caption) == (num_keys > MAX_AXES)
 
 
 def test_pruning_counts_trials_by_epochs_and_kind() -> None:
@@ -212,3 +232,65 @@ def test_rungs_count_epochs_with_an_overall_score_and_show_the_metric_of_the_sea
     chart = rungs_chart([trial(0, 0.5)], curve_frame(rows, late), {"sts": root_error}, "sts")
     assert kinds(chart) == {"not stopped": (["1", "3"], [1.5, 1.0])}
     assert chart.panels[0].y.title == "STS"
+
+
+def scored_by_rmse() -> list[TrialRecord]:
+    """Trials in the order of their start with RMSE 0.8, 0.5 and 0.9."""
+    return [
+        replace(trial(number, None, minute=number, params={"mode": "paper"}), best={"sts": -value})
+        for number, value in enumerate((0.8, 0.5, 0.9))
+    ]
+
+
+def test_metrics_of_which_lower_is_better_are_shown_as_their_values() -> None:
+    history = history_chart(scored_by_rmse(), RMSE)
+    assert kinds(history) == {"best so far": ([1, 2, 3], [0.8, 0.5, 0.5]), KINDS[0]: ([1, 2, 3], [0.8, 0.5, 0.9])}
+    assert history.frame["sts"].tolist() == [0.8, 0.5, 0.9]
+    assert history.panels[0].y.title == "STS, RMSE"
+    assert "(STS, RMSE, lower is better)" in history.caption
+    assert series_of(history.panels[0], KINDS[0]).hover[1].endswith("STS, RMSE 0.500 at epoch 1")
+    slices = slice_chart(scored_by_rmse(), [MODE], RMSE)
+    assert list(series_of(slices.panels[0]).y) == slices.frame["sts"].tolist() == [0.8, 0.5, 0.9]
+
+
+def test_best_quarter_of_a_metric_of_which_lower_is_better_has_the_lowest_value() -> None:
+    chart = parallel_chart(scored_by_rmse(), [MODE], RMSE, {})
+    assert kinds(chart)["best quarter"][0] == [0.0, 0.0, 0.0]
+    assert texts_of(chart)["STS, RMSE"] == {0.0: "0.500", 0.5: "0.700", 1.0: "0.900"}
+
+
+@pytest.mark.parametrize(
+    ("key", "texts"),
+    [
+        (RATE, {0.0: "1e-05", 0.5: "0.0001", 1.0: "0.001"}),
+        (SIZE, {0.0: "8", 0.5: "12", 1.0: "16"}),
+        (MODE, {0.0: "paper", 0.5: "1-2", 1.0: "none"}),
+        (ALONE, {0.5: "True"}),
+        (SearchedKey(name="a", values=()), {}),
+        (SearchedKey(name="a", values=tuple(range(5))), {0.0: "0", 0.25: "1", 0.5: "2", 0.75: "3", 1.0: "4"}),
+        (SearchedKey(name="a", values=tuple(range(6))), {0.0: "0", 0.6: "3", 1.0: "5"}),
+        (SearchedKey(name="a", values=("long_mode_of_combination", "b")), {0.0: "long_mode_of_com…", 1.0: "b"}),
+    ],
+)
+def test_axes_of_parallel_coordinates_have_the_texts_of_values(key: SearchedKey, texts: dict[float, str]) -> None:
+    assert axis_texts(key) == texts
+    assert sum(len(text) + 1 for text in texts.values()) <= MAX_AXIS_CHARACTERS
+
+
+def test_texts_at_the_ends_of_an_axis_stand_within_it() -> None:
+    records = [trial(number, 0.5 + number, params={"mode": "paper"}) for number in range(2)]
+    (panel,) = parallel_chart(records, [MODE], OVERALL, {}).panels
+    (labels,) = [mark for mark in panel.marks if isinstance(mark, Labels)]
+    assert list(labels.texts) == ["paper", "1-2", "none", "0.500", "1.000", "1.500"]
+    assert list(labels.sides) == ["left", "centre", "right"] * 2
+
+
+def test_range_of_one_value_has_one_text() -> None:
+    assert range_texts(KeyRange(low=2.0, high=2.0, is_log=False), "{:g}") == {0.5: "2"}
+
+
+def test_values_with_equal_short_texts_are_two_categories() -> None:
+    close = SearchedKey(name="weight", values=(0.12345671, 0.12345672))
+    records = [trial(number, 0.5, params={"weight": value}) for number, value in enumerate(close.values)]
+    (panel,) = slice_chart(records, [close], OVERALL).panels
+    assert list(panel.x.categories) == list(series_of(panel).x) == ["0.12345671", "0.12345672"]

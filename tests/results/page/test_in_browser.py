@@ -196,11 +196,15 @@ def test_entry_of_a_legend_hides_lines_of_train_with_those_of_dev(browser: Any, 
     page = browser.new_page()
     page.goto((tmp_path / PAGE_FILE).as_uri())
     page.evaluate(DRAW_ALL)
-    figure = page.locator("#training-losses")
-    lines, entry = figure.locator(".plot").first.locator(".js-line"), figure.locator(".legend button").first
-    num_lines = lines.count()
+    figure = page.locator("#training-learning-curves")
+    lines = figure.locator(".panel", has_text="SST, accuracy").locator(".js-line")
+    dashed = lines.and_(page.locator("[style*='stroke-dasharray: 9px']"))
+    num_lines, num_dashed = lines.count(), dashed.count()
+    assert num_dashed == num_lines / 2 > 0
+    entry = figure.locator(".legend button").first
     entry.click()
-    assert lines.count() == num_lines - 2
+    assert 0 < lines.count() < num_lines
+    assert dashed.count() == lines.count() / 2
     entry.click()
     assert lines.count() == num_lines
     page.close()
