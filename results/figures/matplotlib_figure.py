@@ -31,7 +31,7 @@ PANEL_INCHES = 3.6, 2.8
 ROW_INCHES = 0.28
 """Inches of a category from top to bottom."""
 LEGEND_ROW_INCHES = 0.22
-LABEL_SIZE = 6
+LABEL_POINTS = 6
 """Points."""
 HALO = [Stroke(linewidth=2, foreground="white"), Normal()]
 """Around texts that lie on lines."""
@@ -195,7 +195,7 @@ def draw_labels(axes: Axes, mark: Labels, panel: Panel) -> None:
     sides: dict[str, Literal["left", "center", "right"]] = {"left": "left", "centre": "center", "right": "right"}
     offset: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
     for x, y, text, side in zip(mark.x, coordinates_of(mark.y, panel.y), mark.texts, mark.sides, strict=True):
-        axes.annotate(text, (x, y), ha=sides[side], va="bottom", fontsize=LABEL_SIZE, path_effects=HALO, **offset)
+        axes.annotate(text, (x, y), ha=sides[side], va="bottom", fontsize=LABEL_POINTS, path_effects=HALO, **offset)
 
 
 def draw_heatmap(axes: Axes, mark: Heatmap) -> None:

@@ -28,7 +28,7 @@ ROW_HEIGHT = 30
 """Of a category from top to bottom."""
 MODES = {"points": "markers", "line": "lines", "line and points": "lines+markers", "steps": "lines"}
 SYMBOL_OPACITY = 0.85
-LABEL_SIZE = 11
+LABEL_PIXELS = 11
 """Pixels."""
 REFERENCE_LINE = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
 
@@ -257,7 +257,7 @@ def labels_trace(mark: Labels) -> dict[str, Any]:
         "y": coordinates(mark.y),
         "text": [safe(text) for text in mark.texts],
         "textposition": [positions[side] for side in mark.sides],
-        "textfont": {"size": LABEL_SIZE},
+        "textfont": {"size": LABEL_PIXELS},
         "hoverinfo": "skip",
     }
 

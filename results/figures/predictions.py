@@ -21,7 +21,7 @@ as in Triple Threat, table 19."""
 LABELS = "labels"
 MAX_POINTS = 3000
 """Examples that are drawn as points; with more, pages become large and browsers slow."""
-SEED = 0
+POINTS_SEED = 0
 """Of the choice of points."""
 MAX_PAIRS = 12
 """Pairs of named classes that errors are counted by; where there are more, the confusion matrix has them."""
@@ -129,7 +129,7 @@ def drawn_rows(num_rows: int) -> Ints:
     """The rows of examples that are drawn as points, in order: all, or a fixed random sample of `MAX_POINTS`."""
     if num_rows <= MAX_POINTS:
         return np.arange(num_rows)
-    return np.sort(np.random.default_rng(SEED).choice(num_rows, MAX_POINTS, replace=False))
+    return np.sort(np.random.default_rng(POINTS_SEED).choice(num_rows, MAX_POINTS, replace=False))
 
 
 def drawn_note(num_rows: int, of: str = "the") -> str:
