@@ -315,8 +315,8 @@ def forgetting(sweep: Sweep) -> Iterator[Finding]:
             best, end = map(task.value_of, ends[most])
             what = (
                 f"{task.title} is forgotten while other tasks are trained: its dev score ends clearly below its best "
-                f"in {len(forgotten)} of {counted(len(ends), 'trial')} that end without it, most in {most}, from "
-                f"{best:.3f} to {end:.3f}."
+                f"in {len(forgotten)} of {counted(len(ends), 'trial')} whose last epochs leave it out, most in {most}, "
+                f"from {best:.3f} to {end:.3f}."
             )
             advice = f"Keep {name} among the tasks of the later stages, or train it last."
             yield Finding(level="warning", what=what, advice=advice)

@@ -29,8 +29,8 @@ def vanishing_penalties(
             trials = dict(zip(found["trial"], found["value"], strict=True))
             yield Note(
                 what=f"The {penalty.title} penalty on {tasks[str(task)].title} is numerically nothing, below "
-                f"{NUMERICALLY_NOTHING:g} in every epoch, in {counted(len(trials), 'trial')}, trained nearly as if "
-                f"without it (largest mean penalty: {named([f'{trial} {trials[trial]:.1e}' for trial in trials])})",
+                f"{NUMERICALLY_NOTHING:g} in every epoch, in {counted(len(trials), 'trial')}, which trained nearly as "
+                f"if without it (largest mean penalty: {named([f'{trial} {trials[trial]:.1e}' for trial in trials])})",
                 advice=how_to_strengthen(name, recorded_settings(records, next(iter(trials)), name)),
             )
 

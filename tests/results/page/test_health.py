@@ -353,7 +353,7 @@ def test_forgetting_names_the_worst_trial_and_counts_those_that_end_without_the_
     found = only(list(forgetting(sweep_of([*map(build_record, range(4))], rows))))
     assert found.what == (
         "SST is forgotten while other tasks are trained: its dev score ends clearly below its best in 2 of 3 trials "
-        "that end without it, most in 0001-r0, from 0.600 to 0.200."
+        "whose last epochs leave it out, most in 0001-r0, from 0.600 to 0.200."
     )
 
 
