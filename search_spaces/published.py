@@ -135,7 +135,11 @@ def published_table(
 
 
 def published_row(table: str, keys: tuple[str, ...], columns: tuple[str, ...], cells: tuple[Any, ...]) -> PublishedRow:
-    """One row of `published_table`."""
+    """One row of `published_table`.
+
+    Raises:
+        ValueError: it has too few or too many values.
+    """
     names = (*keys, *columns)
     rule = f"a row of {table} must have {len(names)} values ({', '.join(names)}), and after them at most its slip"
     require(len(cells) - len(names) in (0, 1), rule, cells)

@@ -105,7 +105,9 @@ def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
     """The blocks of a section without charts that would be empty, or why there are none."""
     blocks: list[Block] = []
     try:
-        blocks += [block for block in make(inputs) if not (isinstance(block, Chart) and block.is_empty)]
+        for block in make(inputs):  # one by one: those before an error stay
+            if not (isinstance(block, Chart) and block.is_empty):
+                blocks.append(block)
     except ValueError as error:
         blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
     return blocks or [Text(paragraphs=[why_empty(inputs.sweep)])]

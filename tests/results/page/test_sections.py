@@ -113,6 +113,14 @@ def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None
     assert "nothing to show" not in texts["search"]
 
 
+def test_blocks_before_an_error_stay(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    records = tuple(replace(record, config='{"of": "another version"}') for record in sweep.records)
+    names = names_of(replace(sweep, records=records))["published"]
+    assert names[0] == "published-1"
+    assert "published-setting-1" not in names  # names the configuration's batch sizes
+
+
 def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     inputs = PageInputs(sweep=sweep, selection=None, selection_error="it is damaged")
