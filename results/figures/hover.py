@@ -52,6 +52,6 @@ def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict
     return by_number if len(keys) > MAX_NAMED_KEYS or len(set(names.values())) < len(names) else names
 
 
-def last_part(key: str) -> str:
-    """E.g. `learning_rate` of `optimizer.learning_rate`; of joined keys the last part of each."""
-    return JOINED_BY.join(part.rpartition(".")[2] for part in key.split(JOINED_BY))
+def last_parts(key: str, count: int = 1) -> str:
+    """E.g. `learning_rate` of `optimizer.learning_rate`; of joined keys the last parts of each."""
+    return JOINED_BY.join(".".join(dotted.split(".")[-count:]) for dotted in key.split(JOINED_BY))

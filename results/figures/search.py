@@ -12,7 +12,7 @@ import pandas as pd
 from mtlib.tasks import Task, score_of, title_of, value_of
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
-from results.figures.hover import last_part, score_title, trial_text, value_names
+from results.figures.hover import last_parts, score_title, trial_text, value_names
 from results.records.rungs import REDUCTION_FACTOR, rungs_up_to
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
@@ -23,8 +23,8 @@ MAX_AXES = 10
 """Keys side by side in parallel coordinates."""
 MAX_NAMED_VALUES = 5
 """Listed values of a key that are all named on its axis; of more the first, the middle and the last one are."""
-MAX_AXIS_CHARACTERS = 36
-"""Of all texts on an axis of parallel coordinates together, so that they stand side by side on a narrow screen."""
+MAX_AXIS_CHARACTERS = 32
+"""What an axis of parallel coordinates has room for on a narrow screen, so that texts stand side by side."""
 HIGH, MIDDLE, LOW = "best quarter", "second quarter", "other half"
 
 
@@ -207,8 +207,8 @@ def parallel_chart(
         parallel_lines(group, shown, names, score, ends, name) for name, group in by_quarter(scored).items() if group
     ]
     texts = [*map(axis_texts, shown), range_texts(ends, "{:.3f}")]
-    order = "most important" if importances else "first"
-    left_out = f" The {MAX_AXES} {order} of {len(keys)} keys are shown." if len(keys) > MAX_AXES else ""
+    most = f"{MAX_AXES} most important" if importances else f"first {MAX_AXES}"
+    left_out = f" The {most} of {len(keys)} keys are shown." if len(keys) > MAX_AXES else ""
     y = Axis(scale="category", categories=names)
     x = Axis(ticks=((0.0, "low"), (0.5, "middle"), (1.0, "high")), range=(-0.03, 1.03))
     return Chart(
@@ -233,9 +233,17 @@ def by_quarter(scored: Sequence[TrialRecord]) -> dict[str, list[TrialRecord]]:
 
 
 def axis_names(keys: Sequence[str], last: str) -> list[str]:
-    """The names of the keys' axes and of the last one: of a key its last part, or the whole where others share that."""
-    counts = Counter([*map(last_part, keys), last])
-    return [*(last_part(key) if counts[last_part(key)] == 1 else key for key in keys), last]
+    """The names of the keys' axes and of the last one: of a key the fewest last parts that no other axis has."""
+    names = []
+    for key in keys:
+        others = [other for other in keys if other != key]
+        counts = range(1, key.count(".") + 1)
+        short = (
+            count for count in counts if last_parts(key, count) not in {last, *(last_parts(o, count) for o in others)}
+        )
+        count = next(short, None)
+        names.append(key if count is None else last_parts(key, count))
+    return [*names, last]
 
 
 def parallel_lines(
@@ -292,7 +300,9 @@ def axis_texts(key: SearchedKey) -> dict[float, str]:
     names = list(value_names(key.values).values())
     last = len(names) - 1
     numbers = range(len(names)) if last < MAX_NAMED_VALUES else (0, (last + 1) // 2, last)
-    length = MAX_AXIS_CHARACTERS // max(len(numbers), 1) - 1
+    gaps = max(len(numbers) - 1, 1)
+    # Texts at the ends stand within the axis, so that between one and its neighbour there are one and a half.
+    length = int(MAX_AXIS_CHARACTERS / (2 if gaps == 1 else 1.5 * gaps))
     shown = [names[number] if len(names[number]) <= length else f"{names[number][: length - 1]}…" for number in numbers]
     return {number / last if last else 0.5: text for number, text in zip(numbers, shown, strict=True)}
 

@@ -7,7 +7,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.hover import (
     MAX_VALUES,
-    last_part,
+    last_parts,
     score_title,
     short_names,
     short_values,
@@ -62,7 +62,8 @@ def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
 
 def test_last_part_of_a_key() -> None:
     keys = ("optimizer.learning_rate", "order", "smart.weight + smart.mode")
-    assert [last_part(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
+    assert [last_parts(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
+    assert [last_parts(key, 2) for key in ("a.b.c", "c", "a.b.c + d.e")] == ["b.c", "c", "b.c + d.e"]
 
 
 @pytest.mark.parametrize(

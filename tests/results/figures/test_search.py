@@ -168,10 +168,17 @@ def test_equal_scores_are_in_the_middle_and_one_trial_is_no_chart() -> None:
 
 
 def test_axes_have_names_of_their_own() -> None:
-    names = ["tasks.sst.rate", "tasks.qqp.rate", "size", "other.overall"]
+    names = ["tasks.sst.rate", "tasks.qqp.rate", "size", "other.overall", "rate"]
     keys = [SearchedKey(name=name, values=(1,)) for name in names]
     records = [trial(number, 0.5 + number, params=dict.fromkeys(names, 1)) for number in range(2)]
-    assert list(parallel_chart(records, keys, OVERALL, {}).panels[0].y.categories) == [*names, "overall"]
+    assert list(parallel_chart(records, keys, OVERALL, {}).panels[0].y.categories) == [
+        "sst.rate",
+        "qqp.rate",
+        "size",
+        "other.overall",
+        "rate",
+        "overall",
+    ]
 
 
 @pytest.mark.parametrize("num_keys", [MAX_AXES, MAX_AXES + 1])
@@ -180,7 +187,7 @@ def test_axes_that_are_left_out_are_stated(num_keys: int) -> None:
     records = [trial(number, 0.5 + number, params={key.name: 1 for key in keys}) for number in range(2)]
     chart = parallel_chart(records, keys, OVERALL, {})
     assert len(chart.panels[0].y.categories) == MAX_AXES + 1
-    assert ("The 10 first of 11 keys" in chart.caption) == (num_keys > MAX_AXES)
+    assert ("The first 10 of 11 keys" in chart.caption) == (num_keys > MAX_AXES)
     best = parallel_chart(records, keys, OVERALL, {"k9": 0.5, f"k{num_keys - 1}": 0.6, "k1": 0.1})
     assert list(best.panels[0].y.categories)[:2] == (["k9", "k1"] if num_keys == MAX_AXES else ["k10", "k9"])
     assert ("The 10 most important of 11 keys" in best.caption) == (num_keys > MAX_AXES)
@@ -269,7 +276,7 @@ def test_best_quarter_of_a_metric_of_which_lower_is_better_has_the_lowest_value(
         (SearchedKey(name="a", values=()), {}),
         (SearchedKey(name="a", values=tuple(range(5))), {0.0: "0", 0.25: "1", 0.5: "2", 0.75: "3", 1.0: "4"}),
         (SearchedKey(name="a", values=tuple(range(6))), {0.0: "0", 0.6: "3", 1.0: "5"}),
-        (SearchedKey(name="a", values=("long_mode_of_combination", "b")), {0.0: "long_mode_of_com…", 1.0: "b"}),
+        (SearchedKey(name="a", values=("long_mode_of_combination", "b")), {0.0: "long_mode_of_co…", 1.0: "b"}),
     ],
 )
 def test_axes_of_parallel_coordinates_have_the_texts_of_values(key: SearchedKey, texts: dict[float, str]) -> None:
