@@ -1,0 +1,150 @@
+"""The reference for results on real text: one loop that trains SST-5, QQP and STS-B in turn, without this project.
+
+A person's first try: the state of [CLS], linear heads, the similarity divided by 5, AdamW, a linear warm-up and decay.
+
+Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 --seeds 0 1 2 3 4
+Add `--hold-out SWEEP/hold_out.json` to leave out the train rows that a sweep holds out, and to score them too.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModel, AutoTokenizer, get_linear_schedule_with_warmup
+
+COLUMNS = {
+    "sst": ["sentence", "sentiment"],
+    "qqp": ["sentence1", "sentence2", "is_duplicate"],
+    "sts": ["sentence1", "sentence2", "similarity"],
+}
+FILES = {"sst": "ids-sst-{}.csv", "qqp": "quora-{}.csv", "sts": "sts-{}.csv"}
+NUM_OUTPUTS = {"sst": 5, "qqp": 1, "sts": 1}
+LARGEST_SIMILARITY = 5.0
+BATCH_SIZE, SCORED_AT_A_TIME, MAX_LENGTH = 16, 64, 128
+LEARNING_RATE, DROPOUT, WARMUP_SHARE = 5e-5, 0.1, 0.1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the course's files")
+    parser.add_argument("--encoder", default="bert-base-uncased", help="name or folder of a BERT")
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--hold-out", type=Path, help="hold_out.json of a sweep: rows to leave out and score")
+    parser.add_argument("--output", type=Path, help="CSV file to which the scores are added")
+    options = parser.parse_args()
+    print("steps  seed  rows       SST    QQP    STS  overall")
+    for seed in options.seeds:
+        rows = [{"steps": options.steps, "seed": seed, **found} for found in run(options, seed)]
+        for row in rows:
+            scores = "  ".join(f"{row[name]:.3f}" for name in (*FILES, "overall"))
+            print(f"{row['steps']:5}  {seed:4}  {row['rows']:8}  {scores}  ({row['seconds']:.0f} s)", flush=True)
+        if options.output:
+            pd.DataFrame(rows).to_csv(options.output, mode="a", header=not options.output.exists(), index=False)
+
+
+class Model(nn.Module):
+    """An encoder with a linear head for each task."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.tokenizer, self.encoder = AutoTokenizer.from_pretrained(name), AutoModel.from_pretrained(name)
+        width = self.encoder.config.hidden_size
+        self.heads = nn.ModuleDict({task: nn.Linear(width, count) for task, count in NUM_OUTPUTS.items()})
+
+    def forward(self, task: str, rows: pd.DataFrame) -> Tensor:
+        """(rows, outputs) from the last hidden state of [CLS]."""
+        texts = [rows[column].tolist() for column in COLUMNS[task][:-1]]
+        inputs = self.tokenizer(*texts, padding=True, truncation=True, max_length=MAX_LENGTH, return_tensors="pt")
+        first = self.encoder(**inputs).last_hidden_state[:, 0]
+        outputs: Tensor = self.heads[task](functional.dropout(first, DROPOUT, self.training))
+        return outputs
+
+
+def run(options: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
+    """Trains with a seed; returns the scores on dev and, if there are any, on rows held out."""
+    torch.manual_seed(seed)
+    train, dev = ({task: read(options.data, task, split) for task in FILES} for split in ("train", "dev"))
+    scored = {"dev": dev}
+    if options.hold_out:
+        withheld = json.loads(options.hold_out.read_text())["tasks"]
+        scored["held out"] = {task: rows[rows["id"].isin(withheld[task]["ids"])] for task, rows in train.items()}
+        train = {task: without(rows, scored["held out"][task], COLUMNS[task][:-1]) for task, rows in train.items()}
+    model = Model(options.encoder)
+    started = time.perf_counter()
+    fit(model, train, options.steps)
+    seconds = time.perf_counter() - started
+    return [{"rows": name, "seconds": seconds, **score_all(model, tables)} for name, tables in scored.items()]
+
+
+def read(folder: Path, task: str, split: str) -> pd.DataFrame:
+    """The complete rows of a file."""
+    rows = pd.read_csv(folder / FILES[task].format(split), sep="\t", dtype={"id": str})
+    return rows.dropna(subset=COLUMNS[task])
+
+
+def without(rows: pd.DataFrame, withheld: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """The rows that share no text with those withheld, whatever its case and white space."""
+    texts = rows[columns].apply(lambda column: column.str.lower().str.split().str.join(" "))
+    known = set(texts.loc[withheld.index].to_numpy().flatten())
+    is_free: pd.Series[bool] = ~texts.isin(known).any(axis=1)
+    return rows[is_free]
+
+
+def fit(model: Model, train: dict[str, pd.DataFrame], steps: int) -> None:
+    """One batch of each task in turn; a task's rows are shuffled anew when all were seen."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    schedule = get_linear_schedule_with_warmup(optimizer, int(WARMUP_SHARE * steps), steps)
+    batches = {task: shuffled(rows) for task, rows in train.items()}
+    model.train()
+    for step in range(steps):
+        task = list(train)[step % len(train)]
+        rows = next(batches[task])
+        outputs = model(task, rows)
+        labels = torch.tensor(rows[COLUMNS[task][-1]].to_numpy(), dtype=torch.float32)
+        if task == "sst":
+            loss = functional.cross_entropy(outputs, labels.long())
+        elif task == "qqp":
+            loss = functional.binary_cross_entropy_with_logits(outputs[:, 0], labels)
+        else:
+            loss = functional.mse_loss(outputs[:, 0], labels / LARGEST_SIMILARITY)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+
+
+def shuffled(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Batches without end."""
+    while True:
+        order = torch.randperm(len(rows)).numpy()
+        for start in range(0, len(order) - BATCH_SIZE + 1, BATCH_SIZE):
+            yield rows.iloc[order[start : start + BATCH_SIZE]]
+
+
+@torch.no_grad()
+def score_all(model: Model, tables: dict[str, pd.DataFrame]) -> dict[str, float]:
+    """Accuracy, accuracy, Pearson's r, and their mean with (r + 1) / 2 in place of r."""
+    model.eval()
+    scores = {}
+    for task, rows in tables.items():
+        starts = range(0, len(rows), SCORED_AT_A_TIME)
+        outputs = torch.cat([model(task, rows.iloc[start : start + SCORED_AT_A_TIME]) for start in starts])
+        labels = torch.tensor(rows[COLUMNS[task][-1]].to_numpy(), dtype=torch.float32)
+        if task == "sts":
+            scores[task] = torch.corrcoef(torch.stack([outputs[:, 0], labels]))[0, 1].item()
+        else:
+            predicted = outputs.argmax(dim=1) if task == "sst" else outputs[:, 0] > 0
+            scores[task] = (predicted == labels).float().mean().item()
+    return {**scores, "overall": (scores["sst"] + scores["qqp"] + (scores["sts"] + 1) / 2) / len(scores)}
+
+
+if __name__ == "__main__":
+    main()
