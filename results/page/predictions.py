@@ -44,8 +44,8 @@ def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
     return sweep.plot.predicted(name) if scores.get((name, "dev")) else None
 
 
-def selected_ensemble(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
-    """The predictions of the ensemble that was selected for a task.
+def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
+    """The predictions of the ensemble, or of the single model, that was selected for a task.
 
     Args:
         sweep: has the selection.
@@ -53,21 +53,28 @@ def selected_ensemble(sweep: Sweep, selection: Selection, single: Predicted) -> 
         single: the best single model of the task, whose examples are predicted, in their order.
 
     Raises:
-        ValueError: a single model or a soup was selected, or none; predictions of a member are missing, or are of
-            other examples.
+        ValueError: a soup was selected, or nothing; predictions of a member are missing, or are of other examples.
     """
     chosen = selection.tasks.get(single.task.name)
     if chosen is None:
         raise ValueError("the selection does not have this task")
     if chosen.is_soup:
         raise ValueError("a soup was selected, one model of averaged weights, whose dev predictions are not recorded")
-    if len(chosen.members) == 1:
-        raise ValueError(f"a single model was selected, {describe_candidate(chosen.members[0])}")
     folders = find_sweeps(selection, sweep.path)
     outputs = np.stack([member_outputs(member, folders, single) for member in chosen.members])
     averaged = combine_outputs(single.task, outputs, ensemble_of(chosen.members))
-    title = f"selected ensemble of {len(chosen.members)}"
+    first, *others = chosen.members
+    single_title = f"selected single model, {first.trial} at epoch {first.epoch}"
+    title = f"selected ensemble of {len(chosen.members)}" if others else single_title
     return predicted_from(title, single.task, single.ids, single.labels, averaged)
+
+
+def predict_alike(model: Predicted, other: Predicted) -> bool:
+    """Whether two models of a task give the same predictions for the same examples, with the same probabilities."""
+    pairs = [(model.predictions, other.predictions)]
+    if model.probs is not None and other.probs is not None:
+        pairs.append((model.probs, other.probs))
+    return all(np.allclose(*pair) for pair in pairs)
 
 
 def member_outputs(member: Member, folders: Mapping[str, Location], single: Predicted) -> Floats:

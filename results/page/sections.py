@@ -44,7 +44,8 @@ from results.page.predictions import (
     disagreement_table,
     error_table,
     members_table,
-    selected_ensemble,
+    predict_alike,
+    selected_model,
 )
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
@@ -248,16 +249,20 @@ def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """The predictions for one task, and the texts of the worst errors, if texts are read."""
+    """The predictions for one task, and the texts of the worst errors, if texts are read.
+
+    What was selected stands beside the best single model where it predicts anything else.
+    """
     single = best_single_model(inputs.sweep, name)
     if single is None:
         return
     models = [single]
     if inputs.selection is not None:
         try:
-            models.append(selected_ensemble(inputs.sweep, inputs.selection, single))
+            selected = selected_model(inputs.sweep, inputs.selection, single)
+            models += [] if predict_alike(selected, single) else [selected]
         except ValueError as error:
-            yield Text(paragraphs=[f"{single.task.title}: no selected ensemble is shown: {reason_of(error)}."])
+            yield Text(paragraphs=[f"{single.task.title}: what was selected is not shown: {reason_of(error)}."])
     yield from prediction_charts(models)
     read_texts = inputs.read_texts
     if read_texts is not None:

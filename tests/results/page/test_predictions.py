@@ -24,7 +24,8 @@ from results.page.predictions import (
     disagreement_table,
     error_table,
     members_table,
-    selected_ensemble,
+    predict_alike,
+    selected_model,
     shown_texts,
     spread_of,
 )
@@ -53,7 +54,7 @@ def selection_of_two(sweep: Sweep, **changes: object) -> Selection:
 def test_ensemble_predicts_what_the_selector_scored(recorded_sweep: Sweep, task: str) -> None:
     selection = selection_of_two(recorded_sweep)
     single = single_of(recorded_sweep, task)
-    ensemble = selected_ensemble(recorded_sweep, selection, single)
+    ensemble = selected_model(recorded_sweep, selection, single)
     assert single.name.startswith("best single model, ")
     assert ensemble.name == "selected ensemble of 2"
     pool = read_pool([str(recorded_sweep.path)], TASKS[task])
@@ -71,17 +72,30 @@ def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
     return found
 
 
-def test_single_member_and_soup_are_not_shown_as_ensembles(recorded_sweep: Sweep) -> None:
+def test_soup_or_missing_task_is_one_line(recorded_sweep: Sweep) -> None:
     single, both = single_of(recorded_sweep), selection_of_two(recorded_sweep)
-    alone = replace(both.tasks["sst"], members=both.tasks["sst"].members[:1])
     soup = selection_of_two(recorded_sweep, is_soup=True)
-    assert one_line_error(selected_ensemble, recorded_sweep, soup, single).startswith("a soup was selected")
-    one = replace(both, tasks={"sst": alone})
-    assert "a single model was selected, trial 0001-r0" in one_line_error(
-        selected_ensemble, recorded_sweep, one, single
-    )
+    assert one_line_error(selected_model, recorded_sweep, soup, single).startswith("a soup was selected")
     none = replace(both, tasks={"qqp": both.tasks["qqp"]})
-    assert "does not have this task" in one_line_error(selected_ensemble, recorded_sweep, none, single)
+    assert "does not have this task" in one_line_error(selected_model, recorded_sweep, none, single)
+
+
+def test_selected_single_model_is_named_with_its_epoch(recorded_sweep: Sweep) -> None:
+    both = selection_of_two(recorded_sweep)
+    member = replace(both.tasks["sst"].members[0], weight=1.0)
+    alone = replace(both, tasks={"sst": replace(both.tasks["sst"], members=(member,))})
+    found = selected_model(recorded_sweep, alone, single_of(recorded_sweep))
+    assert found.name == "selected single model, 0001-r0 at epoch 2"
+
+
+def test_models_with_other_probabilities_do_not_predict_alike(recorded_sweep: Sweep) -> None:
+    single, scores = single_of(recorded_sweep), single_of(recorded_sweep, "sts")
+    assert single.probs is not None
+    assert predict_alike(single, replace(single, name="again"))
+    assert not predict_alike(single, replace(single, probs=np.flip(single.probs, axis=0)))
+    assert not predict_alike(single, replace(single, predictions=single.predictions[::-1]))
+    assert predict_alike(scores, scores)
+    assert not predict_alike(scores, replace(scores, predictions=scores.predictions + 0.1))
 
 
 def test_task_without_scores_has_no_single_model(recorded_sweep: Sweep) -> None:
@@ -111,8 +125,8 @@ def pooled(sweep: Sweep, other: Path) -> Selection:
 def test_members_of_sweeps_in_another_order_are_averaged_by_id(recorded_sweep: Sweep, tmp_path: Path) -> None:
     other = reordered(recorded_sweep, tmp_path / "other", lambda table: table.take(list(range(len(table)))[::-1]))
     single = single_of(recorded_sweep)
-    found = selected_ensemble(recorded_sweep, pooled(recorded_sweep, other), single)
-    expected = selected_ensemble(recorded_sweep, selection_of_two(recorded_sweep), single)
+    found = selected_model(recorded_sweep, pooled(recorded_sweep, other), single)
+    expected = selected_model(recorded_sweep, selection_of_two(recorded_sweep), single)
     assert found.probs is not None
     assert expected.probs is not None
     assert np.array_equal(found.probs, expected.probs)
@@ -136,7 +150,7 @@ def test_members_with_other_examples_are_refused(
 ) -> None:
     other = reordered(recorded_sweep, tmp_path / "other", lambda table: change(table).cast(table.schema))
     selection = pooled(recorded_sweep, other)
-    assert error in one_line_error(selected_ensemble, recorded_sweep, selection, single_of(recorded_sweep))
+    assert error in one_line_error(selected_model, recorded_sweep, selection, single_of(recorded_sweep))
 
 
 def test_disagreement_lists_the_examples_with_the_most_even_votes() -> None:

@@ -11,6 +11,7 @@ from results.analysis.sweep import Sweep, load_sweep
 from results.figures.chart import Chart
 from results.figures.embeddings import Embedded
 from results.page.content import Block, Findings, Text, TextTable
+from results.page.predictions import best_single_model
 from results.page.sections import SECTIONS, PageInputs, held_out_table, ranking_block, sweep_sections
 from results.records.trials import write_sweep, write_trials
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
@@ -134,9 +135,27 @@ def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -
     sweep = write_recorded_sweep(tmp_path / "mine")
     inputs = PageInputs(sweep=sweep, selection=selection_of_two(sweep, is_soup=True))
     blocks = next(list(section.blocks) for section in sweep_sections(inputs) if section.name == "predictions")
-    assert "SST: no selected ensemble is shown: a soup was selected" in texts_of(blocks)
+    assert "SST: what was selected is not shown: a soup was selected" in texts_of(blocks)
     confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
     assert len(confusion.panels) == 1
+
+
+def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    single = best_single_model(sweep, "sst")
+    assert single is not None
+    both = selection_of_two(sweep)
+    panels = []
+    for trial in (single.name.rpartition(" ")[2], "0000-r0"):
+        member = replace(both.tasks["sst"].members[0], trial=trial, weight=1.0)
+        alone = replace(both, tasks={"sst": replace(both.tasks["sst"], members=(member,))})
+        sections = sweep_sections(PageInputs(sweep=sweep, selection=alone))
+        blocks = next(section.blocks for section in sections if section.name == "predictions")
+        assert "SST: what was selected is not shown" not in texts_of(list(blocks))
+        confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
+        panels.append([panel.title for panel in confusion.panels])
+    assert len(panels[0]) == 1
+    assert panels[1][1] == "selected single model, 0000-r0 at epoch 2"
 
 
 def test_one_bad_chart_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
