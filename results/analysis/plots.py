@@ -10,6 +10,7 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TrialScores, scores_at_best_epochs
+from results.analysis.effects.published_differences import find_differences, only_key
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import key_importances
@@ -26,7 +27,7 @@ from results.figures.curves import (
     speed_chart,
     training_of,
 )
-from results.figures.effects import effect_chart, value_chart
+from results.figures.effects import effect_chart, published_chart, value_chart
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.figures.hover import score_title
@@ -51,6 +52,7 @@ from results.records.files import Location, folder_name, open_folder
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord
+from search_spaces.published import read_published
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -167,6 +169,22 @@ class SweepPlots:
     def errors(self, task: str, trial: str | None = None) -> "go.Figure":
         """A trial's errors on dev by kind; arguments as `predictions`."""
         return draw(errors_chart([self.predicted(task, trial)]))
+
+    def published(self, number: int = 1) -> "go.Figure":
+        """Differences of a key's values from the base value beside those of a published table.
+
+        Args:
+            number: of the table among those of the sweep's question, from 1.
+        """
+        tables = read_published(self.info)
+        require(bool(tables), "a published table must be recorded with the sweep's question", "none")
+        require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
+        key, column = only_key(self.read_effects())
+        if key is None or column is None:
+            names = ", ".join(searched.name for searched in self.keys)
+            raise ValueError(f"published differences must be of a single searched key with listed values, got {names}")
+        differences = find_differences(tables[number - 1], self.tasks, key, column)
+        return draw(published_chart(tables[number - 1], differences, key, number))
 
     def methods(self) -> "go.Figure":
         """The expected score of each selection method, with its 95 % interval, for each task."""

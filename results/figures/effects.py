@@ -1,6 +1,7 @@
-"""Charts of what the searched keys do to the scores: differences with intervals, and scores against values."""
+"""Charts of what the searched keys do to the scores: differences with intervals, also beside published ones, and scores
+against values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,14 +9,19 @@ import pandas as pd
 
 from results.analysis.comparison.trial_scores import TrialScores
 from results.analysis.effects.frame import effects_frame
+from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
 from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
 from results.figures.hover import trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
+from search_spaces.published import PublishedTable
 
 TRIAL, MEAN = "trial", "mean"
+PUBLISHED, HERE = "published", "here"
+RECOMPUTED = "recomputed"
+RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
 MAX_KEYS = 3
 """Keys of a search whose effects are shown on every task."""
 PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": None})
@@ -174,3 +180,68 @@ def curve_marks(column: ColumnEffects, key: SearchedKey) -> list[Mark]:
 def file_part(key: str) -> str:
     """A key as a part of a file's name."""
     return key.translate(PARTS_JOINED)
+
+
+def published_chart(table: PublishedTable, differences: Sequence[Difference], key: SearchedKey, number: int) -> Chart:
+    """Published differences in the overall score from the base value beside the sweep's, with their intervals.
+
+    Args:
+        table: where they are published.
+        differences: of `find_differences`.
+        key: the searched key.
+        number: of the table among those of the question, from 1.
+    """
+    names = value_names([difference.value for difference in differences])
+    axis = Axis(scale="category", categories=list(names.values()), title=key.name)
+    panel = Panel(x=Axis(title="difference"), y=axis, marks=difference_marks(differences, key, names))
+    return Chart(
+        name=f"published-differences-{number}",
+        title=f"Differences beside {table.paper}, {table.table}",
+        caption=f"Overall score minus that of {key.name} {value_text(key.base)}. The papers trained each configuration "
+        "once, so that their differences have no interval."
+        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for difference in differences) else ""),
+        panels=[panel] if differences else [],
+        frame=pd.DataFrame(
+            {
+                "value": list(names.values()),
+                HERE: [difference.here for difference in differences],
+                "low": [difference.bounds[0] for difference in differences],
+                "high": [difference.bounds[1] for difference in differences],
+                "comparison": [difference.verdict for difference in differences],
+                PUBLISHED: [difference.published for difference in differences],
+                "is_recomputed": [difference.is_recomputed for difference in differences],
+            }
+        ),
+    )
+
+
+def difference_marks(differences: Sequence[Difference], key: SearchedKey, names: Mapping[Any, str]) -> list[Mark]:
+    """The sweep's differences with their intervals, and the published ones; names are those of the values."""
+    shown = [(difference, difference.published) for difference in differences if difference.published is not None]
+    return [
+        Reference(at=0.0, across="x"),
+        Series(
+            x=[difference.here for difference in differences],
+            y=[names[difference.value] for difference in differences],
+            low=[difference.bounds[0] for difference in differences],
+            high=[difference.bounds[1] for difference in differences],
+            interval_along="x",
+            hover=[f"{key.name} {names[difference.value]}\n{difference.verdict}" for difference in differences],
+            name=f"{HERE}, 95 % interval",
+        ),
+        Series(
+            x=[published for _, published in shown],
+            y=[names[difference.value] for difference, _ in shown],
+            hover=[
+                f"{key.name} {names[difference.value]}\n{PUBLISHED} {published:+.3f}{mark_of(difference.is_recomputed)}"
+                for difference, published in shown
+            ],
+            name=PUBLISHED,
+            style=1,
+        ),
+    ]
+
+
+def mark_of(is_recomputed: bool) -> str:
+    """What stands after a score that is not printed."""
+    return f" ({RECOMPUTED})" if is_recomputed else ""

@@ -1,33 +1,24 @@
 """A sweep beside the published tables that its question comes from: scores, differences, and what is not the same."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.searched_keys import SearchedKey, hashable
-from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.effects.published_differences import find_differences, only_key, overall_of, plain
+from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.ranking.rank import RankedConfiguration
 from results.analysis.ranking.render import epoch_cell, value_text
 from results.analysis.sweep import Sweep
-from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
+from results.figures.effects import HERE, PUBLISHED, RECOMPUTED_NOTE, mark_of, published_chart
 from results.figures.hover import short_values
 from results.page.content import Block, Text, TextTable
-from results.records.trials import OVERALL
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
 
 PRINT_ERROR = 0.00092
 """Three printed digits each: a printed overall score differs from that of its own columns by at most so much."""
-PUBLISHED, HERE = "published", "here"
-RECOMPUTED = "recomputed"
-RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,28 +35,6 @@ class Compared:
     def is_recomputed(self) -> bool:
         """Whether the overall score is not printed, but follows from the printed scores."""
         return self.row.overall is None and self.overall is not None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """How far a value's overall score is from that of the base value, here and in print."""
-
-    name: str
-    """The value."""
-    here: float
-    interval: tuple[float, float] | None
-    """Of the difference here; None where it is not known."""
-    published: float | None
-    """None where no score of the value or of the base value is published."""
-    is_recomputed: bool
-    """Whether one of the published scores is not printed, but recomputed."""
-    verdict: str
-    """How the two compare."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Low and high of the interval, nan where it is not known."""
-        return self.interval or (math.nan, math.nan)
 
 
 def published_blocks(sweep: Sweep, effects: SweepEffects | None) -> Iterator[Block]:
@@ -87,7 +56,7 @@ def table_blocks(sweep: Sweep, effects: SweepEffects | None, table: PublishedTab
     yield comparison_table(sweep, table, rows, number)
     key, column = only_key(effects)
     if key is not None and column is not None:
-        yield difference_chart(table, rows, key, column, number)
+        yield published_chart(table, find_differences(table, sweep.tasks, key, column), key, number)
     yield differences_table(sweep, table, number)
 
 
@@ -103,17 +72,6 @@ def compare(sweep: Sweep, table: PublishedTable) -> list[Compared]:
 def params_key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Searched values in a form in which equal ones are equal, also after JSON."""
     return tuple(sorted((name, repr(plain(value))) for name, value in params.items()))
-
-
-def plain(value: Any) -> Any:
-    """A value with tuples for lists, and whole numbers for equal other ones."""
-    value = hashable(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def overall_of(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
-    """The printed overall score, or else that of the row's scores."""
-    return recomputed_overall(row, tasks) if row.overall is None else row.overall
 
 
 def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compared], number: int) -> TextTable:
@@ -185,112 +143,6 @@ def score_cells(compared: Compared, column: Column, tasks: Mapping[str, Task]) -
     else:
         printed, mark = (compared.row.train_scores if split == "train" else compared.row.scores).get(name), ""
     return ["" if printed is None else f"{printed:.3f}{mark}", here]
-
-
-def mark_of(is_recomputed: bool) -> str:
-    """What stands after a score that is not printed."""
-    return f" ({RECOMPUTED})" if is_recomputed else ""
-
-
-def only_key(effects: SweepEffects | None) -> tuple[SearchedKey | None, ColumnEffects | None]:
-    """The searched key and its effects on the overall score, where one key with listed values was searched."""
-    if effects is None or len(effects.keys) != 1 or OVERALL not in effects.columns:
-        return None, None
-    key, column = effects.keys[0], effects.columns[OVERALL]
-    return (key, column) if key.name in column.values else (None, None)
-
-
-def find_differences(rows: Sequence[Compared], key: SearchedKey, column: ColumnEffects) -> list[Difference]:
-    """The differences in the overall score of a key's values from the base value, of those that were compared here."""
-    printed = {
-        plain(key.value_of(compared.row.params)): (compared.overall, compared.is_recomputed)
-        for compared in rows
-        if compared.overall is not None
-    }
-    base = printed.get(plain(key.base))
-    differences = []
-    for value in column.values[key.name]:
-        score = printed.get(plain(value.value))
-        published = None if score is None or base is None else score[0] - base[0]
-        if value.difference is not None:
-            differences.append(
-                Difference(
-                    name=value_text(value.value),
-                    here=value.difference,
-                    interval=value.interval,
-                    published=published,
-                    is_recomputed=score is not None and base is not None and (score[1] or base[1]),
-                    verdict=verdict_on(value, published),
-                )
-            )
-    return differences
-
-
-def difference_chart(
-    table: PublishedTable, rows: Sequence[Compared], key: SearchedKey, column: ColumnEffects, number: int
-) -> Chart:
-    """Published differences in the overall score from the base value beside the sweep's, with their intervals."""
-    differences = find_differences(rows, key, column)
-    names = [difference.name for difference in differences]
-    axis = Axis(scale="category", categories=names, title=key.name)
-    panel = Panel(x=Axis(title="difference"), y=axis, marks=difference_marks(differences, key))
-    return Chart(
-        name=f"published-differences-{number}",
-        title=f"Differences beside {table.paper}, {table.table}",
-        caption=f"Overall score minus that of {key.name} {value_text(key.base)}. The papers trained each configuration "
-        "once, so that their differences have no interval."
-        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for difference in differences) else ""),
-        panels=[panel] if differences else [],
-        frame=pd.DataFrame(
-            {
-                "value": names,
-                HERE: [difference.here for difference in differences],
-                "low": [difference.bounds[0] for difference in differences],
-                "high": [difference.bounds[1] for difference in differences],
-                "comparison": [difference.verdict for difference in differences],
-                PUBLISHED: [difference.published for difference in differences],
-                "is_recomputed": [difference.is_recomputed for difference in differences],
-            }
-        ),
-    )
-
-
-def difference_marks(differences: Sequence[Difference], key: SearchedKey) -> list[Mark]:
-    """The sweep's differences with their intervals, and the published ones."""
-    shown = [(difference, difference.published) for difference in differences if difference.published is not None]
-    return [
-        Reference(at=0.0, across="x"),
-        Series(
-            x=[difference.here for difference in differences],
-            y=[difference.name for difference in differences],
-            low=[difference.bounds[0] for difference in differences],
-            high=[difference.bounds[1] for difference in differences],
-            interval_along="x",
-            hover=[f"{key.name} {difference.name}\n{difference.verdict}" for difference in differences],
-            name=f"{HERE}, 95 % interval",
-        ),
-        Series(
-            x=[published for _, published in shown],
-            y=[difference.name for difference, _ in shown],
-            hover=[
-                f"{key.name} {difference.name}\n{PUBLISHED} {published:+.3f}{mark_of(difference.is_recomputed)}"
-                for difference, published in shown
-            ],
-            name=PUBLISHED,
-            style=1,
-        ),
-    ]
-
-
-def verdict_on(value: ValueEffect, published: float | None) -> str:
-    """Whether the sweep's difference from the base value has the sign of the published one."""
-    if published is None:
-        return "not published"
-    if math.isclose(published, 0.0, abs_tol=1e-9):
-        return "no published difference"
-    if not value.is_significant:
-        return "not decided here"
-    return "same sign" if np.sign(value.difference or 0.0) == np.sign(published) else "opposite sign"
 
 
 def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:

@@ -15,11 +15,13 @@ from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.plots import SweepPlots
 from results.analysis.sweep import Sweep, load_sweep
 from results.figures.embeddings import Embedded
+from results.page.write import build_page, inputs_of
 from results.records.epochs import compact, write_epoch
 from results.records.selection import TradeOff, write_selection
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
+from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 
 KEYS: dict[str, list[Any]] = {"smart.weight": [0.0, 0.5, 1.0], "smart.mode": ["paper", "other", "third"]}
@@ -47,7 +49,10 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods", "pareto")
-FIGURES = [(name, arguments) for name in METHODS if name != "predicted" for arguments in ARGUMENTS.get(name, [{}])]
+NOT_OF_ANY_SWEEP = ("predicted", "published")
+FIGURES = [
+    (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
+]
 OF_A_TASK = ("predictions", "reliability", "labels", "errors")
 
 
@@ -127,6 +132,7 @@ def test_sweep_without_trials_is_one_line(tmp_path: Path) -> None:
             for name in OF_A_TASK
         ),
         ("reliability", {"task": "sts"}, "reliability must be of a task with classes, got sts, a regression"),
+        ("published", {}, "a published table must be recorded with the sweep's question, got none"),
         ("losses", {"task": "overall"}, "Losses: there must be something to draw, got no data yet"),
     ],
 )
@@ -184,3 +190,35 @@ def test_curves_of_one_task_are_its_panel_alone(sweep: Sweep) -> None:
         "overall": ["overall"],
     }
     assert [note.text for note in sweep.plot.losses("sts").layout.annotations] == ["STS"]
+
+
+@pytest.fixture(scope="module")
+def with_published(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A sweep of one key, on a question of a paper."""
+    return write_recorded_sweep(tmp_path_factory.mktemp("sweeps") / "published")
+
+
+def test_published_differences_are_a_figure(with_published: Sweep) -> None:
+    figure = with_published.plot.published()
+    assert figure.layout.title.text == "Differences beside BERT and Beyond, table 6"
+    line = "number must be that of a table, 1 to 1, got 2"
+    assert one_line_error(with_published.plot.published, 2) == line
+
+
+def test_published_differences_of_several_keys_are_one_line(sweep: Sweep, with_published: Sweep) -> None:
+    space = {**sweep.info["space"], "published": with_published.info["space"]["published"]}
+    line = "published differences must be of a single searched key with listed values, got smart.weight, smart.mode"
+    assert one_line_error(replace(sweep, info={**sweep.info, "space": space}).plot.published) == line
+
+
+def test_every_figure_of_a_page_is_a_method(
+    sweep: Sweep, with_published: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pruned = (replace(sweep.records[0], status="pruned"), *sweep.records[1:])
+    stopped = replace(sweep, records=pruned, info={**sweep.info, "scheduler": "asha"})
+    stopped_inputs = replace(inputs_of(stopped), embedded=EMBEDDED, embedded_by="0000-r0")
+    shown = {chart.name for one in (stopped_inputs, inputs_of(with_published)) for chart in build_page([one]).charts}
+    assert len(shown) > 25
+    monkeypatch.setattr("results.analysis.plots.draw", lambda chart: chart)
+    methods = [getattr(stopped.plot, name)(**arguments) for name, arguments in FIGURES]
+    assert shown <= {chart.name for chart in [*methods, with_published.plot.published()]}

@@ -11,11 +11,24 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.comparison.trial_scores import TrialScores
+from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.figures.chart import Band, Chart, Panel, Series
-from results.figures.effects import MAX_KEYS, MEAN, TRIAL, effect_chart, effect_charts, value_chart, value_charts
+from results.figures.effects import (
+    MAX_KEYS,
+    MEAN,
+    PUBLISHED,
+    TRIAL,
+    effect_chart,
+    effect_charts,
+    published_chart,
+    value_chart,
+    value_charts,
+)
 from results.records.trials import TrialRecord
+from search_spaces.published import read_published
+from search_spaces.space import describe_space, load_space
 from tests.results.analysis.comparison.test_trial_scores import scores_of
 from tests.results.analysis.effects.test_answer import KEY, sweep_of, value
 from tests.results.analysis.effects.test_frame import curve_of, with_range
@@ -204,3 +217,32 @@ def test_charts_of_estimated_effects_agree_with_them(make_report: MakeReport, ma
     expected: Any = frame.set_index(["task", "value"])["mean"].sort_index()
     pd.testing.assert_series_equal(means, expected, check_names=False, check_index_type=False)
     assert [panel.title for panel in chart.panels] == ["overall", "SST", "QQP", "STS"]
+
+
+def chart_beside(*differences: Difference) -> Chart:
+    (table,) = read_published({"space": describe_space(load_space("smart_lambda"))})
+    return published_chart(table, differences, KEY, 1)
+
+
+def difference(value: float, **changes: Any) -> Difference:
+    values: dict[str, Any] = {"here": 0.02, "interval": (0.01, 0.03), "published": 0.05, "is_recomputed": False}
+    return Difference(value=value, verdict="same sign", **{**values, **changes})
+
+
+def test_recomputed_scores_behind_published_differences_are_marked() -> None:
+    chart = chart_beside(difference(0.45), difference(1.0, is_recomputed=True), difference(3.0, published=None))
+    printed = series_of(chart.panels[0], PUBLISHED)
+    assert list(printed.y) == ["0.45", "1"]
+    assert printed.hover == ["smart.weight 0.45\npublished +0.050", "smart.weight 1\npublished +0.050 (recomputed)"]
+    assert "recomputed" in chart.caption
+    assert chart.frame["is_recomputed"].tolist() == [False, True, False]
+    assert "recomputed" not in chart_beside(difference(0.45)).caption
+
+
+def test_unknown_intervals_beside_published_differences_are_not_drawn() -> None:
+    chart = chart_beside(difference(0.45, interval=None), difference(0.45000001))
+    here, _ = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
+    assert list(here.y) == ["0.45", "0.45000001"]
+    assert math.isnan(here.low[0])
+    assert here.high[1] == 0.03
+    assert chart_beside().is_empty

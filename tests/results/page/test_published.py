@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart, Series
 from results.page.content import Text, TextTable
@@ -14,12 +13,10 @@ from results.page.published import (
     compare,
     comparison_table,
     data_text,
-    difference_chart,
     params_key,
     published_blocks,
     slip_of,
     training_text,
-    verdict_on,
 )
 from search_spaces.published import PublishedRow, read_published
 from search_spaces.space import describe_space
@@ -77,45 +74,6 @@ def test_differences_stand_beside_published_ones(recorded_sweep: Sweep) -> None:
     assert list(chart.frame["value"]) == ["0.3", "1"]
 
 
-@pytest.mark.parametrize(
-    ("interval", "difference", "published", "expected"),
-    [
-        ((0.01, 0.03), 0.02, 0.05, "same sign"),
-        ((0.01, 0.03), 0.02, -0.05, "opposite sign"),
-        ((-0.03, -0.01), -0.02, -0.05, "same sign"),
-        ((-0.03, -0.01), -0.02, 0.05, "opposite sign"),
-        ((-0.03, -0.01), -0.02, 0.0, "no published difference"),
-        ((0.01, 0.03), 0.02, 0.0, "no published difference"),
-        ((-0.01, 0.03), 0.01, 0.05, "not decided here"),
-        (None, 0.01, 0.05, "not decided here"),
-        ((0.01, 0.03), 0.02, None, "not published"),
-    ],
-)
-def test_verdict(
-    interval: tuple[float, float] | None, difference: float, published: float | None, expected: str
-) -> None:
-    value = ValueEffect(value=1, num_trials=2, mean=0.7, difference=difference, error=None, interval=interval)
-    assert verdict_on(value, published) == expected
-
-
-def chart_beside(sweep: Sweep, overall: dict[float, float | None]) -> Chart:
-    """The chart of differences beside a table with these overall scores, by weight; None is recomputed."""
-    (table,) = read_published(sweep.info)
-    scores = {"sst": 0.5, "qqp": 0.8, "sts": 0.6}
-    rows = tuple(
-        PublishedRow(params={"smart.weight": weight}, scores=scores, overall=score) for weight, score in overall.items()
-    )
-    changed = replace(table, rows=rows)
-    effects = sweep.estimated_effects
-    (key,) = effects.keys
-    return difference_chart(changed, compare(sweep, changed), key, effects.columns["overall"], 1)
-
-
-def test_base_score_of_zero_is_a_score(recorded_sweep: Sweep) -> None:
-    chart = chart_beside(recorded_sweep, {0.0: 0.0, 0.3: 0.1})
-    assert chart.frame["published"].tolist()[0] == pytest.approx(0.1)
-
-
 def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     without = replace(table, rows=tuple(replace(row, overall=None) for row in table.rows[:1]) + table.rows[1:])
@@ -126,15 +84,6 @@ def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) ->
     assert not any("recomputed" in cell for cell in cells[1:])
     assert "recomputed" in shown.caption
     assert "recomputed" not in comparison_table(recorded_sweep, table, compare(recorded_sweep, table), 1).caption
-
-
-def test_difference_with_a_recomputed_score_is_marked(recorded_sweep: Sweep) -> None:
-    chart = chart_beside(recorded_sweep, {0.0: 0.75, 0.3: 0.76, 1.0: None})
-    assert chart.frame["is_recomputed"].tolist() == [False, True]
-    printed = [mark for mark in chart.panels[0].marks if isinstance(mark, Series)][1]
-    assert [text.endswith(" (recomputed)") for text in printed.hover] == [False, True]
-    assert "recomputed" in chart.caption
-    assert chart_beside(recorded_sweep, {0.0: None, 0.3: 0.76}).frame["is_recomputed"].tolist() == [True, False]
 
 
 def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
