@@ -111,7 +111,12 @@ def value_chart(effects: SweepEffects, records: Sequence[TrialRecord], scores: T
     columns = scored_columns(effects)
     rows = [row for column in columns for row in trial_rows(column, records, scores, key)]
     frame = pd.DataFrame(rows, columns=["trial", "task", "value", "score", "hover"])
-    curve = " The line is the fitted curve, the area its 95 % band at each point." if key.range else ""
+    curve = (
+        " The line is the fitted curve. The area is the 95 % interval of its difference from its mean, at each point "
+        "alone: it shows how certain the shape is, not the level."
+        if key.range
+        else ""
+    )
     return Chart(
         name=f"scores-{file_part(key.name)}",
         title=f"Scores against {key.name}",

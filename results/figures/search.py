@@ -329,22 +329,22 @@ def axis_labels(names: Sequence[str], texts: Sequence[Mapping[float, str]]) -> L
 
 def pruning_chart(records: Sequence[TrialRecord]) -> Chart:
     """After how many epochs trials ended, and why."""
-    begun = [record for record in records if record.epochs > 0]
-    counts = {kind: Counter(r.epochs for r in begun if kind_of(r) == kind) for kind in KINDS}
-    epochs = sorted({record.epochs for record in begun})
+    trained = [record for record in records if record.epochs > 0]
+    counts = {kind: Counter(record.epochs for record in group) for kind, group in by_kind(trained).items()}
+    epochs = sorted({record.epochs for record in trained})
     names = [str(epoch) for epoch in epochs]
     marks = [
         Bars(
             categories=names,
-            values=[own[epoch] for epoch in epochs],
+            values=[by_epoch[epoch] for epoch in epochs],
             name=kind,
-            hover=[f"{own[epoch]} trials {kind}\nafter epoch {epoch}" for epoch in epochs],
+            hover=[f"{by_epoch[epoch]} trials {kind}\nafter epoch {epoch}" for epoch in epochs],
             style=style,
         )
-        for style, (kind, own) in enumerate(counts.items())
-        if own
+        for style, (kind, by_epoch) in enumerate(counts.items())
+        if by_epoch
     ]
-    rows = [(kind, epoch, own[epoch]) for kind, own in counts.items() for epoch in sorted(own)]
+    rows = [(kind, epoch, by_epoch[epoch]) for kind, by_epoch in counts.items() for epoch in sorted(by_epoch)]
     x = Axis(title="epochs trained", scale="category", categories=names)
     return Chart(
         name="pruning",
@@ -367,14 +367,14 @@ def rungs_chart(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Map
     frame = pd.DataFrame(rows, columns=["trial", "rung", "decision", metric])
     marks = [
         Series(
-            x=own["rung"].tolist(),
-            y=own[metric].tolist(),
-            hover=[hover[row] for row in own.index],
+            x=group["rung"].tolist(),
+            y=group[metric].tolist(),
+            hover=[hover[row] for row in group.index],
             name=name,
             style=style,
         )
         for style, name in enumerate((KEPT, STOPPED))
-        if len(own := frame[frame["decision"] == name])
+        if len(group := frame[frame["decision"] == name])
     ]
     rungs = sorted(frame["rung"].unique(), key=int)
     x = Axis(title="epochs with an overall score", scale="category", categories=rungs)
@@ -391,7 +391,7 @@ def rungs_chart(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Map
 
 def rung_counts(frame: pd.DataFrame) -> str:
     """How many trials reached each rung and were stopped there, in a sentence."""
-    reached, stopped = (Counter(own["rung"]) for own in (frame, frame[frame["decision"] == STOPPED]))
+    reached, stopped = (Counter(rows["rung"]) for rows in (frame, frame[frame["decision"] == STOPPED]))
     return f"Stopped: {', '.join(f'{stopped[rung]} of {reached[rung]} at {rung}' for rung in reached)}."
 
 

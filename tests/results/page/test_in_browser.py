@@ -45,7 +45,8 @@ OVERLAPS = """
   const found = [];
   const straight = (text) => !/rotate\\((?!0[,)])/.test(text.getAttribute('transform') || '');
   for (const plot of document.querySelectorAll('.plot')) {
-    const texts = Array.from(plot.querySelectorAll('.xtick text, .ytick text, .g-xtitle text, .g-ytitle text'))
+    const kinds = '.xtick text, .ytick text, .g-xtitle text, .g-ytitle text, .textpoint text';
+    const texts = Array.from(plot.querySelectorAll(kinds))
       .filter((text) => straight(text) && text.textContent.trim())
       .map((text) => [text.textContent, text.getBoundingClientRect()]);
     for (let i = 0; i < texts.length; i += 1)
