@@ -57,7 +57,7 @@ def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
 
 def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     """The differences in one score."""
-    names = base_marked_names([value.value for value in column.values[key.name]], key)
+    names = marked_names([value.value for value in column.values[key.name]], key)
     compared = [value for value in column.values[key.name] if value.difference is not None]
     bounds = [column.bounds_of(v.interval) if v.interval else (float("nan"),) * 2 for v in compared]
     hover = []
@@ -88,7 +88,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     return Panel(title=column.title, x=x, y=y, marks=marks)
 
 
-def base_marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
+def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
     """Values on an axis; the base value is marked."""
     return {value: name + " (base)" * (value == key.base) for value, name in value_names(values).items()}
 
@@ -146,7 +146,7 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
         x = Axis(title=key.name, scale="log" if key.range.is_log else "linear")
         points = Series(x=list(frame["value"]), y=list(frame["score"]), hover=list(frame["hover"]), name=TRIAL)
         return Panel(title=column.title, x=x, y=y, marks=[*curve_marks(column, key), points])
-    names = base_marked_names(
+    names = marked_names(
         [*key.values, *frame["value"].tolist()], key
     )  # a trial that is not finished may have another value
     points = Series(

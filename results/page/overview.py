@@ -12,10 +12,12 @@ from results.records.trials import COMPLETED, OVERALL
 
 
 def overview_blocks(sweeps: Sequence[PageInputs]) -> Iterator[Block]:
-    """A table of the sweeps, their scores against their cost, and what to expect of their ensembles."""
+    """A table of the sweeps, their scores against their cost, and what to expect of their ensembles, where these are
+    known."""
     yield sweeps_table(sweeps)
-    yield cost_chart({inputs.title: inputs.sweep.records for inputs in sweeps})
-    yield expected_chart({inputs.title: inputs.selection for inputs in sweeps if inputs.selection is not None})
+    selections = {inputs.title: inputs.selection for inputs in sweeps if inputs.selection is not None}
+    charts = (cost_chart({inputs.title: inputs.sweep.records for inputs in sweeps}), expected_chart(selections))
+    yield from (chart for chart in charts if not chart.is_empty)
 
 
 def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:

@@ -1,5 +1,6 @@
 """The overview names each sweep with its answer, scores and ensembles."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from results.figures.chart import Chart
@@ -43,3 +44,13 @@ def test_charts_are_of_all_sweeps(tmp_path: Path) -> None:
     assert isinstance(expected, Chart)
     assert cost.frame.groupby("sweep").size().to_dict() == {"first": 6, "other": 1}
     assert set(expected.frame["sweep"]) == {"first"}, "the other has no selection"
+
+
+def test_charts_without_anything_to_show_are_left_out(tmp_path: Path) -> None:
+    unselected = [replace(inputs, selection=None) for inputs in both(tmp_path)]
+    assert [block.name for block in overview_blocks(unselected)] == ["sweeps", "cost"]  # type: ignore[union-attr]
+    unscored = [
+        replace(inputs, sweep=replace(inputs.sweep, records=tuple(replace(r, best={}) for r in inputs.sweep.records)))
+        for inputs in unselected
+    ]
+    assert [block.name for block in overview_blocks(unscored)] == ["sweeps"]  # type: ignore[union-attr]
