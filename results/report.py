@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from mtlib.runtime.errors import require, require_once
 from results.records.files import absolute_location
 
 if TYPE_CHECKING:
+    from mtlib.tasks import Task
     from results.analysis.sweep import Sweep
     from results.page.sections import PageInputs
 
@@ -111,10 +113,15 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
     if options.texts:
         inputs = replace(inputs, read_texts=read_texts)
     if options.embeddings:
-        print(f"Embedding the dev examples of {name} ...", flush=True)
-        trial, embedded = embed_dev(sweep, read_texts, options.encoder, options.device)
+        show = partial(show_embedding, name)
+        trial, embedded = embed_dev(sweep, read_texts, on_task=show, encoder=options.encoder, device=options.device)
         inputs = replace(inputs, embedded=embedded, embedded_by=trial)
     return inputs
+
+
+def show_embedding(sweep: str, task: "Task", num_examples: int) -> None:
+    """What is embedded now."""
+    print(f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ...", flush=True)
 
 
 def show_images(number: int, total: int) -> None:

@@ -1,11 +1,13 @@
 """What needs data or a model: the texts of dev examples, and their embeddings by the best trial."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from mtlib.data.tables import Table
+from mtlib.tasks import Task
 from results.analysis.sweep import Sweep
 from results.figures.embeddings import Embedded
 from results.inference.dev_texts import pick_texts, read_dev_table
@@ -45,13 +47,19 @@ def best_kept_trial(sweep: Sweep) -> TrialRecord:
 
 
 def embed_dev(
-    sweep: Sweep, read_texts: ReadTexts, encoder: str | None = None, device: str = "auto"
+    sweep: Sweep,
+    read_texts: ReadTexts | None = None,
+    *,
+    on_task: Callable[[Task, int], None] | None = None,
+    encoder: str | None = None,
+    device: str = "auto",
 ) -> tuple[str, dict[str, Embedded]]:
     """The best trial's embeddings of the dev examples of each task that it has learned.
 
     Args:
         sweep: with the kept weights of some trial.
-        read_texts: as of `texts_reader`.
+        read_texts: as of `texts_reader`; None for that of the sweep's data folder.
+        on_task: called with each task and the number of its examples before they are embedded.
         encoder: name or folder that replaces the pretrained encoder.
         device: `auto`, `cpu` or `cuda`.
 
@@ -61,7 +69,7 @@ def embed_dev(
     Raises:
         ValueError: weights, predictions, data or the encoder are not there.
     """
-    record = best_kept_trial(sweep)
+    record, texts_of = best_kept_trial(sweep), read_texts or texts_reader(sweep)
     epoch, folder = record.best_epoch[OVERALL], str(sweep.path)
     names = [name for name in sweep.tasks if name in record.best]
     source = ModelSource(places={folder: sweep.path}, encoder=encoder, device=device)
@@ -70,6 +78,8 @@ def embed_dev(
     embedded = {}
     for name in names:
         ids, labels, _ = stack_predictions(open_folder(sweep.path), name, "dev", [(record.trial_id, epoch)])
-        vectors = embed_texts(loaded, sweep.tasks[name], read_texts(name, ids))
+        if on_task is not None:
+            on_task(sweep.tasks[name], len(ids))
+        vectors = embed_texts(loaded, sweep.tasks[name], texts_of(name, ids))
         embedded[name] = Embedded(task=sweep.tasks[name], ids=ids, labels=labels.astype(np.float64), vectors=vectors)
     return record.trial_id, embedded

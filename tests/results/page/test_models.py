@@ -66,7 +66,11 @@ def test_embeddings_are_what_the_heads_of_a_trained_model_receive(
 
     monkeypatch.setattr("results.page.models.load_models", load_once)
     sweep = load_sweep(trained_folder)
-    trial, found = embed_dev(sweep, read_texts, device="cpu")
+    announced = {}
+    trial, found = embed_dev(
+        sweep, read_texts, on_task=lambda task, count: announced.update({task.name: count}), device="cpu"
+    )
+    assert announced == {name: len(embedded.ids) for name, embedded in found.items()}
     assert trial in [record.trial_id for record in sweep.records]
     assert set(found) <= set(TASKS)
     assert len(loaded) == 1 < len(found)
@@ -80,5 +84,5 @@ def test_lost_predictions_are_one_line(trained_folder: Path, tmp_path: Path) -> 
     shutil.copytree(trained_folder, tmp_path / "lost")
     for path in (tmp_path / "lost").rglob("qqp-dev*"):
         path.unlink()
-    line = one_line_error(embed_dev, load_sweep(tmp_path / "lost"), read_texts, None, "cpu")
+    line = one_line_error(embed_dev, load_sweep(tmp_path / "lost"), read_texts, device="cpu")
     assert "qqp-dev.parquet: predictions of trial" in line
