@@ -10,7 +10,7 @@ import pandas as pd
 from mtlib.tasks import Task, title_of
 from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
-from results.figures.hover import score_title, short_names, short_values, trial_text
+from results.figures.hover import score_title, short_names, trial_text, values_lines
 from results.figures.search import by_kind
 from results.records.trials import OVERALL, TrialRecord
 
@@ -290,7 +290,7 @@ def lines_of(
         record = training.records[str(trial)]
         x += [*points["epoch"].tolist(), points["epoch"].iloc[-1]]
         y += [*points["value"].tolist(), None]
-        hover += [f"{trial}, {split}\n{short_values(record.params)}"] * (len(points) + 1)
+        hover += ["\n".join([f"{trial}, {split}", *values_lines(record.params)])] * (len(points) + 1)
     has_line, has_points = bool((lengths > 1).any()), bool((lengths == 1).any())  # a line of one epoch is not visible
     has_points = has_points or not (is_dashed or number is None)
     return Series(

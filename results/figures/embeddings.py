@@ -40,7 +40,7 @@ def embeddings_chart(by_task: Mapping[str, Embedded], model: str) -> Chart:
     for name, embedded in by_task.items():
         if min(embedded.vectors.shape) < 2:
             continue
-        analysis = PCA(n_components=2)
+        analysis = PCA(n_components=2, svd_solver="covariance_eigh")  # exact: others draw random numbers, or are slow
         points = analysis.fit_transform(embedded.vectors)
         shares = np.nan_to_num(analysis.explained_variance_ratio_)  # of equal embeddings they are 0 / 0
         x = Axis(title=f"first component, {shares[0]:.0%} of the variance")

@@ -1,5 +1,6 @@
 """Charts of predictions: confusion, scatter, reliability of probabilities, labels and errors."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,9 @@ MAX_POINTS = 3000
 POINTS_SEED = 0
 """Of the choice of points."""
 MAX_PAIRS = 12
-"""Pairs of named classes that errors are counted by; where there are more, the confusion matrix has them."""
+"""Pairs of named classes that errors are counted by; where there are more, errors are of one kind, and the confusion
+matrix has the pairs."""
+ANY_ERROR = "another class"
 
 Ints = np.ndarray[tuple[int], np.dtype[np.intp]]
 """(rows,)."""
@@ -159,7 +162,7 @@ def reliability_chart(models: Sequence[Predicted]) -> Chart:
         title=f"{task.title}: reliability of probabilities",
         caption=f"Dev examples in {NUM_BINS} groups by the probability of the predicted class, with 95 % intervals "
         "(Wilson). Below the dashed line a model is over-confident. The expected calibration error is the mean "
-        "distance from that line (Guo et al. 2017).",
+        "distance from that line (Guo et al. 2017, with groups of equal size instead of equal width).",
         panels=[Panel(x=x, y=y, marks=[equal, *marks])],
         frame=pd.DataFrame(rows, columns=["model", "mean_probability", "share_right", "examples"]),
     )
@@ -264,12 +267,13 @@ def errors_chart(models: Sequence[Predicted]) -> Chart:
         ]
         marks.append(Bars(categories=kinds, values=counts, name=model.name, hover=hover, style=style + 1))
         rows += [(model.name, kind, count) for kind, count in zip(kinds, counts, strict=True)]
+    pairs = f" The confusion matrix has the {num_pairs(task)} pairs of classes." if kinds == [ANY_ERROR] else ""
     x = Axis(title="error", scale="category", categories=kinds)
     return Chart(
         name=f"errors-{task.name}",
         title=f"{task.title}: errors by kind",
-        caption="Dev examples that are wrong, by kind of error, as in Triple Threat, tables 17 to 19.",
-        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)] if kinds else [],
+        caption=f"Dev examples that are wrong, by kind of error, as in Triple Threat, tables 17 to 19.{pairs}",
+        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)],
         frame=pd.DataFrame(rows, columns=["model", "error", "count"]),
     )
 
@@ -289,9 +293,15 @@ def error_kinds(task: Task) -> list[str]:
             f"over {very_large:g} too high",
         ]
     if task.labels:  # no order is known
-        pairs = [(a, b) for a in task.labels for b in task.labels if a != b]
-        return [f"{label}, predicted {other}" for label, other in pairs] if len(pairs) <= MAX_PAIRS else []
+        if num_pairs(task) > MAX_PAIRS:
+            return [ANY_ERROR]
+        return [f"{label}, predicted {other}" for label, other in itertools.permutations(task.labels, 2)]
     return ["two or more too low", "one too low", "one too high", "two or more too high"]
+
+
+def num_pairs(task: Task) -> int:
+    """The number of pairs of a class and another one that is predicted instead."""
+    return task.num_classes * (task.num_classes - 1)
 
 
 def regression_edges(task: Task) -> tuple[float, float]:
@@ -311,9 +321,9 @@ def error_kind(model: Predicted) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
         conditions = [distance < -very_large, distance <= -large, distance > very_large, distance >= large]
         kinds = [kinds[number] for number in (0, 1, 3, 2)]
     elif model.task.labels:
-        right, predicted = model.labels.astype(int), model.predictions.astype(int)
-        pairs = [(a, b) for a in range(len(model.task.labels)) for b in range(len(model.task.labels)) if a != b]
-        conditions = [(right == a) & (predicted == b) for a, b in pairs if kinds]
+        pairs = itertools.permutations(range(model.task.num_classes), 2)
+        each = [(model.labels == label) & (model.predictions == other) for label, other in pairs]
+        conditions = [distance != 0] if kinds == [ANY_ERROR] else each
     else:
         conditions = [distance <= -2, distance == -1, distance == 1, distance >= 2]
-    return np.select(conditions, kinds, default="") if kinds else np.full(len(distance), "")
+    return np.select(conditions, kinds, default="")

@@ -26,7 +26,7 @@ from results.figures.curves import (
 from results.figures.effects import effect_charts, value_charts
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
-from results.figures.predictions import prediction_charts
+from results.figures.predictions import Predicted, prediction_charts
 from results.figures.search import (
     SearchedScore,
     history_chart,
@@ -267,7 +267,14 @@ def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
     read_texts = inputs.read_texts
     if read_texts is not None:
         name_of_texts = f"Errors on {single.task.title} with their texts"
-        yield from blocks_of_parts({name_of_texts: lambda: [error_table(models[-1], read_texts)]})
+        yield from blocks_of_parts({name_of_texts: lambda: [error_block(models[-1], read_texts)]})
+
+
+def error_block(model: Predicted, read_texts: ReadTexts) -> Block:
+    """The worst errors of a model with their texts, or that there are none."""
+    table = error_table(model, read_texts)
+    none = f"{model.task.title}: {model.name} makes no error of the kinds above, so there are no texts of errors."
+    return table if table.rows else Text(paragraphs=[none])
 
 
 def disagreement_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:

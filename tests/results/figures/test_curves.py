@@ -63,6 +63,13 @@ def test_lines_of_trials_have_gaps_between_them() -> None:
     assert len(chart.frame) == 5
 
 
+def test_hovering_a_line_shows_few_of_many_values_a_line_each() -> None:
+    params = {f"key.number{number}": number for number in range(14)}
+    chart = learning_chart(training(curve("0000-r0", [0.5]), records=[build_record(0, params=params)]))
+    lines = series_of(chart.panels[0]).hover[0].split("\n")
+    assert lines == ["0000-r0, dev", *(f"{name} {value}" for name, value in list(params.items())[:8]), "and 6 more"]
+
+
 def test_train_is_dashed_beside_dev_and_solid_alone() -> None:
     beside = all_series_of(
         learning_chart(training(curve("0000-r0", [0.5, 0.5]), curve("0000-r0", [0.5, 0.6], split="train"))).panels[0]

@@ -35,6 +35,13 @@ def test_components_are_those_of_a_singular_value_decomposition() -> None:
     assert "0001-r0" in chart.caption
 
 
+def test_components_are_the_same_each_time() -> None:
+    vectors = np.random.default_rng(2).normal(size=(1100, 200))  # for so many rows PCA may draw random numbers
+    charts = [embeddings_chart({"qqp": embedded(TASKS["qqp"], [0, 1] * 550, vectors)}, "") for _ in range(2)]
+    first, second = (chart.frame[["first", "second"]].to_numpy() for chart in charts)
+    np.testing.assert_array_equal(first, second)
+
+
 @pytest.mark.parametrize(
     ("label", "group"), [(0.0, 0), (0.99, 0), (1.0, 1), (3.99, 3), (4.0, 4), (5.0, 4), (-0.1, 0), (5.1, 4)]
 )

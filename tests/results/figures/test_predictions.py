@@ -13,6 +13,7 @@ from sklearn.metrics import confusion_matrix
 from mtlib.tasks import TASKS, Task
 from results.figures.chart import Heatmap
 from results.figures.predictions import (
+    ANY_ERROR,
     LABELS,
     MAX_PAIRS,
     MAX_POINTS,
@@ -201,14 +202,17 @@ def test_errors_of_classes_have_their_kinds(task: Task, label: int, prediction: 
     }
 
 
-@pytest.mark.parametrize(("num_classes", "num_kinds"), [(4, MAX_PAIRS), (5, 0)])
-def test_many_named_classes_have_no_kinds_of_errors(num_classes: int, num_kinds: int) -> None:
+@pytest.mark.parametrize(("num_classes", "num_kinds"), [(4, MAX_PAIRS), (5, 1)])
+def test_errors_of_many_named_classes_are_of_one_kind(num_classes: int, num_kinds: int) -> None:
     labels = tuple(f"class {number}" for number in range(num_classes))
     task = replace(NAMED, labels=labels, label_range=(0, num_classes - 1))
     model = predicted(task, [0, 1], [1, 1])
     assert len(error_kinds(task)) == num_kinds
-    assert error_kind(model).tolist() == ["class 0, predicted class 1" if num_kinds else "", ""]
-    assert errors_chart([model]).is_empty == (num_kinds == 0)
+    kind = "class 0, predicted class 1" if num_kinds > 1 else ANY_ERROR
+    assert error_kind(model).tolist() == [kind, ""]
+    chart = errors_chart([model])
+    assert chart.frame["count"].tolist() == [1] + [0] * (num_kinds - 1)
+    assert chart.caption.endswith(" The confusion matrix has the 20 pairs of classes.") == (num_kinds == 1)
 
 
 @pytest.mark.parametrize("task", [*TASKS.values(), NAMED, NAMED_PAIR])

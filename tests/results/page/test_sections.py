@@ -10,9 +10,10 @@ from mtlib.tasks import TASKS
 from results.analysis.sweep import Sweep, load_sweep
 from results.figures.chart import Chart
 from results.figures.embeddings import Embedded
+from results.figures.predictions import Predicted
 from results.page.content import Block, Findings, Text, TextTable
 from results.page.predictions import best_single_model
-from results.page.sections import SECTIONS, PageInputs, held_out_table, ranking_block, sweep_sections
+from results.page.sections import SECTIONS, PageInputs, error_block, held_out_table, ranking_block, sweep_sections
 from results.records.trials import write_sweep, write_trials
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
@@ -203,6 +204,17 @@ def test_texts_and_embeddings_are_shown_only_where_given(tmp_path: Path) -> None
     embedded = {"sst": Embedded(task=TASKS["sst"], ids=list("abcdefgh"), labels=labels.astype(float), vectors=vectors)}
     found = names_of(sweep, read_texts=lambda _, ids: [("text",)] * len(ids), embedded=embedded, embedded_by="0001-r0")
     assert {"error-texts-sst", "embeddings"} <= set(found["predictions"])
+
+
+def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
+    ends = np.array([0.0, 1.0])
+    right = Predicted(name="best", task=TASKS["qqp"], ids=["a", "b"], labels=ends, predictions=ends, probs=np.eye(2))
+    block = error_block(right, lambda _, ids: [("text",)] * len(ids))
+    assert isinstance(block, Text)
+    assert block.paragraphs == ["QQP: best makes no error of the kinds above, so there are no texts of errors."]
+    wrong = error_block(replace(right, predictions=1 - ends), lambda _, ids: [("text",)] * len(ids))
+    assert isinstance(wrong, TextTable)
+    assert len(wrong.rows) == 2
 
 
 def test_pruned_trials_have_a_chart(tmp_path: Path) -> None:
