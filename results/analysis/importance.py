@@ -56,12 +56,9 @@ def key_importances(records: Sequence[TrialRecord], keys: Sequence[SearchedKey],
 
 
 def params_of(params: Mapping[str, Any], keys: Sequence[SearchedKey]) -> dict[str, Any]:
-    """A configuration's values by key; listed ones by their place."""
-    drawn = {key.name: key.value_of(params) for key in keys}
-    places = {key.name: key.values for key in keys}
-    return {
-        name: places[name].index(value) if places[name] else value for name, value in drawn.items() if value is not None
-    }
+    """A configuration's values by key; listed ones by their position."""
+    drawn = [(key, key.value_of(params)) for key in keys]
+    return {key.name: key.values.index(value) if key.values else value for key, value in drawn if value is not None}
 
 
 def distribution(key: SearchedKey, distributions: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task, title_of
-from results.analysis.comparison.trial_scores import TrialScores, scores_at_best_epochs
+from results.analysis.comparison.trial_scores import Column, TrialScores, scores_at_best_epochs
 from results.analysis.effects.published_differences import find_differences, only_key
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
@@ -39,13 +40,12 @@ from results.figures.predictions import (
     reliability_chart,
     scatter_chart,
 )
+from results.figures.pruning import pruning_chart, rungs_chart
 from results.figures.search import (
     SearchedScore,
     history_chart,
     importance_chart,
     parallel_chart,
-    pruning_chart,
-    rungs_chart,
     slice_chart,
 )
 from results.records.files import Location, folder_name, open_folder
@@ -126,6 +126,7 @@ class SweepPlots:
 
     def importance(self) -> "go.Figure":
         """The share of the scores' variance that each searched key explains."""
+        require_comparable(self.searched_score, self.records)
         return draw(importance_chart(self.importances))
 
     def slices(self) -> "go.Figure":
@@ -134,6 +135,7 @@ class SweepPlots:
 
     def parallel_coordinates(self) -> "go.Figure":
         """Each trial as a line through its searched values to its score."""
+        require_comparable(self.searched_score, self.records)
         return draw(parallel_chart(self.records, self.keys, self.searched_score, self.importances))
 
     def pruning(self) -> "go.Figure":
@@ -223,15 +225,23 @@ class SweepPlots:
         """What the charts of training are drawn from."""
         return training_of(self.curve_rows, self.records, self.tasks, self.read_ranking())
 
+    @cached_property
+    def best_epoch_scores(self) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
+        """Each trial's best overall epoch, and the scores there, of `scores_at_best_epochs`."""
+        return scores_at_best_epochs(self.records, self.curve_rows, self.tasks)
+
+    def dev_scores(self, task: str) -> dict[str, float]:
+        """By trial, the dev score of a task at the best overall epoch; empty where no trial has one yet."""
+        return self.best_epoch_scores[1].get((task, "dev"), {})
+
     def predicted(self, task: str, trial: str | None = None) -> Predicted:
         """A trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
         require_name(task, self.tasks, "task")
-        epochs, values = scores_at_best_epochs(self.records, self.curve_rows, self.tasks)
-        scores = values.get((task, "dev"), {})
+        scores = self.dev_scores(task)
         require(bool(scores), f"a trial must have a dev score of {task}", "none yet")
         name = max(scores, key=lambda trial: scores[trial]) if trial is None else trial
         require_name(name, scores, "trial")
-        epoch, definition = epochs[name], self.tasks[task]
+        epoch, definition = self.best_epoch_scores[0][name], self.tasks[task]
         ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
         title = f"best single model, {name}" if trial is None else name
         return predicted_from(title, definition, ids, labels, outputs_of(definition, logits[0]))
@@ -247,6 +257,12 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
         predictions=predictions_of(task, outputs),
         probs=None if task.kind == "regression" else probabilities_of(task, outputs),
     )
+
+
+def require_comparable(score: SearchedScore, records: Sequence[TrialRecord]) -> None:
+    """Raises ValueError if the trials' scores cannot be compared."""
+    rule = "scores must be of the same tasks to be compared"
+    require(score.is_comparable(records), rule, "overall scores of different tasks")
 
 
 def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:

@@ -128,7 +128,7 @@ class Sweep:
         """
         return effects_frame(self.estimated_effects)
 
-    @property
+    @cached_property
     def plot(self) -> "SweepPlots":
         """Its figures, for a notebook, e.g. `sweep.plot.effects("smart.weight")`."""
         from results.analysis.plots import SweepPlots  # here: commands that draw nothing start without it
@@ -196,7 +196,7 @@ def load_sweep(path: Location) -> Sweep:
         info=info,
         records=tuple(records),
         trials=trials,
-        curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have begun trials since
+        curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have started trials since
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
 

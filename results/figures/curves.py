@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, title_of
 from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
@@ -65,7 +66,7 @@ def training_of(
     best = [row for row in ranked if row.scores][:MAX_HIGHLIGHTED]
     by_trial = {record.trial_id: record for record in records}
     return Training(
-        curves=curves[curves["trial"].isin(list(by_trial))],  # a running sweep may have begun trials since
+        curves=curves[curves["trial"].isin(list(by_trial))],  # a running sweep may have started trials since
         records=by_trial,
         tasks=tasks,
         styles={row.number: style for style, row in enumerate(best)},
@@ -159,10 +160,16 @@ def spans_decades(values: pd.Series) -> bool:
 
 
 def gradient_chart(training: Training) -> Chart:
-    """The norms of each task's gradients in the first steps of a stage."""
+    """The norms of each task's gradients in the first steps of a stage.
+
+    Raises:
+        ValueError: the curves have a task that the sweep does not describe.
+    """
     rows = training.curves[(training.curves["metric"] == NORM) & (training.curves["split"] == "train")]
     means = rows.groupby(["trial", "task"], as_index=False)["value"].mean()
     means = means[means["value"] > 0]
+    for name in means["task"].unique():
+        require_name(name, training.tasks, "task")
     titles = [task.title for name, task in training.tasks.items() if (means["task"] == name).any()]
     marks = []
     for number, of_group in training.groups(means):

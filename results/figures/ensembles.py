@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from mtlib.tasks import Task
+from results.analysis.ranking.note import counted
 from results.ensembles.methods import TITLES
 from results.figures.chart import Axis, Chart, Panel, Series
+from results.figures.hover import score_title
 from results.records.selection import MethodScore, Selection, TaskSelection, TradeOff
 
 
@@ -49,7 +51,7 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
     task, methods = selection.definitions[name], methods_of(chosen)
     names = [TITLES[method.name] + " (chosen)" * (method.name == chosen.method) for method in methods]
     hover = [
-        f"{TITLES[method.name]}, {method.num_models} models\n{expected_text(task, method)}\n"
+        f"{TITLES[method.name]}, {counted(method.num_models, 'model')}\n{expected_text(task, method)}\n"
         f"dev score {task.value_of(method.in_sample):.3f}\nlead over the best single model "
         f"{task.value_of(method.lead):+.3f} ({task.bounds_text(method.lead_interval)})"
         for method in methods
@@ -97,26 +99,34 @@ def expected_chart(selections: Mapping[str, Selection]) -> Chart:
 
     Args:
         selections: by the name of the sweep.
+
+    Returns:
+        A chart with a panel for each task and metric: sweeps may score a task of the same name by different ones.
     """
-    tasks = {name: task for selection in selections.values() for name, task in selection.definitions.items()}
+    by_metric: dict[tuple[str, str], dict[str, MethodScore]] = {}
+    definitions: dict[tuple[str, str], Task] = {}
+    for sweep, selection in selections.items():
+        for name, chosen in selection.tasks.items():
+            task = selection.definitions[name]
+            by_metric.setdefault((name, task.metric), {})[sweep] = chosen.score
+            definitions.setdefault((name, task.metric), task)
     panels, rows = [], []
-    for name, task in tasks.items():
-        scores = {sweep: chosen.tasks[name].score for sweep, chosen in selections.items() if name in chosen.tasks}
-        if not scores:
-            continue
+    for (name, metric), scores in by_metric.items():
+        task = definitions[name, metric]
         hover = [f"{sweep}\n{expected_text(task, score)}" for sweep, score in scores.items()]
         series = expected_series(task, list(scores), list(scores.values()), hover)
         x, y = Axis(title=task.metric_entry.title), Axis(scale="category", categories=list(scores))
-        panels.append(Panel(title=task.title, x=x, y=y, marks=[series]))
+        panels.append(Panel(title=score_title(name, {name: task}), x=x, y=y, marks=[series]))
         rows += [
-            (name, sweep, task.value_of(score.cross_fitted), *bounds_of(task, score)) for sweep, score in scores.items()
+            (name, metric, sweep, task.value_of(score.cross_fitted), *bounds_of(task, score))
+            for sweep, score in scores.items()
         ]
     return Chart(
         name="expected-scores",
         title="Expected scores of the ensembles",
         caption="Cross-fitted scores of each sweep's selected ensembles, with their 95 % intervals.",
         panels=panels,
-        frame=pd.DataFrame(rows, columns=["task", "sweep", "expected_score", "low", "high"]),
+        frame=pd.DataFrame(rows, columns=["task", "metric", "sweep", "expected_score", "low", "high"]),
     )
 
 
@@ -145,14 +155,24 @@ def pareto_chart(selection: Selection) -> Chart:
 
 def pareto_panel(task: Task, limits: Sequence[tuple[TradeOff, float]]) -> Panel:
     """One task's methods and limits with the values of their expected scores."""
-    front = sorted((limit.num_models, score) for limit, score in limits if limit.is_best)
     hover = [
-        f"{TITLES[limit.name]}, at most {limit.max_models} models\n{limit.num_models} models\nexpected {score:.3f} "
-        f"±{limit.standard_error:.3f}"
+        f"{TITLES[limit.name]}, at most {counted(limit.max_models, 'model')}\n{counted(limit.num_models, 'model')}\n"
+        f"expected {score:.3f} ±{limit.standard_error:.3f}"
         for limit, score in limits
     ]
+    on_front = [
+        (limit.num_models, score, text) for (limit, score), text in zip(limits, hover, strict=True) if limit.is_best
+    ]
+    front = sorted(on_front)
     marks = [
-        Series(x=[count for count, _ in front], y=[s for _, s in front], mode="steps", name="Pareto front", style=1),
+        Series(
+            x=[count for count, _, _ in front],
+            y=[score for _, score, _ in front],
+            hover=[f"Pareto front\n{text}" for _, _, text in front],
+            mode="steps",
+            name="Pareto front",
+            style=1,
+        ),
         Series(
             x=[limit.num_models for limit, _ in limits],
             y=[score for _, score in limits],

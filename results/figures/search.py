@@ -1,24 +1,21 @@
-"""Charts of a search: its history, importances, slices, parallel coordinates, and what was pruned when."""
+"""Charts of a search: its history, importances, slices and parallel coordinates."""
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from mtlib.tasks import Task, score_of, title_of, value_of
+from mtlib.tasks import Task, value_of
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
 from results.figures.hover import last_parts, score_title, trial_text, value_names
-from results.records.rungs import REDUCTION_FACTOR, rungs_up_to
-from results.records.trials import COMPLETED, OVERALL, TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
 
 KINDS = ("trained to the end", "pruned", "not ended", "failed")
 """Trials in the legend, in the order of styles."""
-KEPT, STOPPED = "not stopped", "stopped here"
 MAX_AXES = 10
 """Keys side by side in parallel coordinates."""
 MAX_NAMED_VALUES = 5
@@ -52,6 +49,10 @@ class SearchedScore:
         """The title for a caption."""
         return self.title + ", lower is better" * self.is_lower_better
 
+    def is_comparable(self, records: Sequence[TrialRecord]) -> bool:
+        """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
+        return self.name in self.tasks or len({frozenset(record.best) for record in records if self.has(record)}) < 2
+
     def has(self, record: TrialRecord) -> bool:
         """Whether a trial has it."""
         return self.name in record.best
@@ -70,7 +71,7 @@ class SearchedScore:
 
 
 def history_chart(records: Sequence[TrialRecord], score: SearchedScore) -> Chart:
-    """The best score of each trial in the order in which they started, and the best so far."""
+    """The best score of each trial in the order in which they started, and the best so far if they can be compared."""
     started = [record for record in sorted(records, key=start_order) if score.has(record)]
     numbers = {record.trial_id: number for number, record in enumerate(started, 1)}
     marks = [
@@ -84,11 +85,12 @@ def history_chart(records: Sequence[TrialRecord], score: SearchedScore) -> Chart
         for style, (kind, group) in enumerate(by_kind(started).items())
         if group
     ]
-    counted = [record for record in started if record.status != "failed"]
-    best = itertools.accumulate((record.best[score.name] for record in counted), max)
+    counted = [record for record in started if record.status != "failed"] if score.is_comparable(started) else []
+    best = list(itertools.accumulate(counted, lambda *pair: max(pair, key=lambda record: record.best[score.name])))
     line = Series(
         x=[numbers[record.trial_id] for record in counted],
-        y=[value_of(score.name, highest, score.tasks) for highest in best],
+        y=[score.value_of(record) for record in best],
+        hover=[f"best so far\n{score.text_of(record)}" for record in best],
         mode="steps",
         name="best so far",
         style=7,
@@ -325,89 +327,3 @@ def axis_labels(names: Sequence[str], texts: Sequence[Mapping[float, str]]) -> L
         texts=[text for _, _, text in labels],
         sides=["left" if at == 0 else "right" if at == 1 else "centre" for at, _, _ in labels],
     )
-
-
-def pruning_chart(records: Sequence[TrialRecord]) -> Chart:
-    """After how many epochs trials ended, and why."""
-    trained = [record for record in records if record.epochs > 0]
-    counts = {kind: Counter(record.epochs for record in group) for kind, group in by_kind(trained).items()}
-    epochs = sorted({record.epochs for record in trained})
-    names = [str(epoch) for epoch in epochs]
-    marks = [
-        Bars(
-            categories=names,
-            values=[by_epoch[epoch] for epoch in epochs],
-            name=kind,
-            hover=[f"{by_epoch[epoch]} trials {kind}\nafter epoch {epoch}" for epoch in epochs],
-            style=style,
-        )
-        for style, (kind, by_epoch) in enumerate(counts.items())
-        if by_epoch
-    ]
-    rows = [(kind, epoch, by_epoch[epoch]) for kind, by_epoch in counts.items() for epoch in sorted(by_epoch)]
-    x = Axis(title="epochs trained", scale="category", categories=names)
-    return Chart(
-        name="pruning",
-        title="How far trials were trained",
-        caption="Trials by the number of their last epoch.",
-        panels=[Panel(x=x, y=Axis(title="trials"), marks=marks)] if marks else [],
-        frame=pd.DataFrame(rows, columns=["trials", "epochs", "count"]),
-    )
-
-
-def rungs_chart(records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str) -> Chart:
-    """The scores by which successive halving compared the trials at each rung, and which ones it stopped there."""
-    rows, hover = [], []
-    for record, bests in bests_by_scored_epoch(records, curves, tasks, metric):
-        for rung in rungs_up_to(len(bests)):
-            is_stopped = record.status == "pruned" and len(bests) == rung
-            value = value_of(metric, bests[rung - 1], tasks)
-            rows.append((record.trial_id, str(rung), STOPPED if is_stopped else KEPT, value))
-            hover.append(trial_text(record, f"best {title_of(metric, tasks)} {value:.3f} at rung {rung}"))
-    frame = pd.DataFrame(rows, columns=["trial", "rung", "decision", metric])
-    marks = [
-        Series(
-            x=group["rung"].tolist(),
-            y=group[metric].tolist(),
-            hover=[hover[row] for row in group.index],
-            name=name,
-            style=style,
-        )
-        for style, name in enumerate((KEPT, STOPPED))
-        if len(group := frame[frame["decision"] == name])
-    ]
-    rungs = sorted(frame["rung"].unique(), key=int)
-    x = Axis(title="epochs with an overall score", scale="category", categories=rungs)
-    return Chart(
-        name="rungs",
-        title="Rungs",
-        caption="After so many epochs asynchronous successive halving (ASHA) compares the best score of a trial with "
-        f"those of the trials that were there before it, and lets about one in {REDUCTION_FACTOR} continue. A trial "
-        f"that ends there anyway is not stopped, and replicates are not compared. {rung_counts(frame)}",
-        panels=[Panel(x=x, y=Axis(title=title_of(metric, tasks)), marks=marks)] if marks else [],
-        frame=frame,
-    )
-
-
-def rung_counts(frame: pd.DataFrame) -> str:
-    """How many trials reached each rung and were stopped there, in a sentence."""
-    reached, stopped = (Counter(rows["rung"]) for rows in (frame, frame[frame["decision"] == STOPPED]))
-    return f"Stopped: {', '.join(f'{stopped[rung]} of {reached[rung]} at {rung}' for rung in reached)}."
-
-
-def bests_by_scored_epoch(
-    records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], metric: str
-) -> Iterator[tuple[TrialRecord, list[float]]]:
-    """Each first training with its best scores so far, at the epochs with an overall score, which the rungs count."""
-    is_overall = (curves["task"] == OVERALL) & (curves["split"] == "dev")
-    counted = set(zip(curves["trial"][is_overall], curves["epoch"][is_overall], strict=True))
-    own_metric = tasks[metric].metric if metric in tasks else OVERALL
-    wanted = (curves["task"] == metric) & (curves["split"] == "dev") & (curves["metric"] == own_metric)
-    scores: dict[str, list[float]] = {}
-    points = curves[wanted].sort_values("epoch")[["trial", "epoch", "value"]]
-    for trial, epoch, value in points.itertuples(index=False):
-        if (trial, epoch) in counted:
-            scores.setdefault(trial, []).append(score_of(metric, value, tasks))
-    for record in records:
-        if record.replicate == 0 and record.trial_id in scores:
-            yield record, list(itertools.accumulate(scores[record.trial_id], max))

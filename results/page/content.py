@@ -104,8 +104,3 @@ class Page:
     def charts(self) -> list[Chart]:
         """All charts, in order."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
-
-    @property
-    def tables(self) -> list[TextTable]:
-        """All tables, in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, TextTable)]

@@ -8,11 +8,11 @@ import numpy as np
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
-from results.analysis.comparison.trial_scores import scores_at_best_epochs
 from results.analysis.plots import predicted_from
 from results.analysis.sweep import Sweep
 from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
+from results.ensembles.methods import TITLES
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.figures.predictions import Predicted, class_names, error_kind
 from results.inference.models import find_sweeps
@@ -40,8 +40,7 @@ def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
     Raises:
         ValueError: predictions are missing.
     """
-    _, scores = scores_at_best_epochs(sweep.records, sweep.curves, sweep.tasks)
-    return sweep.plot.predicted(name) if scores.get((name, "dev")) else None
+    return sweep.plot.predicted(name) if sweep.plot.dev_scores(name) else None
 
 
 def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Predicted:
@@ -102,8 +101,7 @@ def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) ->
     Raises:
         ValueError: predictions or texts are missing.
     """
-    epochs, values = scores_at_best_epochs(sweep.records, sweep.curves, sweep.tasks)
-    task, scores = sweep.tasks[name], values.get((name, "dev"), {})
+    (epochs, _), task, scores = sweep.plot.best_epoch_scores, sweep.tasks[name], sweep.plot.dev_scores(name)
     trials = sorted(scores, key=lambda trial: -scores[trial])[:MAX_COMPARED]
     if len(trials) < 2:
         return None
@@ -200,7 +198,7 @@ def members_table(selection: Selection) -> TextTable:
     rows = [
         [
             selection.definitions[task].title,
-            method,
+            TITLES[method],
             *([names.get(member.sweep, member.sweep)] if has_sweeps else []),
             member.trial,
             str(member.epoch),

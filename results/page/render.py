@@ -1,5 +1,6 @@
 """Writes a page as one HTML file that needs no network: styles, scripts, figures and texts are all in it."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -23,19 +24,20 @@ NUM_DIGITS = 6
 
 def render_page(page: Page) -> str:
     """The HTML of a page. Every text is escaped."""
-    figures: list[dict[str, Any]] = []
+    placed = numbered_panels(page.charts)
+    figures = [panel_json(panel) for chart in page.charts for panel in chart.panels]
     content = (
         environment()
         .get_template(TEMPLATE)
         .render(
             page=page,
             kind=block_kind,
-            place=lambda chart: place_figures(chart, figures),
+            panels_of=lambda chart: placed[id(chart)],
             legend=legend_of,
             styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
             plotly=Markup(plotly_script() if page.charts else ""),  # Plotly's own
-            figures=lambda: Markup(script_json(share_texts(figures))),
+            figures=Markup(script_json(share_texts(figures))),
         )
     )
     return str(content)
@@ -74,13 +76,15 @@ def block_kind(block: Any) -> str:
     return kinds[type(block)]
 
 
-def place_figures(chart: Chart, figures: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adds a chart's panels to the page's figures; for each its title, height and number."""
-    placed = []
-    for panel in chart.panels:
-        placed.append({"title": panel.title, "height": panel_height(panel), "number": len(figures)})
-        figures.append(panel_json(panel))
-    return placed
+def numbered_panels(charts: Sequence[Chart]) -> dict[int, list[dict[str, Any]]]:
+    """For each chart, by its identity, the title and height of its panels, with their numbers on the page."""
+    numbers = itertools.count()
+    return {
+        id(chart): [
+            {"title": panel.title, "height": panel_height(panel), "number": next(numbers)} for panel in chart.panels
+        ]
+        for chart in charts
+    }
 
 
 def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from functools import partial
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.importance import FEWEST_CONFIGURATIONS, key_importances
+from results.analysis.importance import FEWEST_CONFIGURATIONS
 from results.analysis.ranking.rank import score_columns
 from results.analysis.ranking.render import MAX_PARAM_COLUMNS, epoch_cell, ranking_legend, score_parts, value_text
 from results.analysis.sweep import Sweep
@@ -27,13 +26,11 @@ from results.figures.effects import effect_charts, value_charts
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.figures.predictions import Predicted, prediction_charts
+from results.figures.pruning import pruning_chart, rungs_chart
 from results.figures.search import (
-    SearchedScore,
     history_chart,
     importance_chart,
     parallel_chart,
-    pruning_chart,
-    rungs_chart,
     slice_chart,
 )
 from results.page.content import Block, Findings, Section, Text, TextTable
@@ -53,6 +50,10 @@ from results.records.selection import Selection
 from results.selection.report import optimism_sentences, verdict
 
 NOTHING_YET = "There is nothing to show yet."
+DIFFERENT_TASKS = (
+    "Configurations were trained on different tasks, so that the overall scores of these figures cannot be compared. "
+    "Importances, parallel coordinates and the best score so far are left out."
+)
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
 
@@ -206,9 +207,11 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     """History, importance, slices, parallel coordinates, pruning and rungs."""
     sweep, score = inputs.sweep, inputs.sweep.plot.searched_score
+    if not score.is_comparable(sweep.records):
+        yield Text(paragraphs=[DIFFERENT_TASKS])
     parts: dict[str, MakePart] = {
         "History": lambda: [history_chart(sweep.records, score)],
-        "Searched keys": lambda: searched_key_blocks(sweep, score),
+        "Searched keys": lambda: searched_key_blocks(sweep),
     }
     if any(record.status == "pruned" for record in sweep.records):
         parts["Pruning"] = lambda: [pruning_chart(sweep.records)]
@@ -217,17 +220,21 @@ def search_blocks(inputs: PageInputs) -> Iterator[Block]:
     yield from blocks_of_parts(parts)
 
 
-def searched_key_blocks(sweep: Sweep, score: SearchedScore) -> Iterator[Block]:
-    """Importance, slices and parallel coordinates, where several keys were searched."""
-    keys = searched_keys(sweep.info, sweep.records)
-    if len(keys) > 1:
-        importances = key_importances(sweep.records, keys, score.name)
-        parts: dict[str, MakePart] = {
+def searched_key_blocks(sweep: Sweep) -> Iterator[Block]:
+    """Importance, slices and parallel coordinates, where several keys were searched; slices alone where scores are not
+    comparable."""
+    keys, score = sweep.plot.keys, sweep.plot.searched_score
+    if len(keys) < 2:
+        return
+    parts: dict[str, MakePart] = {"Slices": lambda: [slice_chart(sweep.records, keys, score)]}
+    if score.is_comparable(sweep.records):
+        importances = sweep.plot.importances
+        parts = {
             "Importance": lambda: [importance_block(importances)],
-            "Slices": lambda: [slice_chart(sweep.records, keys, score)],
+            **parts,
             "Parallel coordinates": lambda: [parallel_chart(sweep.records, keys, score, importances)],
         }
-        yield from blocks_of_parts(parts)
+    yield from blocks_of_parts(parts)
 
 
 def importance_block(importances: Mapping[str, float]) -> Block:
@@ -295,7 +302,8 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
         yield Text(paragraphs=["No ensembles were chosen yet: python results/selector.py SWEEP chooses them."])
         return
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    yield Text(paragraphs=[*verdicts, " ".join(optimism_sentences(selection))])
+    optimism = " ".join(optimism_sentences(selection))
+    yield Text(paragraphs=[*verdicts, *([optimism] if optimism else [])])
     parts: dict[str, MakePart] = {
         "Selection methods": lambda: [methods_chart(selection)],
         "Pareto front": lambda: [pareto_chart(selection)],

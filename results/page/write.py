@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from mtlib.runtime.errors import first_line
+from results.analysis.ranking.note import counted
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
@@ -61,7 +62,7 @@ def build_page(sweeps: Sequence[PageInputs]) -> Page:
 
 def describe_size(sweep: Sweep) -> str:
     """Number of trials, and date."""
-    return f"{len(sweep.records)} trials, begun {str(sweep.info.get('created', ''))[:10]}"
+    return f"{counted(len(sweep.records), 'trial')}, started {str(sweep.info.get('created', ''))[:10]}"
 
 
 def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:

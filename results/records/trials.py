@@ -45,6 +45,8 @@ OVERALL = "overall"
 """The name of the overall score, beside the tasks' names."""
 
 SWEEP_FILE = "sweep.json"
+OBJECTS = ("options", "space", "base", "data")
+"""Keys of `sweep.json` that hold objects, if anything."""
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 TRIALS_FILE = "trials.parquet"
@@ -230,11 +232,14 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
 
 
 def read_sweep(folder: Location) -> dict[str, Any]:
-    """Reads `sweep.json`; ValueError if it is missing, damaged or of another version."""
+    """Reads `sweep.json`; ValueError if it is missing, damaged, of another version, or has no objects at `OBJECTS`."""
     root = open_folder(folder)
     try:
         info = read_json(root, SWEEP_FILE)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None
     check_version(info, full_path(root, SWEEP_FILE), "schema_version", SCHEMA_VERSION)
+    for name in OBJECTS:
+        rule = f"{full_path(root, SWEEP_FILE)}: {name} must be a JSON object"
+        require(isinstance(info.get(name) or {}, dict), rule, info.get(name))
     return info

@@ -49,7 +49,7 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods", "pareto")
-NOT_OF_ANY_SWEEP = ("predicted", "published")
+NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]

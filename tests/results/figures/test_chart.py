@@ -3,7 +3,7 @@
 import pytest
 
 from results.figures.chart import Band, Bars, Heatmap, Labels, Mark, Panel, Reference, Series, has_content
-from tests.results.figures.drawn_sweep import chart_of
+from tests.results.figures.conftest import chart_of
 
 FULL = (
     Series(x=[1], y=[None]),

@@ -25,8 +25,9 @@ from results.figures.curves import (
     training_of,
 )
 from results.records.trials import TrialRecord
+from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
-from tests.results.figures.drawn_sweep import all_series_of, curve, curve_frame, ranked, series_of
+from tests.results.figures.conftest import all_series_of, curve, curve_frame, ranked, series_of
 
 CHARTS = (learning_chart, loss_chart, penalty_chart, gradient_chart, speed_chart)
 
@@ -167,6 +168,11 @@ def test_gradient_norms_are_means_over_epochs_by_task() -> None:
     assert (list(best.x), list(best.y)) == (["SST", "STS"], [2.0, 10.0])
     assert (list(others.x), list(others.y)) == (["SST"], [5.0])
     assert best.hover[1] == "0000-r0\nsmart.weight 0\nSTS: 10"
+
+
+def test_task_that_the_sweep_does_not_describe_is_named() -> None:
+    own = training(curve("0000-r0", [2.0], metric="gradient_norm", split="train", task="old"))
+    assert one_line_error(gradient_chart, own).startswith("unknown task 'old'")
 
 
 def test_speed_is_the_tokens_of_all_tasks_by_the_seconds_of_each_epoch() -> None:

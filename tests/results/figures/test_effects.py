@@ -34,7 +34,7 @@ from tests.results.analysis.effects.test_answer import KEY, sweep_of, value
 from tests.results.analysis.effects.test_frame import curve_of, with_range
 from tests.results.analysis.effects.test_sweep_effects import estimate, grid_sweep
 from tests.results.conftest import build_record
-from tests.results.figures.drawn_sweep import series_of
+from tests.results.figures.conftest import series_of
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]

@@ -7,7 +7,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.ensembles import expected_chart, methods_chart, pareto_chart
 from results.records.selection import Selection, TradeOff
-from tests.results.figures.drawn_sweep import all_series_of, series_of
+from tests.results.figures.conftest import all_series_of, series_of
 from tests.results.records.test_selection import build_score, build_selection, build_task
 
 RMSE = {"sts": replace(TASKS["sts"], metric="rmse")}
@@ -70,6 +70,8 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
     front, points = all_series_of(panel)
     assert (list(front.x), list(front.y), front.mode) == ([1, 8], [0.5, 0.6], "steps")
     assert (list(points.x), list(points.y)) == ([8, 1, 4], [0.6, 0.5, 0.45])
+    assert front.hover[0] == "Pareto front\nmean of the best k, at most 10 models\n1 model\nexpected 0.500 ±0.010"
+    assert front.hover[1].endswith("\n8 models\nexpected 0.600 ±0.010")
     assert list(points.low) == pytest.approx([0.59, 0.49, 0.44])
     assert list(points.high) == pytest.approx([0.61, 0.51, 0.46])
     assert chart.frame["is_best"].tolist() == [True, True, False]
@@ -91,8 +93,8 @@ def test_expected_scores_of_several_sweeps_stand_side_by_side() -> None:
     first = build_selection(tasks={"sst": build_task(), "sts": build_task()})
     chart = expected_chart({"first": first, "second": build_selection(tasks={"sst": build_task()})})
     assert [(panel.title, list(panel.y.categories)) for panel in chart.panels] == [
-        ("SST", ["first", "second"]),
-        ("STS", ["first"]),
+        ("SST, accuracy", ["first", "second"]),
+        ("STS, Pearson's correlation", ["first"]),
     ]
     assert chart.frame[["task", "sweep"]].to_numpy().tolist() == [["sst", "first"], ["sst", "second"], ["sts", "first"]]
     score = first.tasks["sst"].score
@@ -101,6 +103,18 @@ def test_expected_scores_of_several_sweeps_stand_side_by_side() -> None:
     assert points.hover == [
         f"first\nexpected {score.cross_fitted:.3f} ({score.interval[0]:.3f} to {score.interval[1]:.3f})"
     ]
+
+
+def test_sweeps_with_different_metrics_of_a_task_have_a_panel_each() -> None:
+    own = build_selection(tasks={"sts": build_task()})
+    chart = expected_chart({"error": of_rmse(), "own": own})
+    assert [(panel.title, panel.x.title) for panel in chart.panels] == [
+        ("STS, RMSE", "RMSE"),
+        ("STS, Pearson's correlation", "Pearson's correlation"),
+    ]
+    values = [list(series_of(panel).x) for panel in chart.panels]
+    assert values == [[0.7], [own.tasks["sts"].score.cross_fitted]]
+    assert chart.frame["metric"].tolist() == ["rmse", own.definitions["sts"].metric]
 
 
 def test_expected_scores_of_an_error_are_its_values() -> None:

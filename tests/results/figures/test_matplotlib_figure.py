@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
 from results.figures.matplotlib_figure import SETTINGS, draw_chart, write_images
-from tests.results.figures.drawn_sweep import chart_of, drawn_chart
+from tests.results.figures.conftest import chart_of, drawn_chart
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

@@ -11,7 +11,7 @@ import pytest
 from results.figures.chart import Axis, Bars, Panel, Series
 from results.figures.plotly_figure import PANEL_HEIGHT, chart_figure, panel_height, panel_json, safe
 from results.page.render import script_json
-from tests.results.figures.drawn_sweep import HOSTILE, chart_of, drawn_chart
+from tests.results.figures.conftest import HOSTILE, chart_of, drawn_chart
 
 SHOWN_KEYS = ("name", "text", "hovertext", "ticktext", "categoryarray")
 """Keys of a figure whose values are shown to the reader, besides coordinates that are categories."""

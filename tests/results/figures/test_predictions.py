@@ -30,7 +30,7 @@ from results.figures.predictions import (
     reliability_chart,
     scatter_chart,
 )
-from tests.results.figures.drawn_sweep import all_series_of, bars_of, series_of
+from tests.results.figures.conftest import all_series_of, bars_of, series_of
 
 NAMED = replace(TASKS["sst"], name="mood", label_range=(0, 2), labels=("sad", "calm", "glad"))
 NAMED_PAIR = replace(TASKS["qqp"], labels=("different", "same"))

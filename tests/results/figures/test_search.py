@@ -1,11 +1,9 @@
 """The order of a search, its best score so far, and the places of values on their axes."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from mtlib.tasks import TASKS
@@ -21,14 +19,12 @@ from results.figures.search import (
     importance_chart,
     parallel_chart,
     position,
-    pruning_chart,
     range_texts,
-    rungs_chart,
     slice_chart,
 )
 from results.records.trials import TrialRecord
 from tests.results.conftest import build_record
-from tests.results.figures.drawn_sweep import bars_of, curve, curve_frame, series_of
+from tests.results.figures.conftest import bars_of, series_of
 
 OVERALL = SearchedScore(name="overall", tasks=TASKS)
 RMSE = SearchedScore(name="sts", tasks={"sts": replace(TASKS["sts"], metric="rmse")})
@@ -80,6 +76,19 @@ def test_history_is_in_the_order_of_start_with_the_best_so_far() -> None:
     }
     assert chart.frame["trial"].tolist() == ["0003-r0", "0001-r0", "0000-r0", "0002-r0", "0004-r0"]
     assert series_of(chart.panels[0], "pruned").hover[0].endswith("pruned\noverall 0.400 at epoch 2")
+    steps = [text.split("\n") for text in series_of(chart.panels[0], "best so far").hover]
+    assert [lines[:2] for lines in steps] == [["best so far", f"000{number}-r0"] for number in (3, 1, 0, 4)]
+    assert steps[1][-1] == "overall 0.400 at epoch 2"
+
+
+def test_overall_scores_of_different_tasks_have_no_best_so_far() -> None:
+    few = replace(trial(1, 0.6), best={"sst": 0.6, "overall": 0.6})
+    records = [replace(trial(0, 0.5), best={"sst": 0.4, "sts": 0.6, "overall": 0.5}), few]
+    assert not OVERALL.is_comparable(records)
+    assert list(kinds(history_chart(records, OVERALL))["best so far"][0]) == []
+    assert SearchedScore(name="sst", tasks=TASKS).is_comparable(records)
+    unscored = [replace(records[0], best={"sst": 0.4, "sts": 0.6}), few]
+    assert all(OVERALL.is_comparable(others) for others in (unscored, [few, few], []))
 
 
 def test_kinds_keep_their_styles() -> None:
@@ -89,8 +98,7 @@ def test_kinds_keep_their_styles() -> None:
 
 def test_search_without_scores_has_empty_charts() -> None:
     for records in ([], [trial(0, None, "queued", epochs=0)]):
-        charts = [history_chart(records, OVERALL), pruning_chart(records), importance_chart({})]
-        charts += [rungs_chart(records, curve_frame(), TASKS, "overall")]
+        charts = [history_chart(records, OVERALL), importance_chart({})]
         charts += [slice_chart(records, [RATE, MODE], OVERALL), parallel_chart(records, [RATE, MODE], OVERALL, {})]
         assert all(chart.is_empty for chart in charts)
 
@@ -193,52 +201,9 @@ def test_axes_that_are_left_out_are_stated(num_keys: int) -> None:
     assert ("The 10 most important of 11 keys" in best.caption) == (num_keys > MAX_AXES)
 
 
-def test_pruning_counts_trials_by_epochs_and_kind() -> None:
-    given = [("complete", 9), ("pruned", 1), ("pruned", 1), ("pruned", 3), ("failed", 3), ("queued", 0)]
-    records = [build_record(number, status=status, epochs=epochs) for number, (status, epochs) in enumerate(given)]
-    found = bars_of(pruning_chart(records))
-    assert {name: (list(bars.categories), list(bars.values)) for name, bars in found.items()} == {
-        "trained to the end": (["1", "3", "9"], [0, 0, 1]),
-        "pruned": (["1", "3", "9"], [2, 1, 0]),
-        "failed": (["1", "3", "9"], [0, 1, 0]),
-    }
-
-
 def test_positions_do_not_depend_on_the_base_of_the_logarithm() -> None:
     place = position(RATE, 3e-4)
     assert place == pytest.approx((math.log10(3e-4) + 5) / 2)
-
-
-def overall_curve(number: int, values: Sequence[float], replicate: int = 0) -> pd.DataFrame:
-    return curve(f"{number:04d}-r{replicate}", values, task="overall", metric="overall")
-
-
-def test_rungs_show_the_best_scores_so_far_and_what_was_stopped() -> None:
-    given = {0: [0.5, 0.7, 0.6], 1: [0.4], 2: [0.6, 0.5], 3: [0.3], 4: [0.1] * 8 + [0.9] + [0.2]}
-    statuses = ["pruned", "pruned", "running", "complete", "complete"]
-    records = [trial(number, 0.5, status) for number, status in enumerate(statuses)]
-    records.append(build_record(0, replicate=1))
-    curves = curve_frame(
-        *(overall_curve(number, values) for number, values in given.items()), overall_curve(0, [0.9], replicate=1)
-    )
-    chart = rungs_chart(records, curves, TASKS, "overall")
-    assert kinds(chart) == {
-        "not stopped": (["1", "1", "1", "1", "3", "9"], [0.5, 0.6, 0.3, 0.1, 0.1, 0.9]),
-        "stopped here": (["3", "1"], [0.7, 0.4]),
-    }
-    assert chart.panels[0].x.categories == ["1", "3", "9"]
-    assert chart.caption.endswith("Stopped: 1 of 5 at 1, 1 of 2 at 3, 0 of 1 at 9.")
-    assert series_of(chart.panels[0], "stopped here").hover[0].endswith("pruned\nbest overall 0.700 at rung 3")
-
-
-def test_rungs_count_epochs_with_an_overall_score_and_show_the_metric_of_the_search() -> None:
-    """SST is scored from the first epoch on, the overall score from the second."""
-    root_error = replace(TASKS["sts"], metric="rmse")
-    rows = curve("0000-r0", [0.5, 1.5, 1.0, 2.0], task="sts", metric="rmse")
-    late = overall_curve(0, [0.5, 0.5, 0.5, 0.5]).query("epoch > 1")
-    chart = rungs_chart([trial(0, 0.5)], curve_frame(rows, late), {"sts": root_error}, "sts")
-    assert kinds(chart) == {"not stopped": (["1", "3"], [1.5, 1.0])}
-    assert chart.panels[0].y.title == "STS"
 
 
 def scored_by_rmse() -> list[TrialRecord]:

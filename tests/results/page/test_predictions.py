@@ -206,7 +206,7 @@ def test_long_texts_are_cut() -> None:
 def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
     table = members_table(selection_of_two(recorded_sweep))
     assert table.columns == ["task", "method", "trial", "epoch", "weight"]
-    assert table.rows[0] == ["SST", "topk", "0001-r0", "2", "0.750"]
+    assert table.rows[0] == ["SST", "mean of the best k", "0001-r0", "2", "0.750"]
     assert len(table.rows) == 6
 
 
@@ -216,7 +216,7 @@ def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sw
     chosen = replace(selection.tasks["sst"], members=(first, replace(second, temperature=1.25)))
     table = members_table(replace(selection, tasks={"sst": chosen}))
     assert table.columns == ["task", "method", "sweep", "trial", "epoch", "weight", "temperature"]
-    assert table.rows[1] == ["SST", "topk", "other", "0002-r1", "1", "0.250", "1.250"]
+    assert table.rows[1] == ["SST", "mean of the best k", "other", "0002-r1", "1", "0.250", "1.250"]
     assert table.num_text_columns == 4
     same = members_table(pooled(recorded_sweep, tmp_path / "another" / "mine"))
     assert same.rows[1][2] == f"{tmp_path}/another/mine"  # both are called mine

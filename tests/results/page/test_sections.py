@@ -11,10 +11,20 @@ from results.analysis.sweep import Sweep, load_sweep
 from results.figures.chart import Chart
 from results.figures.embeddings import Embedded
 from results.figures.predictions import Predicted
+from results.page import sections as page_sections
 from results.page.content import Block, Findings, Text, TextTable
 from results.page.predictions import best_single_model
-from results.page.sections import SECTIONS, PageInputs, error_block, held_out_table, ranking_block, sweep_sections
+from results.page.sections import (
+    DIFFERENT_TASKS,
+    SECTIONS,
+    PageInputs,
+    error_block,
+    held_out_table,
+    ranking_block,
+    sweep_sections,
+)
 from results.records.trials import write_sweep, write_trials
+from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
 from tests.results.records.test_selection import build_selection
@@ -238,6 +248,28 @@ def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path:
     sections = sweep_sections(PageInputs(sweep=changed, selection=None))
     search = next(section for section in sections if section.name == "search")
     assert "Importances need" in texts_of(list(search.blocks))
+
+
+def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> None:
+    space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
+    sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)
+    best = {"sst": 0.5, "overall": 0.5}
+    records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
+    other = replace(sweep, records=(replace(records[0], best=best), *records[1:]))
+    (search,) = [s for s in sweep_sections(PageInputs(sweep=other, selection=None)) if s.name == "search"]
+    assert texts_of(list(search.blocks)) == DIFFERENT_TASKS
+    assert [block.name for block in search.blocks if isinstance(block, Chart)] == ["history", "slices"]
+    for draw in (other.plot.importance, other.plot.parallel_coordinates):
+        assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
+
+
+def test_ensembles_without_optimism_have_no_empty_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_sections, "optimism_sentences", lambda _: [])
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    inputs = PageInputs(sweep=sweep, selection=selection_of_two(sweep))
+    (ensembles,) = [section for section in sweep_sections(inputs) if section.name == "ensembles"]
+    assert all(line for line in texts_of(list(ensembles.blocks)).splitlines())
+    assert len(texts_of(list(ensembles.blocks)).splitlines()) == 3
 
 
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:

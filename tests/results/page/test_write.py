@@ -27,7 +27,12 @@ def test_page_is_written_into_the_sweeps_folder(tmp_path: Path) -> None:
     assert write_sweep_page(sweep) == f"{tmp_path}/mine/{PAGE_FILE}"
     text = (tmp_path / "mine" / PAGE_FILE).read_text()
     assert "<title>Sweep mine</title>" in text
-    assert "6 trials, begun 2024-05-01" in text
+    assert "6 trials, started 2024-05-01" in text
+
+
+def test_page_of_one_trial_says_one_trial(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
+    assert build_page([inputs_of(sweep)]).subtitle == "1 trial, started 2024-05-01"
 
 
 def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:

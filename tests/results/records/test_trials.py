@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from results.records import trials as records
 from results.records.trials import (
     CURVES,
+    OBJECTS,
     PREDICTIONS,
     STATUSES,
     TRIALS_BACKUP_FILE,
@@ -175,6 +176,19 @@ def test_description_of_another_version_is_refused(tmp_path: Path, text: str, go
     with pytest.raises(ValueError) as caught:
         read_sweep(tmp_path)
     assert str(caught.value) == f"{tmp_path / 'sweep.json'}: schema version must be 2, got {got}"
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_description_with_another_type_than_an_object_is_refused(name: str, tmp_path: Path) -> None:
+    nothing: tuple[dict[str, Any], ...] = ({}, {name: None}, {name: {}})
+    for info in nothing:
+        write_sweep(tmp_path, info)
+        read_sweep(tmp_path)
+    for wrong in ("text", ["a"], 1):
+        write_sweep(tmp_path, {name: wrong})
+        with pytest.raises(ValueError) as caught:
+            read_sweep(tmp_path)
+        assert str(caught.value).startswith(f"{tmp_path / 'sweep.json'}: {name} must be a JSON object, got ")
 
 
 def test_best_trial_has_the_highest_score_and_has_not_failed(make_record: MakeRecord) -> None:
