@@ -1,7 +1,6 @@
 """Reads a sweep into pandas, and prints its answer and ranking: `python results/table.py SWEEP`."""
 
 import argparse
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from mtlib.runtime.errors import require
 from results.analysis.effects.answer import answer_question
 from results.analysis.effects.frame import render_effects
 from results.analysis.ranking.gradient_notes import gradient_notes
+from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.penalty_notes import vanishing_penalties
 from results.analysis.ranking.render import PLAIN_WIDTH, render_ranking
 from results.analysis.sweep import Sweep
@@ -77,13 +77,13 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
 
 
 def describe_stop(sweep: Sweep) -> str:
-    """When an unfinished sweep stopped and the flag that resumes it; empty if it runs or has finished."""
+    """When an unfinished sweep stopped and the command that resumes it; empty if it runs or has finished."""
     stopped = sweep.stopped_at
     if stopped is None:
         return ""
     is_today = stopped.date() == datetime.now().astimezone().date()
     clock = stopped.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
-    return f"; stopped at {clock}; continue with --resume {shlex.quote(str(sweep.path))}"
+    return f"; stopped at {clock}; continue with {resume_command(sweep.path)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

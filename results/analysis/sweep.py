@@ -153,7 +153,9 @@ class Sweep:
         try:
             return answer_question(self.estimated_effects, self.records, difference)
         except ValueError as error:
-            return [f"The question has no answer: {first_line(error).rstrip('.')}."]
+            space = self.info.get("space")  # a record of another kind has none that can be read
+            question = space.get("question") if isinstance(space, Mapping) else None
+            return [str(question or self.name), f"The question has no answer: {first_line(error).rstrip('.')}."]
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
@@ -163,7 +165,7 @@ class Sweep:
     @cached_property
     def estimated_effects(self) -> SweepEffects:
         """The effects of the searched keys; raises as `effects`."""
-        return sweep_effects(self.info, self.records, self.scores)
+        return sweep_effects(self.path, self.info, self.records, self.scores)
 
     @cached_property
     def scores(self) -> TrialScores:

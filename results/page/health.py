@@ -2,10 +2,8 @@
 
 import math
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +11,18 @@ import pandas as pd
 
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import Task, score_of
+from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.comparison.trial_scores import best_overall_epochs, scores_at
-from results.analysis.effects.answer import searched_text
-from results.analysis.effects.sweep_effects import SweepEffects
+from results.analysis.effects.answer import MORE_REPLICATES, searched_text
+from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.gradient_notes import gradient_notes
+from results.analysis.ranking.next_commands import report_command, resume_command
 from results.analysis.ranking.note import Note, counted, named
 from results.analysis.ranking.penalty_notes import overwhelming_penalties, vanishing_penalties
-from results.analysis.ranking.render import value_text
+from results.analysis.ranking.render import value_text, why_unknown
 from results.analysis.sweep import Sweep
 from results.ensembles.outputs import outputs_of, predictions_of
-from results.page.content import Finding
+from results.page.content import Finding, Level
 from results.records.files import open_folder
 from results.records.predictions import iter_predictions, logits_array
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
@@ -44,13 +44,22 @@ MOST_TRIALS = 0.5
 """More than this share of the trials is most of them."""
 FEWEST_EPOCHS = 4
 """Scored epochs from which on a best epoch in the first half shows something: of two or three, any may be the best."""
+NUM_REPLICATED = 8
+"""Configurations of a search that are proposed to be trained again."""
 FORGOTTEN = 0.03
 """How much a task's part of the overall score, 0 to 1, falls below its best where the task is forgotten. The standard
 error of an accuracy on 1,000 examples is half of that."""
 
 
 def find_problems(sweep: Sweep) -> list[Finding]:
-    """All findings about a sweep, ended or running, the worst first; a check that cannot be made is one of them."""
+    """All findings about a sweep, ended or running; a check that cannot be made is one of them.
+
+    Args:
+        sweep: with its files: predictions are read.
+
+    Returns:
+        The findings, the worst first; empty if nothing is suspicious.
+    """
     found = [finding for name, check in CHECKS.items() for finding in findings_or_reason(name, check, sweep)]
     order = ("problem", "warning", "note")
     return sorted(found, key=lambda finding: order.index(finding.level))
@@ -63,18 +72,18 @@ def findings_or_reason(name: str, check: "Check", sweep: Sweep) -> list[Finding]
         found += check(sweep)
     except ValueError as error:
         what = f"Not checked: {name}, as {first_line(error)}."
-        found.append(Finding(level="note", what=what, advice=f"Mend the cause, then {page_again(sweep)}."))
+        found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}."))
     return found
 
 
 def page_again(sweep: Sweep) -> str:
     """How to write the page again."""
-    return f"write the page again: python results/report.py {shlex.quote(str(sweep.path))}"
+    return f"write the page again: {report_command(sweep.path)}"
 
 
 def resume(sweep: Sweep, flags: str = "") -> str:
-    """The flags that resume the sweep."""
-    return " ".join(filter(None, ("--resume", shlex.quote(sweep.name), flags)))
+    """The command that resumes the sweep, with these flags."""
+    return " ".join(filter(None, (resume_command(sweep.path), flags)))
 
 
 def once_stopped(sweep: Sweep, advice: str) -> str:
@@ -90,12 +99,13 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
         if record.status == "failed":
             reasons[first_line(ValueError(record.error or "no reason recorded"))].append(record)
     for reason, own in reasons.items():
-        trials = named([f"{record.trial_id} ({searched_text(record)})" for record in own])
+        texts = {record.trial_id: searched_text(record) for record in own}
+        trials = named([trial + (f" ({text})" if text else "") for trial, text in texts.items()])
         advice = (
             "The loss was no longer a number: lower the learning rate or the weight of the penalty of these "
             "configurations, or leave them out."
             if NOT_FINITE.search(reason)
-            else once_stopped(sweep, f"Mend the cause, then run them again: {resume(sweep, '--retry-failed')}.")
+            else once_stopped(sweep, f"Fix the cause, then run them again: {resume(sweep, '--retry-failed')}.")
         )
         what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}."
         yield Finding(level="problem", what=what, advice=advice)
@@ -113,9 +123,11 @@ def unfinished(sweep: Sweep) -> Iterator[Finding]:
 
 
 def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
-    """Tasks for which trials predict hardly anything but one label, or a constant, at their best overall epoch."""
-    trials = [record.trial_id for record in sweep.records if record.status != "failed"]
-    epochs = best_overall_epochs(sweep.curves, trials)
+    """Tasks for which finished trials predict hardly anything but one label, or a constant, at their best epoch.
+
+    That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
+    """
+    epochs = best_overall_epochs(sweep.curves, [record.trial_id for record in finished(sweep)])
     scored = scores_at(sweep.curves, epochs, sweep.tasks)
     for name, task in sweep.tasks.items():
         wanted = [(trial, epochs[trial]) for trial in scored.get((name, "dev"), {})]
@@ -128,7 +140,7 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
             shown = "number" if task.kind == "regression" else "label"
             what = (
                 f"{task.title}: nearly the whole dev set gets the same {shown} in {len(stuck)} of "
-                f"{counted(len(is_stuck), 'trial')}: {named(stuck)}."
+                f"{counted(len(is_stuck), 'finished trial')}: {named(stuck)}."
             )
             advice = "Train longer, raise the learning rate, or lower the weight of other losses and penalties."
             yield Finding(level="problem", what=what, advice=advice)
@@ -158,8 +170,10 @@ def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> boo
 
 
 def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
-    """Tasks whose gradients are overwhelmed by those of others."""
-    yield from findings_of(gradient_notes(sweep.curves, sweep.records), "problem")
+    """Tasks whose gradients are overwhelmed by those of others; a note where no finished trial shows it."""
+    curves = curves_of_finished(sweep)
+    found = list(findings_of(gradient_notes(curves, sweep.records), "problem"))
+    yield from found or findings_of(gradient_notes(sweep.curves, sweep.records), "note")
 
 
 def weak_penalties(sweep: Sweep) -> Iterator[Finding]:
@@ -172,7 +186,7 @@ def strong_penalties(sweep: Sweep) -> Iterator[Finding]:
     yield from findings_of(overwhelming_penalties(sweep.curves, sweep.records, sweep.tasks), "warning")
 
 
-def findings_of(notes: Iterable[Note], level: Literal["problem", "warning"]) -> Iterator[Finding]:
+def findings_of(notes: Iterable[Note], level: Level) -> Iterator[Finding]:
     """Notes as findings."""
     for note in notes:
         yield Finding(level=level, what=f"{note.what}.", advice=f"{note.advice[0].upper()}{note.advice[1:]}.")
@@ -181,25 +195,28 @@ def findings_of(notes: Iterable[Note], level: Literal["problem", "warning"]) -> 
 def uncertain_effects(sweep: Sweep) -> Iterator[Finding]:
     """Best values at the edge of what was tried, and too few replicates; or that there are no effects yet."""
     effects = sweep.estimated_effects
-    if effects.metric in effects.columns:
-        yield from edges(effects)
+    for column in effects.compared:
+        yield from edges(effects, column)
+    if effects.compared:
         yield from few_replicates(sweep, effects)
     elif effects.keys:
         what = (
-            "Effects could not be estimated: fewer than two finished configurations with the same tasks have a score. "
+            f"Effects could not be estimated: {effects.why_none}. "
             "Whether the best values are at the edge, and training was repeated often enough, was not checked."
         )
-        advice = once_stopped(sweep, f"Finish the trials ({resume(sweep)}), or train more configurations.")
+        has_more = any(record.status in UNFINISHED for record in sweep.records)
+        finish = once_stopped(sweep, f"Finish the trials: {resume(sweep)}.")
+        advice = finish if has_more else "Train more configurations with the same tasks."
         yield Finding(level="note", what=what, advice=advice)
 
 
-def edges(effects: SweepEffects) -> Iterator[Finding]:
-    """Keys whose best value is the first or last that was tried."""
-    column = effects.columns[effects.metric]
+def edges(effects: SweepEffects, column: ColumnEffects) -> Iterator[Finding]:
+    """Keys whose best value for one score is the first or last that was tried; 0, where most settings end, is none."""
+    where = "" if column.task == effects.metric else f" for {column.title}"
     for key in effects.keys:
-        if key.name in column.curves and column.curves[key.name].edge and column.curves[key.name].p_value < 0.05:
-            curve = column.curves[key.name]
-            what = f"The best {key.name} lies at the {curve.edge} end of its range, {curve.optimum:.3g}."
+        curve = column.curves.get(key.name)
+        if curve is not None and curve.edge and curve.optimum != 0 and curve.p_value < 1 - CONFIDENCE:
+            what = f"The best {key.name}{where} lies at the {curve.edge} end of its range, {curve.optimum:.3g}."
             yield Finding(level="warning", what=what, advice="Extend the range of the next sweep beyond it.")
         values = column.values.get(key.name, ())
         numbers = [
@@ -210,30 +227,49 @@ def edges(effects: SweepEffects) -> Iterator[Finding]:
         best = max(numbers, key=lambda value: value.mean)
         ends = {min(value.value for value in numbers): "smallest", max(value.value for value in numbers): "largest"}
         if best.value in ends and best.value != 0:
-            what = f"The best {key.name}, {value_text(best.value)}, is the {ends[best.value]} that was tried."
+            what = f"The best {key.name}{where}, {value_text(best.value)}, is the {ends[best.value]} that was tried."
             yield Finding(level="note", what=what, advice="Try values beyond it before you rely on it.")
 
 
 def few_replicates(sweep: Sweep, effects: SweepEffects) -> Iterator[Finding]:
     """Too few trainings of each configuration to tell differences from chance."""
-    column = effects.columns[effects.metric]
+    fewest = min(column.num_replicates[0] for column in effects.compared)
+    most = max(column.num_replicates[1] for column in effects.compared)
     if effects.search != "grid":
-        return
-    if not column.is_known:
-        what = "No configuration was trained twice, so how much training again moves a score is not known."
-        yield Finding(level="warning", what=what, advice=once_stopped(sweep, f"Run {resume(sweep, '--replicates 3')}."))
-    elif column.num_replicates[0] < column.num_replicates[1]:
-        fewest, most = column.num_replicates
+        yield from best_trained_once(sweep)
+    elif not all(column.is_known for column in effects.compared):
+        what = f"How sure the differences are is not known: {why_unknown(most)}."
+        yield Finding(level="warning", what=what, advice=once_stopped(sweep, more_replicates(sweep, most)))
+    elif fewest < most:
         what = f"Configurations have {fewest} to {most} replicates: some count with less certainty."
         advice = once_stopped(sweep, f"Complete them: {resume(sweep, '--retry-failed')}.")
         yield Finding(level="note", what=what, advice=advice)
 
 
+def best_trained_once(sweep: Sweep) -> Iterator[Finding]:
+    """A search of which no configuration was trained twice: which one is the best may be chance."""
+    trained = Counter(record.number for record in finished(sweep))
+    if len(trained) > 1 and max(trained.values()) == 1:
+        flags = f"--replicates {MORE_REPLICATES} --replicate-best {min(NUM_REPLICATED, len(trained))}"
+        what = "No configuration was trained twice, so the best one may owe its score to chance in training."
+        advice = once_stopped(sweep, f"Train the best ones again: {resume(sweep, flags)}.")
+        yield Finding(level="note", what=what, advice=advice)
+
+
+def more_replicates(sweep: Sweep, most: int) -> str:
+    """How a grid gets more finished replicates than these: those that it has are finished first, if any are not."""
+    num_trials = Counter(record.number for record in sweep.records)
+    left = {record.status for record in sweep.records if num_trials[record.number] > 1} - set(COMPLETED)
+    if left & set(UNFINISHED):
+        return f"Finish the trials: {resume(sweep)}."
+    if "failed" in left:
+        return f"Run the failed trials again: {resume(sweep, '--retry-failed')}."
+    return f"Train each configuration more often: {resume(sweep, f'--replicates {max(MORE_REPLICATES, most + 1)}')}."
+
+
 def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
     """Finished trials that were trained for different numbers of steps."""
-    steps = {
-        record.trial_id: record.steps for record in sweep.records if record.status in COMPLETED and record.steps > 0
-    }
+    steps = {record.trial_id: record.steps for record in finished(sweep) if record.steps > 0}
     if steps and max(steps.values()) > UNEVEN * min(steps.values()):
         fewest, most = (choose(steps, key=lambda trial: steps[trial]) for choose in (min, max))
         what = (
@@ -247,16 +283,16 @@ def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
 
 def short_training(sweep: Sweep) -> Iterator[Finding]:
     """Most trials have their best epoch at the end."""
-    ended = [r for r in sweep.records if r.status in COMPLETED and OVERALL in r.best_epoch and r.epochs > 1]
-    late = [record for record in ended if record.best_epoch[OVERALL] == record.epochs]
-    if len(late) > MOST_TRIALS * len(ended):
-        what = f"In {len(late)} of {counted(len(ended), 'trial')} the last epoch is the best: they may learn more."
+    long = [record for record in finished(sweep) if OVERALL in record.best_epoch and record.epochs > 1]
+    late = [record for record in long if record.best_epoch[OVERALL] == record.epochs]
+    if len(late) > MOST_TRIALS * len(long):
+        what = f"In {len(late)} of {counted(len(long), 'trial')} the last epoch is the best: they may learn more."
         yield Finding(level="note", what=what, advice="Train longer, e.g. with a higher stages.N.epochs.")
 
 
 def overfitting(sweep: Sweep) -> Iterator[Finding]:
     """Most trials have their best epoch in the first half, although their train loss is lower at the end."""
-    curves = sweep.curves[sweep.curves["trial"].isin(completed(sweep))]
+    curves = curves_of_finished(sweep)
     points = curves[curves["task"] == OVERALL].sort_values("epoch")
     epochs = {str(trial): own.tolist() for trial, own in points.groupby("trial")["epoch"]}
     long = {trial: own for trial, own in epochs.items() if len(own) >= FEWEST_EPOCHS}
@@ -290,14 +326,19 @@ def falls(losses: Mapping[tuple[str, int], Mapping[str, float]], trial: str, fir
     return sum(after[task] - before[task] for task in before.keys() & after.keys()) < 0
 
 
-def completed(sweep: Sweep) -> list[str]:
-    """The trials that were trained to the end."""
-    return [record.trial_id for record in sweep.records if record.status in COMPLETED]
+def finished(sweep: Sweep) -> list[TrialRecord]:
+    """The finished trials: not those that were pruned, have failed or still train."""
+    return [record for record in sweep.records if record.status in COMPLETED]
+
+
+def curves_of_finished(sweep: Sweep) -> pd.DataFrame:
+    """The curves of the finished trials."""
+    return sweep.curves[sweep.curves["trial"].isin([record.trial_id for record in finished(sweep)])]
 
 
 def forgetting(sweep: Sweep) -> Iterator[Finding]:
     """Tasks whose dev score ends clearly below its best, after epochs that trained other tasks only."""
-    curves = sweep.curves[sweep.curves["trial"].isin(completed(sweep))].sort_values("epoch")
+    curves = curves_of_finished(sweep).sort_values("epoch")
     last_trained = {
         (task, trial): epoch for (trial, epoch), losses in sorted(train_losses(curves).items()) for task in losses
     }

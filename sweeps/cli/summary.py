@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.errors import first_line
+from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
 from results.records.mirror import update_mirror
 from results.records.selection import write_selection
@@ -16,7 +17,6 @@ from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
-from sweeps.cli.next_commands import program, resume_command
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions

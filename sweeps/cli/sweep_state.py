@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.tasks import Task, in_order, title_of, value_of
+from results.analysis.ranking.next_commands import program, resume_command
 from results.records.files import is_file, open_folder
 from results.records.heartbeat import HEARTBEAT_FILE, find_stop_time
 from results.records.trials import (
@@ -23,7 +24,6 @@ from results.records.trials import (
     stopped_status,
     sweep_tasks,
 )
-from sweeps.cli.next_commands import program, resume_command
 from sweeps.options import SweepOptions
 
 TIMED_STATUSES = ("complete", "pruned")

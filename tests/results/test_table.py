@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from results.analysis.ranking.next_commands import resume_command
 from results.analysis.sweep import load_sweep
 from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
@@ -55,9 +55,7 @@ def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
     assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
     print_ranking(sweep)
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith(
-        f"1 {shown}; stopped at 2025-03-04 04:12; continue with --resume {shlex.quote(str(sweep_folder))}"
-    )
+    assert first.endswith(f"1 {shown}; stopped at 2025-03-04 04:12; continue with {resume_command(sweep_folder)}")
 
 
 def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +63,7 @@ def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureF
     now = datetime.now().replace(microsecond=0)
     (sweep_folder / HEARTBEAT_FILE).write_text(json.dumps({"time": now.timestamp(), "has_stopped": True}))
     print_ranking(load_sweep(sweep_folder))
-    assert f"; stopped at {now:%H:%M}; continue with --resume" in capsys.readouterr().out
+    assert f"; stopped at {now:%H:%M}; continue with python sweeps/run.py --resume" in capsys.readouterr().out
 
 
 def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,10 +115,11 @@ def test_csv_has_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[st
 def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_search(sweep_folder)
     assert main([str(sweep_folder)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out
+    lines = output.splitlines()
     assert lines[2] == "How strongly?"
     assert lines[3].startswith("Not known: no configuration was trained twice.")
-    assert "--resume mine --replicates 3" in " ".join(lines)
+    assert f"--resume {sweep_folder} --replicates 3" in " ".join(output.split())
 
 
 def test_ranking_is_printed_where_the_search_is_not_recorded(

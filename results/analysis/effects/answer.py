@@ -8,6 +8,8 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.next_commands import resume_command
+from results.analysis.ranking.note import capitalized, counted, named
 from results.analysis.ranking.render import value_text, why_unknown
 from results.records.trials import TrialRecord
 
@@ -29,18 +31,45 @@ def answer_question(
         difference: above 0; the answer says how many replicates would find it. None for the largest one that was
             observed where nothing is decided.
     """
-    column = effects.columns.get(effects.metric)
-    if column is None:
-        reason = "fewer than two finished configurations with the same tasks have a score"
-        return [effects.question, f"Not known yet: {reason}.", *left_out(effects, records)]
+    if not effects.compared:
+        return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
     ignored = ["--difference is for grids: the curves of a search have bands instead (--effects)."]
     return [
         effects.question,
-        *(answers(effects, column, records, difference) if column.is_known else [unknown(effects, column, records)]),
+        *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
         *(ignored if difference and effects.search != "grid" else []),
         *dropped(effects),
         *left_out(effects, records),
     ]
+
+
+def task_answers(effects: SweepEffects) -> Iterator[str]:
+    """A paragraph for each task, where configurations were trained on different tasks."""
+    yield f"{capitalized(effects.why_none)}. The effects on each task:"
+    for column in effects.compared:
+        reason = [f"not known: {why_uncertain(effects, column)}."]
+        sentences = list(key_answers(effects, column)) if column.is_known else reason
+        yield f"{column.title}: {' '.join(sentences)}"
+    if effects.search == "grid" and not all(column.is_known for column in effects.compared):
+        yield f"For an answer: {resume_command(effects.path)} --replicates {MORE_REPLICATES}."
+
+
+def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
+    """What each key does to one score."""
+    for key in effects.keys:
+        if key.name in column.curves:
+            yield range_answer(key, column.curves[key.name], column)
+        elif key.name in column.values:
+            yield values_answer(key, column.values[key.name], column)
+
+
+def score_answers(effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None) -> Iterator[str]:
+    """A paragraph for each key about the score that the search maximised, or why nothing is known."""
+    (column,) = effects.compared
+    if column.is_known:
+        yield from answers(effects, column, records, difference)
+    else:
+        yield unknown(effects, column, records)
 
 
 def dropped(effects: SweepEffects) -> list[str]:
@@ -58,13 +87,18 @@ def dropped(effects: SweepEffects) -> list[str]:
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
     """Why there is no answer, and what would give one."""
+    reason = f"Not known: {why_uncertain(effects, column)}."
     if effects.search != "grid":
-        return (
-            f"Not known: {column.num_configurations} finished configurations are too few to fit the effect of "
-            f"{' + '.join(key.name for key in effects.keys)}. Draw more (--trials)."
-        )
-    reason, advice = why_unknown(column.num_replicates[1]), more_replicates(effects, column, records, MORE_REPLICATES)
-    return f"Not known: {reason}. For an answer: {advice}."
+        return f"{reason} Draw more (--trials)."
+    return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}."
+
+
+def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
+    """Why the variance of training is not known."""
+    if effects.search == "grid":
+        return why_unknown(column.num_replicates[1])
+    keys = " + ".join(key.name for key in effects.keys)
+    return f"{column.num_configurations} finished configurations are too few to fit the effect of {keys}"
 
 
 def answers(
@@ -137,11 +171,11 @@ def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
 
 def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
-    counted, lowest = f"{curve.num_configurations} configurations", int(curve.means.argmin())
+    how_many, lowest = counted(curve.num_configurations, "configuration"), int(curve.means.argmin())
     top, bottom = curve.means.max(), curve.means[lowest]
     if curve.p_value >= 1 - CONFIDENCE:
         varies = f"The fitted score varies by {top - bottom:.3f} over the range."
-        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {counted}). {varies}"
+        return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {how_many}). {varies}"
     low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
     where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
     advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
@@ -149,7 +183,7 @@ def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) ->
     extreme = "highest" if worst > best else "lowest"
     fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
     return (
-        f"{key.name} matters (p {p_text(curve.p_value)}, {counted}): {where} (95 %: {low} to {high}){advice}. {fitted}"
+        f"{key.name} matters (p {p_text(curve.p_value)}, {how_many}): {where} (95 %: {low} to {high}){advice}. {fitted}"
     )
 
 
@@ -162,16 +196,17 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
     """The trials that do not count, in a line, with what failed ones were trained with; empty if all count."""
     if not effects.left_out:
         return []
-    failed = sorted({searched_text(record) for record in records if record.status == "failed"})
+    by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}
+    failed = sorted(filter(None, by_number.values()))
     more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
-    named = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
-    counts = ", ".join(f"{count} {status}{named.get(status, '')}" for status, count in effects.left_out.items())
+    shown = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
+    counts = ", ".join(f"{count} {status}{shown.get(status, '')}" for status, count in effects.left_out.items())
     return [f"Trials that do not count here: {counts}."]
 
 
 def searched_text(record: TrialRecord) -> str:
-    """E.g. `smart.weight 0.45, smart.mode paper`."""
-    return ", ".join(f"{key} {value_text(value)}" for key, value in record.params.items())
+    """E.g. `smart.weight 0.45, smart.mode paper`; of many keys the first, and empty if nothing was searched."""
+    return named([f"{key} {value_text(value)}" for key, value in record.params.items()])
 
 
 def power_sentence(precision: Precision) -> str:
@@ -229,10 +264,10 @@ def needed_sentences(
 def more_replicates(
     effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
 ) -> str:
-    """The flags that raise the replicates, and their cost."""
+    """The command that raises the replicates, and their cost."""
     missing = num_replicates * column.num_configurations - column.num_trials
-    cost = f"{missing} more trials{training_time(missing, records)}"
-    return f"--resume {effects.name} --replicates {num_replicates} ({cost})"
+    cost = f"{counted(missing, 'more trial')}{training_time(missing, records)}"
+    return f"{resume_command(effects.path)} --replicates {num_replicates} ({cost})"
 
 
 def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:

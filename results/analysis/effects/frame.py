@@ -102,9 +102,9 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
             cells = [curve_text(column, key, row) for column in columns]
             table.add_row(f"{points[row]:.3g}", *cells)
         return table
-    for row, effect in enumerate(columns[0].values[key]):
-        cells = [effect_text(column.values[key][row], column) for column in columns]
-        table.add_row(value_text(effect.value), *cells)
+    effects = [{effect.value: effect_text(effect, column) for effect in column.values[key]} for column in columns]
+    for value in dict.fromkeys(value for own in effects for value in own):  # a task may not have all of them
+        table.add_row(value_text(value), *(own.get(value, "") for own in effects))
     return table
 
 

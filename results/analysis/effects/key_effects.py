@@ -83,15 +83,16 @@ def value_effect(value: Any, num_trials: int, mean: float, compared: tuple[float
 
 
 def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
-    """Of a grid: each value is compared with the base where all else is equal.
+    """Of a grid: each value that some configuration has is compared with the base where all else is equal.
 
     Args:
         key: with at least one value.
         params: of each configuration.
     """
     cells = cells_of(key, params)
-    numbers = {value: np.flatnonzero([own == value for own, _ in cells]) for value in key.values}
-    differences = {value: matched_difference(cells, value, key.base) for value in key.values if value != key.base}
+    tried = [value for value in key.values if any(own == value for own, _ in cells)]  # others have other tasks
+    numbers = {value: np.flatnonzero([own == value for own, _ in cells]) for value in tried}
+    differences = {value: matched_difference(cells, value, key.base) for value in tried if value != key.base}
     return ValueContrasts(
         means={value: np.bincount(found, minlength=len(cells)) / len(found) for value, found in numbers.items()},
         differences={value: found for value, found in differences.items() if found is not None},

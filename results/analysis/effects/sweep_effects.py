@@ -17,6 +17,7 @@ from results.analysis.effects.key_effects import ValueContrasts, ValueEffect, gr
 from results.analysis.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.effects.trained_models import TrainedModels, trained_models
+from results.records.files import Location
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 
@@ -66,27 +67,50 @@ class ColumnEffects:
 class SweepEffects:
     """Effects of the searched keys."""
 
-    name: str
+    path: Location
+    """The folder of the sweep, or the URI of a copy."""
     question: str
     metric: str
     """The score that the search maximised."""
     search: str
     keys: Sequence[SearchedKey]
     columns: Mapping[str, ColumnEffects]
-    """By task, the overall score last; only scores that at least two configurations with the same tasks have."""
+    """By task, the overall score last; only scores that at least two configurations have, and no overall scores of
+    different tasks."""
     left_out: Mapping[str, int]
     """Number of trials that do not count, by status."""
     num_dropped: int = 0
     """Finished configurations that were not among the best, which alone were trained again."""
+    has_different_tasks: bool = False
+    """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
+
+    @property
+    def compared(self) -> list[ColumnEffects]:
+        """The score that the search maximised, or each task's where overall scores are not compared; empty: no effects
+        of these could be estimated."""
+        if self.metric == OVERALL and self.has_different_tasks:
+            return list(self.columns.values())
+        return [self.columns[self.metric]] if self.metric in self.columns else []
+
+    @property
+    def why_none(self) -> str:
+        """Why nothing is compared; where something is, why the score that the search maximised is not."""
+        if self.metric != OVERALL or not self.has_different_tasks:
+            return "fewer than two finished configurations have a score"
+        different = "configurations were trained on different tasks, so overall scores are not compared"
+        return different if self.columns else f"{different}, and no task has the scores of two"
 
 
-def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores) -> SweepEffects:
+def sweep_effects(
+    path: Location, info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores
+) -> SweepEffects:
     """Estimates the effects of a sweep's keys. Only finished trials count.
 
     If only the best configurations were trained again, those of a grid are compared with each other alone. A curve is
     fitted to the trainings that all configurations have.
 
     Args:
+        path: folder of the sweep, or the URI of a copy.
         info: the content of `sweep.json`.
         records: its trials.
         scores: of these trials.
@@ -102,18 +126,18 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
     keys, search = searched_keys(info, counted), info["search"]
     scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
     tasks = [task for task in scores.tasks if scored[task]]
+    has_different_tasks = any(scored[task] != scored[OVERALL] for task in tasks)
     columns = {}
     for task in [*tasks, OVERALL]:
-        is_comparable = task != OVERALL or all(scored[other] == scored[OVERALL] for other in tasks)
-        if not (scored[task] and is_comparable):
-            continue  # overall scores of trials with different tasks are not comparable
+        if not scored[task] or (task == OVERALL and has_different_tasks):
+            continue
         column = (task, "dev")
         covariance = scores.covariance(column, tasks, scored[task])
         models = trained_models(counted, scores.values[column], covariance)
         if len(models.records) > 1:
             columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
     return SweepEffects(
-        name=info.get("name", "NAME"),
+        path=path,
         question=info["space"]["question"],
         metric=info["space"]["metric"],
         search=search,
@@ -121,6 +145,7 @@ def sweep_effects(info: Mapping[str, Any], records: Sequence[TrialRecord], score
         columns=columns,
         left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
+        has_different_tasks=has_different_tasks,
     )
 
 

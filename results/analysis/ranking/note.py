@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_TRIALS_NAMED = 5
-"""Trials that a note names."""
+MAX_NAMED = 5
+"""Trials, or searched values, that a sentence names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,13 @@ class Note:
 
 def named(names: Sequence[str]) -> str:
     """Some names, and how many more there are."""
-    more = f" and {len(names) - MAX_TRIALS_NAMED} more" if len(names) > MAX_TRIALS_NAMED else ""
-    return ", ".join(names[:MAX_TRIALS_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def capitalized(sentence: str) -> str:
+    """A sentence with a capital first letter; its other letters stay."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 def counted(number: int, noun: str) -> str:

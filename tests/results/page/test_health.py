@@ -39,6 +39,7 @@ from results.page.health import (
 from results.records.epochs import write_epoch
 from results.records.predictions import PredictionPart
 from results.records.trials import CURVES, TrialRecord
+from tests.results.analysis.effects.test_answer import curve_of
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep
 
@@ -78,19 +79,19 @@ def test_failed_trials_are_grouped_by_reason() -> None:
     assert found.level == "problem"
     trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
     assert found.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}."
-    assert found.advice == "Mend the cause, then run them again: --resume mine --retry-failed."
+    assert found.advice == "Fix the cause, then run them again: python sweeps/run.py --resume /none --retry-failed."
 
 
-def test_one_failed_trial_is_singular_and_the_name_is_quoted() -> None:
-    sweep = sweep_of([build_record(0, status="failed", error="Bad luck.")], info={"name": "my sweep; rm"})
-    found = only(list(failed_trials(sweep)))
+def test_one_failed_trial_is_singular_and_the_command_works_from_any_storage() -> None:
+    record = build_record(0, status="failed", error="Bad luck.")
+    found = only(list(failed_trials(sweep_of([record], path=Path("/my sweeps/mine; rm")))))
     assert found.what.startswith("1 trial failed: Bad luck. Failed: 0000-r0")
-    assert found.advice.endswith("--resume 'my sweep; rm' --retry-failed.")
+    assert found.advice.endswith("python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed.")
 
 
-def test_sweep_without_a_recorded_name_is_called_by_its_folder() -> None:
-    found = only(list(failed_trials(sweep_of([build_record(0, status="failed")], info={}, path=Path("/a/b c")))))
-    assert "--resume 'b c' --retry-failed" in found.advice
+def test_failed_trial_without_searched_keys_has_its_name_alone() -> None:
+    found = only(list(failed_trials(sweep_of([build_record(0, status="failed", params={})]))))
+    assert found.what.endswith("Failed: 0000-r0.")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_unfinished_trials_are_counted(recorded_sweep: Sweep) -> None:
     begun = replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:]), stopped_at=STOPPED)
     found = only(list(unfinished(begun)))
     assert "2 queued" in found.what
-    assert found.advice == "Continue with --resume mine."
+    assert found.advice == f"Continue with python sweeps/run.py --resume {recorded_sweep.path}."
 
 
 def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> No
         assert len(others) == 2
         for finding in others:
             assert finding.advice.startswith("Once the sweep has stopped: ") is is_running
-            assert "--resume mine" in finding.advice
+            assert f"--resume {sweep.path}" in finding.advice
 
 
 def test_trial_that_predicts_one_label_is_named(tmp_path: Path) -> None:
@@ -168,9 +169,11 @@ def test_trial_that_predicts_one_label_is_named(tmp_path: Path) -> None:
     write_epoch(sweep.path, "0001-r1", report)
     assert list(constant_predictions(sweep)) == []
     qqp, sts = constant_predictions(with_records(tmp_path / "mine", sweep.records))
-    assert qqp.what == "QQP: nearly the whole dev set gets the same label in 1 of 6 trials: 0001-r1."
-    assert sts.what == "STS: nearly the whole dev set gets the same number in 1 of 6 trials: 0001-r1."
+    assert qqp.what == "QQP: nearly the whole dev set gets the same label in 1 of 6 finished trials: 0001-r1."
+    assert sts.what == "STS: nearly the whole dev set gets the same number in 1 of 6 finished trials: 0001-r1."
     assert qqp.level == "problem"
+    pruned = [replace(r, status="pruned" if r.trial_id == "0001-r1" else r.status) for r in sweep.records]
+    assert list(constant_predictions(with_records(tmp_path / "mine", pruned))) == []
 
 
 @pytest.mark.parametrize(
@@ -211,9 +214,15 @@ def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
 
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:
     terms = {("sst", "gradient_norm"): 0.1, ("qqp", "gradient_norm"): 0.2, ("sts", "gradient_norm"): 5.0}
-    found = only(list(starved_tasks(write_recorded_sweep(tmp_path / "mine", terms=terms))))
+    sweep = write_recorded_sweep(tmp_path / "mine", terms=terms)
+    found = only(list(starved_tasks(sweep)))
+    assert found.level == "problem"
     assert found.what.startswith("STS's gradients are 50 times those of SST")
     assert found.advice == "Set tasks.sts.target_scale=unit."
+    pruned = tuple(replace(record, status="pruned") for record in sweep.records)
+    assert only(list(starved_tasks(replace(sweep, records=pruned)))).level == "note"
+    some = only(list(starved_tasks(replace(sweep, records=(*sweep.records[:4], *pruned[4:])))))
+    assert (some.level, "in the first steps (4 trials" in some.what) == ("problem", True)
 
 
 @pytest.mark.parametrize(("penalty", "num_found"), [(0.01, 0), (30.0, 1)])
@@ -235,7 +244,7 @@ def test_penalty_that_is_numerically_nothing_is_a_warning(tmp_path: Path) -> Non
 
 def test_best_value_at_the_end_of_the_grid_is_noted(recorded_sweep: Sweep) -> None:
     effects = recorded_sweep.estimated_effects
-    assert list(edges(effects)) == []  # 0.3 is best
+    assert list(edges(effects, effects.columns["overall"])) == []  # 0.3 is best
     column = effects.columns["overall"]
 
     def at(value: float, mean: float) -> ValueEffect:
@@ -244,16 +253,80 @@ def test_best_value_at_the_end_of_the_grid_is_noted(recorded_sweep: Sweep) -> No
     for means, expected in (((0.1, 0.2, 0.3), "is the largest"), ((0.3, 0.2, 0.1), "")):
         values = {"smart.weight": [at(value, mean) for value, mean in zip((0.0, 0.3, 1.0), means, strict=True)]}
         changed = replace(effects, columns={"overall": replace(column, values=values)})
-        found = [finding.what for finding in edges(changed)]
+        found = [finding.what for finding in edges(changed, changed.columns["overall"])]
         assert bool(found) == bool(expected)  # a value of 0 has nothing below it
         assert expected in "".join(found)
+
+
+@pytest.mark.parametrize(("optimum", "is_found"), [(1.0, True), (0.0, False)])
+def test_best_value_at_the_end_of_a_range_is_a_warning(
+    recorded_sweep: Sweep, optimum: float, *, is_found: bool
+) -> None:
+    effects = recorded_sweep.estimated_effects
+    curve = curve_of("smart.weight", optimum=optimum, edge="low", p_value=0.01)
+    column = replace(effects.columns["overall"], values={}, curves={"smart.weight": curve})
+    assert bool(list(edges(effects, column))) is is_found  # most settings end at 0
+    unsure = replace(curve, p_value=0.06)
+    assert list(edges(effects, replace(column, curves={"smart.weight": unsure}))) == []
+
+
+def different_tasks(folder: Path, only_sts: Sequence[int]) -> Sweep:
+    """The sweep, some of whose configurations were trained on STS alone."""
+    sweep = write_recorded_sweep(folder)
+    numbers = sweep.curves["trial"].str[:4].astype(int)
+    kept = ~numbers.isin(only_sts) | sweep.curves["task"].isin(["sts", "overall"])
+    return replace(sweep, curves=sweep.curves[kept])
+
+
+def test_effects_on_each_task_are_checked_where_configurations_have_different_tasks(tmp_path: Path) -> None:
+    sweep = different_tasks(tmp_path / "mine", only_sts=[0])
+    assert set(sweep.estimated_effects.columns) == {"sst", "qqp", "sts"}
+    assert not any("could not be estimated" in finding.what for finding in uncertain_effects(sweep))
+    alone = different_tasks(tmp_path / "two", only_sts=[0, 1])
+    assert set(alone.estimated_effects.columns) == {"sts"}
+    assert not any("could not be estimated" in finding.what for finding in uncertain_effects(alone))
+
+
+def test_best_value_for_a_task_is_noted_with_its_name(tmp_path: Path) -> None:
+    effects = different_tasks(tmp_path / "mine", only_sts=[0]).estimated_effects
+    curve = curve_of("smart.weight", optimum=1.0, edge="high", p_value=0.01)
+    column = replace(effects.columns["sts"], values={}, curves={"smart.weight": curve})
+    assert only(list(edges(effects, column))).what.startswith("The best smart.weight for STS lies at the high end")
+
+
+def test_replicates_that_are_not_finished_are_finished_first(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    for status, advice in (("interrupted", "Finish the trials"), ("failed", "Run the failed trials again")):
+        left = [replace(r, status=status if r.replicate else "complete") for r in sweep.records]
+        cut = replace(with_records(tmp_path / "mine", left), stopped_at=STOPPED)
+        found = only(list(few_replicates(cut, cut.estimated_effects)))
+        assert found.what == "How sure the differences are is not known: no configuration was trained twice."
+        assert found.advice.startswith(advice)
+        assert "--replicates" not in found.advice
+
+
+def test_reason_why_replicates_do_not_suffice_is_that_of_the_answer(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3, 1.0))
+    cut = with_records(tmp_path / "mine", sweep.records[:3])
+    found = only(list(few_replicates(cut, cut.estimated_effects)))
+    assert "too few configurations were trained twice" in found.what
+
+
+def test_best_configurations_of_a_search_should_be_trained_twice(tmp_path: Path) -> None:
+    one = write_recorded_sweep(tmp_path / "one", num_replicates=1)
+    effects = replace(one.estimated_effects, search="random")
+    found = only(list(few_replicates(one, effects)))
+    assert found.level == "note"
+    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3.")
+    two = write_recorded_sweep(tmp_path / "two")
+    assert list(few_replicates(two, replace(two.estimated_effects, search="tpe"))) == []
 
 
 def test_missing_replicates_are_a_warning(tmp_path: Path) -> None:
     one = write_recorded_sweep(tmp_path / "one", num_replicates=1)
     found = only(list(few_replicates(one, one.estimated_effects)))
     assert found.level == "warning"
-    assert "--resume one --replicates 3" in found.advice
+    assert f"--resume {one.path} --replicates 3" in found.advice
     two = write_recorded_sweep(tmp_path / "two")
     assert list(few_replicates(two, two.estimated_effects)) == []
     fewer = with_records(tmp_path / "two", two.records[:-1])

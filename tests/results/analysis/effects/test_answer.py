@@ -17,6 +17,7 @@ from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.records.trials import TrialRecord
 
+RESUME = "python sweeps/run.py --resume /sweeps/mine"
 MakeRecord = Callable[..., TrialRecord]
 KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.0)
 PRECISION = Precision(
@@ -48,7 +49,7 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
         interactions=(),
     )
     return SweepEffects(
-        name="mine",
+        path="/sweeps/mine",
         question="How strongly?",
         metric="overall",
         search="grid",
@@ -112,7 +113,7 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
         [value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_trials=3, num_replicates=(1, 1)
     )
     assert lines_of(effects, records) == [
-        "Not known: no configuration was trained twice. For an answer: --resume mine --replicates 3 "
+        f"Not known: no configuration was trained twice. For an answer: {RESUME} --replicates 3 "
         "(6 more trials, about 12 minutes of training)."
     ]
     effects = sweep_of([value(0.0, None, None)], is_known=False, num_trials=4, num_replicates=(1, 2))
@@ -142,14 +143,35 @@ def test_dropped_configurations_are_named(search: str, line: str) -> None:
 def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
     effects = replace(sweep_of([]), columns={}, left_out={"running": 2, "failed": 1})
     assert lines_of(effects) == [
-        "Not known yet: fewer than two finished configurations with the same tasks have a score.",
+        "Not known yet: fewer than two finished configurations have a score.",
         "Trials that do not count here: 2 running, 1 failed.",
     ]
 
 
-def curve_of(name: str) -> RangeEffect:
+def test_configurations_with_different_tasks_are_compared_task_by_task() -> None:
+    one = sweep_of([value(0.0, None), value(0.45, 0.014)]).columns["overall"]
+    columns = {task: replace(one, task=task) for task in ("sst", "sts")}
+    columns["sts"] = replace(columns["sts"], is_known=False, num_replicates=(1, 1))
+    effects = replace(sweep_of([]), columns=columns, has_different_tasks=True)
+    assert lines_of(effects) == [
+        "Configurations were trained on different tasks, so overall scores are not compared. The effects on each task:",
+        "SST: smart.weight 0.45 is better than 0: +0.014 SST (95 %: +0.004 to +0.024; 3 replicates).",
+        "STS: not known: no configuration was trained twice.",
+        "For an answer: python sweeps/run.py --resume /sweeps/mine --replicates 3.",
+    ]
+    assert lines_of(replace(effects, columns={"sst": columns["sst"]}))[-1].startswith("SST: ")
+    of_sst = replace(effects, metric="sst")
+    assert lines_of(of_sst)[0].startswith("smart.weight 0.45 is better"), "scores of one task are comparable"
+
+
+def test_no_two_configurations_may_share_a_task() -> None:
+    (line,) = lines_of(replace(sweep_of([]), columns={}, has_different_tasks=True))
+    assert line.endswith("so overall scores are not compared, and no task has the scores of two.")
+
+
+def curve_of(name: str, **changes: Any) -> RangeEffect:
     points = np.linspace(0, 1, 3)
-    return RangeEffect(
+    curve = RangeEffect(
         key=name,
         points=points,
         means=points,
@@ -162,6 +184,7 @@ def curve_of(name: str) -> RangeEffect:
         edge="",
         num_configurations=24,
     )
+    return replace(curve, **changes)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +231,13 @@ def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: Mak
     assert "(smart.weight 0; smart.weight 0.5; smart.weight 1; and 2 more)" in lines_of(effects, many)[-1]
 
 
+def test_failed_trials_of_many_keys_have_short_names(make_record: MakeRecord) -> None:
+    failed = replace(make_record(0, 0, "failed"), params={f"key{number}": number for number in range(14)})
+    effects = replace(sweep_of([value(0.0, None)]), left_out={"failed": 1})
+    assert lines_of(effects, [failed])[-1].endswith("1 failed (key0 0, key1 1, key2 2, key3 3, key4 4 and 9 more).")
+    assert lines_of(effects, [replace(failed, params={})])[-1].endswith(": 1 failed.")
+
+
 def test_interaction_is_stated_where_it_is_significant() -> None:
     pairs = [Interaction(keys=("a", "b"), p_value=0.01), Interaction(keys=("a", "c"), p_value=0.2)]
     (line, *_) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], interactions=pairs))
@@ -231,7 +261,7 @@ def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_rec
     needed = PRECISION.replicates_needed(0.008)
     assert needed is not None
     assert lines_of(effects, records)[0].endswith(
-        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: --resume mine --replicates {needed} "
+        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: {RESUME} --replicates {needed} "
         f"({3 * (needed - 3)} more trials, about {3 * (needed - 3) / 6:.1f} hours of training)."
     )
 
@@ -256,7 +286,10 @@ def test_replicates_may_not_suffice_or_not_be_needed(effects: Sequence[ValueEffe
     [
         (0.003, "A difference of 0.003 is found with no number of replicates, as dev is too small."),
         (0.5, "A difference of 0.5 is found with the present replicates."),
-        (0.008, "A difference of 0.008 needs {} replicates: --resume mine --replicates {} ("),
+        (
+            0.008,
+            "A difference of 0.008 needs {} replicates: " + RESUME + " --replicates {} (",
+        ),
     ],
 )
 def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float, sentence: str) -> None:

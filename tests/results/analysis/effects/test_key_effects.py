@@ -53,6 +53,13 @@ def test_value_that_no_base_matches_has_no_difference() -> None:
     assert (other.difference, other.interval) == (None, None)
 
 
+def test_value_that_no_configuration_has_is_left_out() -> None:
+    means = configuration_means(model_scores(np.array([[0.5, 0.6], [0.6, 0.6]])))
+    key = SearchedKey(name="a", values=(0, 1, 2), base=0)
+    found = key_effects(grid_contrasts(key, [{"a": 0}, {"a": 2}]), means)
+    assert [(value.value, value.num_trials) for value in found] == [(0, 2), (2, 2)]
+
+
 def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
     key = SearchedKey(name="a", values=(0, 1, 2, 3, 4), base=0)
     claims = []

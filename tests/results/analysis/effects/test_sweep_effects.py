@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from mtlib.training.epoch_report import EpochReport
+from results.analysis.effects.frame import render_effects
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.records.trials import TrialRecord
 from tests.results.analysis.comparison.test_trial_scores import scores_of, value_of
@@ -25,7 +28,7 @@ def estimate(
     space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
     searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
     info = {**searched, "options": options}
-    return sweep_effects(info, records, scores_of(records, reports))
+    return sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
 
 
 def grid_sweep(
@@ -52,6 +55,29 @@ def test_effects_of_every_task_and_overall(make_report: MakeReport, make_record:
         assert effects[2].difference == pytest.approx(means[2] - means[1])
         assert effects[2].interval is not None
         assert column.is_known
+
+
+def test_scores_of_different_tasks_are_compared_task_by_task(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(2)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    both = estimate(records, reports)
+    assert (both.compared, both.has_different_tasks) == ([both.columns["overall"]], False)
+    for trial, (report,) in reports.items():
+        if trial.startswith("0002"):
+            points = tuple(point for point in report.points if point.task in ("sts", "overall"))
+            reports[trial] = [replace(report, points=points)]
+    found = estimate(records, reports)
+    assert found.has_different_tasks
+    assert found.compared == list(found.columns.values())
+    assert {task: [value.value for value in c.values["weight"]] for task, c in found.columns.items()} == {
+        "sst": [0, 1],
+        "qqp": [0, 1],
+        "sts": [0, 1, 2],
+    }
+    output = StringIO()
+    Console(file=output, width=100).print(render_effects(found))
+    rows = [line.split() for line in output.getvalue().splitlines()]
+    assert next(row for row in rows if row[:1] == ["2"])[1] == f"{found.columns['sts'].values['weight'][2].mean:.3f}"
 
 
 def test_interval_is_at_least_that_of_training_alone(make_report: MakeReport, make_record: MakeRecord) -> None:

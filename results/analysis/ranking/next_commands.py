@@ -4,12 +4,17 @@ import shlex
 from pathlib import Path
 
 from mtlib.runtime.program_names import as_typed, console_program
-from results.records.files import PROJECT_FOLDER
+from results.records.files import PROJECT_FOLDER, Location, absolute_location
 
 
-def resume_command(folder: Path) -> str:
-    """The command that resumes the sweep in a folder."""
-    return f"{program('sweeps', 'run')} --resume {shlex.quote(str(folder))}"
+def resume_command(path: Location) -> str:
+    """The command that resumes the sweep in a folder, wherever its storage is."""
+    return f"{program('sweeps', 'run')} --resume {shlex.quote(absolute_location(path))}"
+
+
+def report_command(path: Location) -> str:
+    """The command that writes the page of the sweep in a folder."""
+    return f"{program('results', 'report')} {shlex.quote(absolute_location(path))}"
 
 
 def program(package: str, module: str) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from results.analysis.ranking.next_commands import program, resume_command
 from results.records.files import PROJECT_FOLDER
-from sweeps.cli.next_commands import program, resume_command
 
 
 def test_scripts_are_named_in_the_projects_folder_and_modules_elsewhere(
