@@ -104,7 +104,8 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
     """What the page of a sweep is made of; texts and embeddings only if asked for.
 
     Raises:
-        ValueError: embeddings are asked for, and weights, data or the encoder are not there.
+        ValueError: embeddings are asked for, and weights, data or the encoder of the only sweep are not there; of
+            several sweeps a line says so, and the others have theirs.
     """
     from results.page.models import embed_dev, texts_reader
     from results.page.write import inputs_of
@@ -114,7 +115,13 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
         inputs = replace(inputs, read_texts=read_texts)
     if options.embeddings:
         show = partial(show_embedding, name)
-        trial, embedded = embed_dev(sweep, read_texts, on_task=show, encoder=options.encoder, device=options.device)
+        try:
+            trial, embedded = embed_dev(sweep, read_texts, on_task=show, encoder=options.encoder, device=options.device)
+        except ValueError as error:
+            if len(options.sweeps) == 1:
+                raise
+            print(f"No embeddings of {name}: {error}", file=sys.stderr, flush=True)
+            return inputs
         inputs = replace(inputs, embedded=embedded, embedded_by=trial)
     return inputs
 

@@ -31,7 +31,7 @@ from results.figures.curves import (
 from results.figures.effects import effect_chart, published_chart, value_chart
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
-from results.figures.hover import score_title
+from results.figures.hover import score_described, score_title
 from results.figures.predictions import (
     Predicted,
     confusion_chart,
@@ -182,9 +182,6 @@ class SweepPlots:
         require(bool(tables), "a published table must be recorded with the sweep's question", "none")
         require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
         key, column = only_key(self.read_effects())
-        if key is None or column is None:
-            names = ", ".join(searched.name for searched in self.keys)
-            raise ValueError(f"published differences must be of a single searched key with listed values, got {names}")
         differences = find_differences(tables[number - 1], self.tasks, key, column)
         return draw(published_chart(tables[number - 1], differences, key, number))
 
@@ -280,7 +277,7 @@ def only_task(chart: Chart, tasks: Mapping[str, Task], task: str | None) -> Char
     if task is None:
         return chart
     require_name(task, [*tasks, OVERALL], "task")
-    titles = {title_of(task, tasks), score_title(task, tasks)}
+    titles = {title_of(task, tasks), score_title(task, tasks), score_described(task, tasks)}
     panels = [panel for panel in chart.panels if panel.title in titles]
     frame = chart.frame[chart.frame["task"] == task]
     return Chart(name=chart.name, title=chart.title, caption=chart.caption, panels=panels, frame=frame)

@@ -12,9 +12,10 @@ from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.note import counted
 from results.analysis.ranking.render import value_text
 from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
-from results.figures.hover import trial_text, value_names
+from results.figures.hover import score_described, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 from search_spaces.published import PublishedTable
 
@@ -37,7 +38,11 @@ def effect_charts(effects: SweepEffects) -> list[Chart]:
 
 def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
     """The differences of a key's values from the base value, with their 95 % intervals, for each task."""
-    columns = [column for column in scored_columns(effects) if key.name in column.values]
+    columns = [
+        column
+        for column in scored_columns(effects)  # a task may have no value that can be compared with the base
+        if any(value.difference is not None for value in column.values.get(key.name, ()))
+    ]
     frame = effects_frame(effects)
     return Chart(
         name=f"effects-{file_part(key.name)}",
@@ -48,6 +53,11 @@ def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
         panels=[effect_panel(column, key) for column in columns],
         frame=frame[frame["key"] == key.name],
     )
+
+
+def column_title_of(column: ColumnEffects) -> str:
+    """A score with its metric, and its direction where lower is better."""
+    return score_described(column.task, column.tasks)
 
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
@@ -65,7 +75,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
         interval = f"95 %: {low:+.3f} to {high:+.3f}" if value.interval else "interval not known"
         mean, difference = column.value_of(value.mean), column.value_of(value.difference or 0.0)
         lines = [f"{key.name} {names[value.value]}", f"{column.title} {mean:.3f}, {difference:+.3f}", interval]
-        hover.append("\n".join([*lines, f"{value.num_trials} trials"]))
+        hover.append("\n".join([*lines, counted(value.num_trials, "trial")]))
     base = [value for value in column.values[key.name] if value.value == key.base]
     marks: list[Mark] = [
         Reference(at=0.0, across="x"),
@@ -85,7 +95,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
         ),
     ]
     x, y = Axis(title="difference"), Axis(scale="category", categories=list(names.values()), title=key.name)
-    return Panel(title=column.title, x=x, y=y, marks=marks)
+    return Panel(title=column_title_of(column), x=x, y=y, marks=marks)
 
 
 def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
@@ -141,11 +151,12 @@ def trial_rows(
 
 def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) -> Panel:
     """The trials' values of one score."""
-    y = Axis(title=column.title)
+    title = column_title_of(column)
+    y = Axis(title=title)
     if key.range:
         x = Axis(title=key.name, scale="log" if key.range.is_log else "linear")
         points = Series(x=list(frame["value"]), y=list(frame["score"]), hover=list(frame["hover"]), name=TRIAL)
-        return Panel(title=column.title, x=x, y=y, marks=[*curve_marks(column, key), points])
+        return Panel(title=title, x=x, y=y, marks=[*curve_marks(column, key), points])
     names = marked_names(
         [*key.values, *frame["value"].tolist()], key
     )  # a trial that is not finished may have another value
@@ -165,7 +176,7 @@ def value_panel(column: ColumnEffects, frame: pd.DataFrame, key: SearchedKey) ->
         style=1,
     )
     x = Axis(title=key.name, scale="category", categories=list(names.values()))
-    return Panel(title=column.title, x=x, y=y, marks=[points, mean])
+    return Panel(title=title, x=x, y=y, marks=[points, mean])
 
 
 def curve_marks(column: ColumnEffects, key: SearchedKey) -> list[Mark]:

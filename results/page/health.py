@@ -239,7 +239,7 @@ def few_replicates(sweep: Sweep, effects: SweepEffects) -> Iterator[Finding]:
         yield from best_trained_once(sweep)
     elif not all(column.is_known for column in effects.compared):
         what = f"How sure the differences are is not known: {why_unknown(most)}."
-        yield Finding(level="warning", what=what, advice=once_stopped(sweep, more_replicates(sweep, most)))
+        yield Finding(level="warning", what=what, advice=once_stopped(sweep, more_trainings(sweep, most)))
     elif fewest < most:
         what = f"Configurations have {fewest} to {most} replicates: some count with less certainty."
         advice = once_stopped(sweep, f"Complete them: {resume(sweep, '--retry-failed')}.")
@@ -256,7 +256,7 @@ def best_trained_once(sweep: Sweep) -> Iterator[Finding]:
         yield Finding(level="note", what=what, advice=advice)
 
 
-def more_replicates(sweep: Sweep, most: int) -> str:
+def more_trainings(sweep: Sweep, most: int) -> str:
     """How a grid gets more finished replicates than these: those that it has are finished first, if any are not."""
     num_trials = Counter(record.number for record in sweep.records)
     left = {record.status for record in sweep.records if num_trials[record.number] > 1} - set(COMPLETED)

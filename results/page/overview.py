@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.errors import first_line
+from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.sweep import Sweep
 from results.figures.curves import cost_chart
 from results.figures.ensembles import expected_chart
 from results.page.content import Block, TextTable
 from results.page.sections import PageInputs
-from results.records.trials import COMPLETED, OVERALL
+from results.records.trials import COMPLETED
 
 
 def overview_blocks(sweeps: Sequence[PageInputs]) -> Iterator[Block]:
@@ -27,12 +28,12 @@ def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:
         sweep = inputs.sweep
         question, *answer = sweep.answer()
         done = sum(record.status in COMPLETED for record in sweep.records)
-        first = answer[0].split(". ")[0].rstrip(".") if answer else ""
-        rows.append([inputs.title, question, f"{first}.", f"{done} of {len(sweep.records)}", best_text(sweep)])
+        first = f"{answer[0].split('. ')[0].rstrip('.')}." if answer else ""
+        rows.append([inputs.title, question, first, f"{done} of {len(sweep.records)}", best_text(sweep)])
     return TextTable(
         name="sweeps",
         title="Sweeps",
-        columns=["sweep", "question", "answer", "trials completed", "best overall score"],
+        columns=["sweep", "question", "answer (its first sentence)", "trials finished", "best overall score"],
         rows=rows,
         num_text_columns=3,
         caption="Scores of sweeps on other data, or with other tasks, are not comparable.",
@@ -40,9 +41,10 @@ def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:
 
 
 def best_text(sweep: Sweep) -> str:
-    """The highest mean overall score of a configuration."""
+    """The highest mean overall score of the configurations that the ranking begins with, all of the same tasks."""
     try:
         scored = [row for row in sweep.ranked if row.scores]
     except ValueError as error:
         return first_line(error)
-    return f"{scored[0].scores[OVERALL, 'dev'].value:.3f}" if scored else "none yet"
+    values = [row.scores[TOTAL].value for row in scored if row.tasks == scored[0].tasks]
+    return f"{max(values):.3f}" if values else "none yet"

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.errors import first_line
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.published_differences import find_differences, only_key, overall_of, plain
-from results.analysis.effects.sweep_effects import SweepEffects
+from results.analysis.ranking.note import counted
 from results.analysis.ranking.rank import RankedConfiguration
-from results.analysis.ranking.render import epoch_cell, value_text
+from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
 from results.analysis.sweep import Sweep
 from results.figures.effects import HERE, PUBLISHED, RECOMPUTED_NOTE, mark_of, published_chart
 from results.figures.hover import short_values
@@ -37,7 +38,7 @@ class Compared:
         return self.row.overall is None and self.overall is not None
 
 
-def published_blocks(sweep: Sweep, effects: SweepEffects | None) -> Iterator[Block]:
+def published_blocks(sweep: Sweep) -> Iterator[Block]:
     """Each published table of the question beside the sweep's own scores.
 
     Raises:
@@ -47,16 +48,24 @@ def published_blocks(sweep: Sweep, effects: SweepEffects | None) -> Iterator[Blo
     if not tables:
         yield Text(paragraphs=["No published table is recorded with this sweep's question."])
     for number, table in enumerate(tables, 1):
-        yield from table_blocks(sweep, effects, table, number)
+        yield from table_blocks(sweep, table, number)
 
 
-def table_blocks(sweep: Sweep, effects: SweepEffects | None, table: PublishedTable, number: int) -> Iterator[Block]:
-    """One published table: the scores, the differences as a chart, and what differs; raises as `Sweep.ranking`."""
+def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[Block]:
+    """One published table: the scores, the differences as a chart or why there is none, and what differs.
+
+    Args:
+        sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
+        table: the published one.
+        number: of the table among those of the question, from 1.
+    """
     rows = compare(sweep, table)
     yield comparison_table(sweep, table, rows, number)
-    key, column = only_key(effects)
-    if key is not None and column is not None:
+    try:
+        key, column = only_key(sweep.estimated_effects)
         yield published_chart(table, find_differences(table, sweep.tasks, key, column), key, number)
+    except ValueError as error:
+        yield Text(paragraphs=[f"There is no chart of differences: {first_line(error).rstrip('.')}."])
     yield differences_table(sweep, table, number)
 
 
@@ -95,9 +104,10 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
     notes = [
         f"{splits}; those of this sweep are means over replicates, with the standard error over these.",
+        *metrics_line([task for name, task in sweep.tasks.items() if any(name == column[0] for column in columns)]),
         *([RECOMPUTED_NOTE] if any(compared.is_recomputed for compared in rows) else []),
         *([f"{table.note.rstrip('.')}."] if table.note else []),
-        *(f"[{position}] {slip}." for position, slip in enumerate(slips, 1)),
+        *(f"[{index}] {slip}." for index, slip in enumerate(slips, 1)),
     ]
     return TextTable(
         name=f"published-{number}",
@@ -118,9 +128,10 @@ def shown_columns(tasks: Mapping[str, Task], rows: Sequence[Compared]) -> list[C
 
 
 def column_title(column: Column, tasks: Mapping[str, Task]) -> str:
-    """E.g. `SST`, `SST train`."""
+    """E.g. `SST`, `SST train`, `Grades, lower is better,`."""
     name, split = column
-    return title_of(name, tasks) + (f" {split}" if split == "train" else "")
+    direction = f"{direction_of(tasks[name])}," if name in tasks and direction_of(tasks[name]) else ""
+    return title_of(name, tasks) + (f" {split}" if split == "train" else "") + direction
 
 
 def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
@@ -178,7 +189,7 @@ def training_text(sweep: Sweep) -> str:
         return "no trial yet"
     record = max(sweep.records, key=lambda record: record.steps)
     config = TrialConfig.from_json(record.config)
-    epochs = sum(stage.epochs for stage in config.stages)
     sizes = "-".join(str(config.tasks[task].batch_size) for task in sweep.tasks if task in config.active_tasks)
     rate = config.optimizer.learning_rate
-    return f"{record.steps:,} steps in {epochs} epochs, rate {rate:g}, batches of {sizes} ({record.trial_id})"
+    trained = f"{counted(record.steps, 'step')} in {counted(record.epochs, 'epoch')}"
+    return f"{trained}, rate {rate:g}, batches of {sizes} ({record.trial_id})"

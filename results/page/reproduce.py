@@ -22,7 +22,8 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
         rows=[[name, value] for name, value in provenance(info) if value],
         num_text_columns=2,
     )
-    yield data_table(info)
+    if (info.get("data") or {}).get("tables"):
+        yield data_table(info)
     yield Listing(title="Searched", text=as_json(info.get("space")), is_folded=True)
     yield Listing(title="Base configuration", text=as_json(info.get("base")), is_folded=True)
 
@@ -32,7 +33,7 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     git, hardware, encoder = info.get("git") or {}, info.get("hardware") or {}, info.get("encoder") or {}
     changed = ", with changes that were not committed" if git.get("is_changed") else ""
     yield "Sweep", str(info.get("name", ""))
-    yield "Begun", str(info.get("created", ""))
+    yield "Started", str(info.get("created", ""))
     yield "Seed", str(info.get("seed", ""))
     fingerprint = str(encoder.get("fingerprint", "not recorded"))[:SHORT_HASH]
     yield "Encoder", f"{encoder['name']} ({fingerprint})" if encoder.get("name") else ""
@@ -77,7 +78,7 @@ def data_table(info: Mapping[str, Any]) -> TextTable:
         title="Data",
         columns=["table", "fingerprint (SHA-256)", "rows"],
         rows=[
-            [name, str(fingerprint)[:SHORT_HASH], f"{rows.get(name, 0):,}"]
+            [name, str(fingerprint)[:SHORT_HASH], f"{rows[name]:,}" if name in rows else ""]
             for name, fingerprint in fingerprints.items()
         ],
         caption=f"Folder: {data.get('folder', 'not recorded')}",

@@ -5,12 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 
 from mtlib.runtime.errors import first_line
-from mtlib.tasks import title_of, value_of
-from results.analysis.comparison.trial_scores import TOTAL
+from mtlib.tasks import Task, title_of, value_of
+from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS
+from results.analysis.ranking.note import counted
 from results.analysis.ranking.rank import score_columns
-from results.analysis.ranking.render import MAX_PARAM_COLUMNS, epoch_cell, ranking_legend, score_parts, value_text
+from results.analysis.ranking.render import (
+    MAX_PARAM_COLUMNS,
+    direction_of,
+    epoch_cell,
+    metrics_line,
+    ranking_legend,
+    score_parts,
+    value_text,
+)
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.figures.curves import (
@@ -22,7 +31,7 @@ from results.figures.curves import (
     speed_chart,
     training_of,
 )
-from results.figures.effects import effect_charts, value_charts
+from results.figures.effects import MAX_KEYS, effect_charts, value_charts
 from results.figures.embeddings import Embedded, embeddings_chart
 from results.figures.ensembles import methods_chart, pareto_chart
 from results.figures.predictions import Predicted, prediction_charts
@@ -127,9 +136,13 @@ def why_empty(sweep: Sweep) -> str:
 
 
 def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
-    """The blocks of each part, by the name of the part; one that cannot be made does not drop the others.
+    """The blocks of each part; one that cannot be made does not drop the others.
 
-    At the end are the reasons, a line each, with the names of the parts that could not be made.
+    Args:
+        parts: what makes each part, by its name.
+
+    Returns:
+        The blocks; at the end the reasons, a line each, with the names of the parts that could not be made.
     """
     names: dict[str, list[str]] = {}
     for name, make in parts.items():
@@ -146,12 +159,28 @@ def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
     sweep, effects = inputs.sweep, inputs.effects()
     question, *answer = sweep.answer()
     yield Text(paragraphs=[question], is_lead=True)
-    yield Text(paragraphs=answer)
+    if answer:
+        yield Text(paragraphs=answer)
     parts: dict[str, MakePart] = {}
     if effects is not None:
         parts["Effects"] = lambda: effect_charts(effects)
-        parts["Scores by value"] = lambda: value_charts(effects, sweep.records, sweep.scores)
+        parts["Scores by value"] = lambda: value_blocks(sweep, effects)
     yield from blocks_of_parts({**parts, "Ranking": lambda: ranking_blocks(sweep)})
+
+
+def value_blocks(sweep: Sweep, effects: SweepEffects) -> Iterator[Block]:
+    """The scores against each value, and which keys or tasks have no such chart."""
+    charts = value_charts(effects, sweep.records, sweep.scores)
+    yield from charts
+    if len(effects.keys) > MAX_KEYS:
+        shown = f"{len(charts)} of {counted(len(effects.keys), 'searched key')}" if charts else "no key"
+        yield Text(
+            paragraphs=[
+                f"Charts of scores by value are of {shown}: of more than {MAX_KEYS} keys, only those whose effect on "
+                f"{title_of(effects.metric, sweep.tasks)} could be estimated have one, of that score alone. Slices of "
+                "all keys are in Search."
+            ]
+        )
 
 
 def ranking_blocks(sweep: Sweep) -> Iterator[Block]:
@@ -165,7 +194,7 @@ def ranking_block(sweep: Sweep) -> TextTable:
     rows, tasks = sweep.ranked, sweep.tasks
     names = list(dict.fromkeys(name for row in rows for name in row.params))
     columns = score_columns(rows, tasks)
-    titles = [title_of(task, tasks) + ("" if (task, split) == TOTAL else f" {split}") for task, split in columns]
+    titles = [ranking_title(column, tasks) for column in columns]
     is_wide = len(names) > MAX_PARAM_COLUMNS  # then scores come first, so that they are in view
     cells = []
     for row in rows:
@@ -181,8 +210,15 @@ def ranking_block(sweep: Sweep) -> TextTable:
         rows=cells,
         num_shown=NUM_RANKED,
         num_text_columns=1 if is_wide else 1 + len(names),
+        caption=" ".join(metrics_line([tasks[task] for task, split in columns if split == "dev" and task in tasks])),
         marked=frozenset(number for number, row in enumerate(rows) if row.may_be_best and row.margin is not None),
     )
+
+
+def ranking_title(column: Column, tasks: Mapping[str, Task]) -> str:
+    """E.g. `SST dev`, `Grades dev, lower is better`, `overall`."""
+    task, split = column
+    return title_of(task, tasks) if column == TOTAL else f"{title_of(task, tasks)} {split}{direction_of(tasks[task])}"
 
 
 def training_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -342,7 +378,7 @@ def health_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 def comparison_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The sweep beside published tables."""
-    yield from published_blocks(inputs.sweep, inputs.effects())
+    yield from published_blocks(inputs.sweep)
 
 
 def reproduce_blocks(inputs: PageInputs) -> Iterator[Block]:

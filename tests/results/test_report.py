@@ -39,6 +39,19 @@ def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:
     assert f"Sweep {tmp_path}/other/mine" in text  # both are called mine
 
 
+def test_sweeps_whose_embeddings_cannot_be_made_are_named_and_the_page_is_there(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_recorded_sweep(tmp_path / "other", weights=(0.3,))
+    assert main([str(folder), "--embeddings"]) == WRONG_USE
+    error = capsys.readouterr().err
+    assert main([str(folder), str(tmp_path / "other"), "--embeddings"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"No embeddings of mine: {error.removeprefix('error: ')[:20]}")
+    assert "No embeddings of other: " in shown.err
+    assert (folder / "report-of-several.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.searched_keys import SearchedKey, hashable
@@ -37,12 +38,20 @@ class Difference:
         return self.interval or (math.nan, math.nan)
 
 
-def only_key(effects: SweepEffects | None) -> tuple[SearchedKey | None, ColumnEffects | None]:
-    """The searched key and its effects on the overall score, where one key with listed values was searched."""
-    if effects is None or len(effects.keys) != 1 or OVERALL not in effects.columns:
-        return None, None
-    key, column = effects.keys[0], effects.columns[OVERALL]
-    return (key, column) if key.name in column.values else (None, None)
+def only_key(effects: SweepEffects) -> tuple[SearchedKey, ColumnEffects]:
+    """The searched key and its effects on the overall score.
+
+    Raises:
+        ValueError: several keys were searched, or the effects of the only one on the overall score are not known.
+    """
+    names = ", ".join(key.name for key in effects.keys) or "none"
+    is_listed = len(effects.keys) == 1 and effects.keys[0].range is None
+    require(is_listed, "published differences must be of a single searched key with listed values", names)
+    key, column = effects.keys[0], effects.columns.get(OVERALL)
+    if column is None or key.name not in column.values:
+        reason = effects.why_none if column is None else f"{key.name} has one value"
+        raise ValueError(f"published differences must be beside effects on the overall score: {reason}")
+    return key, column
 
 
 def find_differences(

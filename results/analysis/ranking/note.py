@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_NAMED = 5
+MAX_NAMES = 5
 """Trials, or searched values, that a sentence names."""
 
 
@@ -24,8 +24,8 @@ class Note:
 
 def named(names: Sequence[str]) -> str:
     """Some names, and how many more there are."""
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def capitalized(sentence: str) -> str:
@@ -34,5 +34,5 @@ def capitalized(sentence: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """E.g. `1 trial` and `2 trials`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """E.g. `1 trial` and `2,000 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

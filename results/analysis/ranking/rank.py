@@ -94,14 +94,14 @@ def rank(
     """
     rows = [rank_one(group, scores) for group in group_by_configuration(records)]
     rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
-    rows.sort(key=lambda row: (*place_of(row), -row.scores[TOTAL].value if row.scores else 1.0))
+    rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0))
     replicates = {record.trial_id: record.replicate for record in records}
-    alike = itertools.groupby(rows, key=place_of)
+    alike = itertools.groupby(rows, key=comparison_group)
     return [row for _, found in alike for row in compare_with_best(list(found), scores, replicates)]
 
 
-def place_of(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
-    """Rows with the same place are compared with each other; those with a lower place come first."""
+def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
+    """Rows of equal groups are compared with each other; those with a lower one come first."""
     return -len(row.tasks), row.tasks, row.was_dropped
 
 
@@ -163,7 +163,7 @@ def compare_with_best(
         replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
         for row, below, margin in zip(rows, found.below_best, found.margins, strict=True)
     ]
-    return [compared[place] for place in np.argsort(found.below_best, kind="stable")]
+    return [compared[index] for index in np.argsort(found.below_best, kind="stable")]
 
 
 def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:

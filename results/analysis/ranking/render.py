@@ -1,6 +1,6 @@
 """Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -25,7 +25,7 @@ PLAIN_WIDTH = 100
 """Columns of output that does not go to a terminal."""
 
 CUT_SHORT = ("pruned", "running", "interrupted")
-"""Statuses of trials that count, but were not trained to the end."""
+"""Statuses of trials that count, but have not finished."""
 
 
 def render_ranking(
@@ -37,7 +37,7 @@ def render_ranking(
     """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
-    train is scored), the overall score, the epoch of its maximum, and the status where some trial has not completed.
+    train is scored), the overall score, the epoch of its maximum, and the status where some trial has not finished.
     Each score carries its standard error over examples and, where there are replicates, over these.
 
     Where a row is wider than `width` columns, errors go below their scores. `notes` are further lines, such as those of
@@ -129,47 +129,59 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     scored = [row for row in rows if row.scores]
     if not scored:
         return ["No configuration has an overall score yet." if rows else "No trials yet."]
-    has_replicates = any(row.scores[TOTAL].replicate_error is not None for row in scored)
-    num_alike = sum(row.tasks == scored[0].tasks for row in scored)
-    num_dropped = sum(row.was_dropped for row in scored)
-    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
     lines = [
         "Scores are at the epoch of the highest overall dev score, in the column epoch.",
         "± standard error over the examples: how far the score would move with other examples of the kind.",
     ]
-    if has_replicates:
+    if any(row.scores[TOTAL].replicate_error is not None for row in scored):
         lines.append("Second ±: standard error over replicates, which differ in their random numbers only.")
-    if num_alike > 1:
-        is_known = scored[0].margin is not None
-        lines.append(
-            f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
-            "training and of the dev examples, and all rows compared at once (95 %)."
-            if is_known
-            else f"{MARK} may be the best: every row, as {why_unknown(max(len(row.trials) for row in scored))} "
-            "(--replicates 3)."
-        )
+    return [*lines, *mark_lines(scored), *caveats(scored)]
+
+
+def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
+    """What the mark means, in a line; empty where there is nothing to compare."""
+    num_alike = count_alike(scored)
+    if num_alike == 1:
+        return []
+    if scored[0].margin is None:
+        why = why_unknown(max(len(row.trials) for row in scored))
+        return [f"{MARK} may be the best: every row, as {why} (--replicates 3)."]
+    of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
+    return [
+        f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
+        "training and of the dev examples, and all rows compared at once (95 %)."
+    ]
+
+
+def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
+    """What cannot be read from the table's order, in lines."""
+    num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
     if any(status in row.status for row in scored for status in CUT_SHORT):
-        lines.append(
-            "Trials that were pruned or have not ended count with their best scores so far: trained to the end, they "
+        yield (
+            "Trials that were pruned or have not finished count with their best scores so far; had they finished, they "
             "might score higher."
         )
     if num_dropped:
-        lines.append(
+        yield (
             f"The last {num_dropped} rows keep the mark: they scored lower at first, or were stopped, and so were not "
             "trained again (--replicate-best), which does not show that they are worse. Their scores are of fewer "
             "trainings."
         )
     if num_alike < len(scored):
-        lines.append(
+        yield (
             "Rows were trained on different tasks, and overall is a mean over a row's own: compare it only among rows "
             "with the same tasks, which stand together."
         )
     if num_alike > 1:
-        lines.append(
+        yield (
             f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
             "optimistic: expect less on new text."
         )
-    return lines
+
+
+def count_alike(scored: Sequence[RankedConfiguration]) -> int:
+    """How many rows have the same tasks as the first one."""
+    return sum(row.tasks == scored[0].tasks for row in scored)
 
 
 def why_unknown(most_replicates: int) -> str:
@@ -182,12 +194,18 @@ def why_unknown(most_replicates: int) -> str:
 def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
     """The metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
     shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
-    named = [
-        f"{task.title} {task.metric_entry.title}{', lower is better' * task.metric_entry.lower_is_better}"
-        for task in shown
-        if task.metric != default_metric(task.kind)
-    ]
+    return metrics_line([task for task in shown if task.metric != default_metric(task.kind)])
+
+
+def metrics_line(tasks: Sequence[Task]) -> list[str]:
+    """The metrics of some tasks in a line; empty if there are no tasks."""
+    named = [f"{task.title} {task.metric_entry.title}{direction_of(task)}" for task in tasks]
     return [f"Metrics: {'; '.join(named)}."] if named else []
+
+
+def direction_of(task: Task) -> str:
+    """`, lower is better` where that holds of a task's metric, else empty."""
+    return ", lower is better" * task.metric_entry.lower_is_better
 
 
 def failures(rows: Sequence[RankedConfiguration]) -> list[str]:

@@ -30,6 +30,22 @@ def test_table_has_a_row_for_each_sweep(tmp_path: Path) -> None:
     assert second[2].startswith("Not known yet")
 
 
+def test_best_score_is_the_highest_of_the_same_tasks(tmp_path: Path) -> None:
+    sweep = both(tmp_path)[0].sweep
+    ranked = sweep.ranked
+    swapped = replace(sweep)
+    swapped.__dict__["ranked"] = [*ranked[1:], ranked[0]]  # replicates that are missing may change the order
+    assert best_text(swapped) == best_text(sweep) == f"{ranked[0].scores['overall', 'dev'].value:.3f}"
+
+
+def test_sweep_without_an_answer_keeps_its_question(tmp_path: Path) -> None:
+    found = both(tmp_path)[0]
+    info = {name: value for name, value in found.sweep.info.items() if name != "base"}
+    (row,) = sweeps_table([replace(found, sweep=replace(found.sweep, info=info))]).rows
+    assert row[1] == "How strongly should SMART count, when it is on SST and QQP only?"
+    assert row[2].startswith("The question has no answer: sweep.json must record")
+
+
 def test_blocks_are_a_table_and_two_charts(tmp_path: Path) -> None:
     assert [block.name for block in overview_blocks(both(tmp_path))] == [  # type: ignore[union-attr]
         "sweeps",

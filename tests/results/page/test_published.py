@@ -10,6 +10,7 @@ from results.analysis.sweep import Sweep
 from results.figures.chart import Chart, Series
 from results.page.content import Text, TextTable
 from results.page.published import (
+    column_title,
     compare,
     comparison_table,
     data_text,
@@ -40,7 +41,7 @@ def test_whole_numbers_and_lists_match_after_json() -> None:
 
 
 def test_table_has_printed_and_own_scores(recorded_sweep: Sweep) -> None:
-    table = next(block for block in published_blocks(recorded_sweep, None) if isinstance(block, TextTable))
+    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
     assert table.title == "BERT and Beyond, table 6"
     assert table.columns[:3] == ["smart.weight", "SST published", "SST here"]
     row = next(row for row in table.rows if row[0].startswith("0.3"))
@@ -65,7 +66,7 @@ def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
 
 def test_differences_stand_beside_published_ones(recorded_sweep: Sweep) -> None:
     effects = recorded_sweep.estimated_effects
-    chart = next(block for block in published_blocks(recorded_sweep, effects) if isinstance(block, Chart))
+    chart = next(block for block in published_blocks(recorded_sweep) if isinstance(block, Chart))
     here, printed = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
     assert list(here.y) == ["0.3", "1"]
     assert dict(zip(printed.y, printed.x, strict=True)) == pytest.approx({"0.3": 0.789 - 0.781, "1": 0.789 - 0.781})
@@ -87,7 +88,7 @@ def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) ->
 
 
 def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
-    table = next(block for block in published_blocks(recorded_sweep, None) if isinstance(block, TextTable))
+    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
     row = next(row for row in table.rows if row[0].startswith("0.3"))
     own = next(row for row in recorded_sweep.ranked if row.number == 1).scores["sst", "train"]
     (printed,) = [row for row in read_published(recorded_sweep.info)[0].rows if row.params == {"smart.weight": 0.3}]
@@ -95,20 +96,37 @@ def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
     assert row[table.columns.index("SST train here")] == f"{own.value:.3f} ±{own.replicate_error:.3f}"
     assert table.caption.startswith("Dev and train scores;")
     assert "QQP train published" not in table.columns
+    assert "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation." in table.caption
+
+
+def test_direction_of_an_error_is_in_its_title() -> None:
+    tasks = {**TASKS, "sts": replace(TASKS["sts"], metric="rmse")}
+    assert column_title(("sts", "dev"), tasks) == "STS, lower is better,"
+    assert column_title(("sts", "train"), TASKS) == "STS train"
+
+
+def test_missing_chart_of_differences_has_its_reason(recorded_sweep: Sweep) -> None:
+    kept = ~recorded_sweep.curves["trial"].str.startswith("0000") | recorded_sweep.curves["task"].isin(
+        ["sts", "overall"]
+    )
+    other_tasks = replace(recorded_sweep, curves=recorded_sweep.curves[kept])
+    texts = [block for block in published_blocks(other_tasks) if isinstance(block, Text)]
+    assert "configurations were trained on different tasks" in texts[0].paragraphs[0]
+    assert not any(isinstance(block, Text) for block in published_blocks(recorded_sweep))
 
 
 def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:
-    *_, table = [block for block in published_blocks(recorded_sweep, None) if isinstance(block, TextTable)]
+    *_, table = [block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable)]
     assert [row[0] for row in table.rows] == ["encoder", "data", "training"]
     assert table.rows[0][1:] == ["BERT-base", "tiny"]
     assert data_text(recorded_sweep.info) == "the generated demonstration corpus: 8,544 sst train rows"
     given = {**recorded_sweep.info, "options": {"data": "/data"}}
     assert data_text(given).startswith("/data: 8,544 sst")
-    assert training_text(recorded_sweep).startswith("30 steps in 15 epochs, rate 2e-05, batches of 16-16-16")
+    assert training_text(recorded_sweep).startswith("30 steps in 2 epochs, rate 2e-05, batches of 16-16-16")
     assert training_text(replace(recorded_sweep, records=())) == "no trial yet"
 
 
 def test_question_without_published_table_says_so(tmp_path: Path) -> None:
     space = {**describe_space(SPACE), "published": []}
-    (block,) = published_blocks(write_recorded_sweep(tmp_path / "mine", space=space), None)
+    (block,) = published_blocks(write_recorded_sweep(tmp_path / "mine", space=space))
     assert isinstance(block, Text)

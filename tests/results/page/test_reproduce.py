@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from results.page.content import Listing, TextTable
-from results.page.reproduce import provenance, reproduction_blocks
+from results.page.reproduce import data_table, provenance, reproduction_blocks
 from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
 
 
@@ -40,6 +40,8 @@ def test_data_have_rows_and_fingerprints(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
     table = next(b for b in reproduction_blocks(sweep) if isinstance(b, TextTable) and b.name == "data")
     assert table.rows == [["sst-train", "abcabcabcabc", "8,544"]]
+    unknown = data_table({"data": {"tables": {"sst-dev": "abc" * 20}}})
+    assert unknown.rows == [["sst-dev", "abcabcabcabc", ""]]
 
 
 def test_record_without_any_of_it_is_shown_too(tmp_path: Path) -> None:
@@ -47,3 +49,4 @@ def test_record_without_any_of_it_is_shown_too(tmp_path: Path) -> None:
     blocks = list(reproduction_blocks(sweep))
     assert isinstance(blocks[0], Listing)
     assert blocks[0].text == "not recorded"
+    assert not any(isinstance(block, TextTable) and block.name == "data" for block in blocks)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
+from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.sweep import Sweep, load_sweep
 from results.figures.chart import Chart
 from results.figures.embeddings import Embedded
@@ -21,7 +22,9 @@ from results.page.sections import (
     error_block,
     held_out_table,
     ranking_block,
+    ranking_title,
     sweep_sections,
+    value_blocks,
 )
 from results.records.trials import write_sweep, write_trials
 from tests.one_line_error import one_line_error
@@ -197,6 +200,28 @@ def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
     assert table.columns[:2] == ["configuration", "SST dev"]
     assert table.columns[-5:] == ["smart.weight", *many]
     assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_charts_by_value_that_are_left_out_are_mentioned(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    effects = sweep.estimated_effects
+    assert texts_of(list(value_blocks(sweep, effects))) == ""
+    keys = [replace(effects.keys[0], name=f"key{number}") for number in range(3)]
+    many = replace(effects, keys=[*effects.keys, *keys])
+    chart, text = value_blocks(sweep, many)
+    assert isinstance(chart, Chart)
+    assert texts_of([text]).startswith("Charts of scores by value are of 1 of 4 searched keys: ")
+    (text,) = value_blocks(sweep, replace(many, keys=[*keys, replace(keys[0], name="key3")]))
+    assert texts_of([text]).startswith("Charts of scores by value are of no key: ")
+    assert "Search" in texts_of([text])
+
+
+def test_metrics_of_the_ranking_are_named_with_their_direction(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    assert ranking_block(sweep).caption == "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation."
+    tasks = {**TASKS, "sts": replace(TASKS["sts"], metric="rmse")}
+    assert ranking_title(("sts", "dev"), tasks) == "STS dev, lower is better"
+    assert [ranking_title(column, TASKS) for column in (("sst", "train"), TOTAL)] == ["SST train", "overall"]
 
 
 def test_rows_that_may_be_the_best_are_marked_where_that_is_known(tmp_path: Path) -> None:

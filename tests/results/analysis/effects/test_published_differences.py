@@ -74,6 +74,10 @@ def test_difference_with_a_recomputed_score_is_marked(recorded_sweep: Sweep) -> 
 def test_several_keys_are_not_beside_published_differences(recorded_sweep: Sweep) -> None:
     effects = recorded_sweep.estimated_effects
     assert only_key(effects)[0] == effects.keys[0]
-    assert only_key(replace(effects, keys=[*effects.keys, *effects.keys])) == (None, None)
-    assert only_key(replace(effects, columns={})) == (None, None)
-    assert only_key(None) == (None, None)
+    with pytest.raises(ValueError, match="single searched key with listed values, got "):
+        only_key(replace(effects, keys=[*effects.keys, *effects.keys]))
+    with pytest.raises(ValueError, match="overall score: fewer than two finished configurations"):
+        only_key(replace(effects, columns={}))
+    column = replace(effects.columns["overall"], values={})
+    with pytest.raises(ValueError, match="has one value"):
+        only_key(replace(effects, columns={"overall": column}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.analysis.ranking.note import MAX_NAMED, Note, counted, named
+from results.analysis.ranking.note import MAX_NAMES, Note, counted, named
 
 
 def test_line_has_what_is_shown_and_what_to_set() -> None:
@@ -11,7 +11,7 @@ def test_line_has_what_is_shown_and_what_to_set() -> None:
 
 @pytest.mark.parametrize(
     ("number", "expected"),
-    [(0, ""), (1, "t0"), (MAX_NAMED, "t0, t1, t2, t3, t4"), (7, "t0, t1, t2, t3, t4 and 2 more")],
+    [(0, ""), (1, "t0"), (MAX_NAMES, "t0, t1, t2, t3, t4"), (7, "t0, t1, t2, t3, t4 and 2 more")],
 )
 def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
     assert named([f"t{place}" for place in range(number)]) == expected
