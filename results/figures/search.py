@@ -22,6 +22,8 @@ MAX_NAMED_VALUES = 5
 """Listed values of a key that are all named on its axis; of more the first, the middle and the last one are."""
 MAX_AXIS_CHARACTERS = 32
 """What an axis of parallel coordinates has room for on a narrow screen, so that texts stand side by side."""
+NUM_NAME_CHARACTERS = 12
+"""Of the axes' names, beside which there is so much room; each one more takes one from the texts."""
 HIGH, MIDDLE, LOW = "best quarter", "second quarter", "other half"
 
 
@@ -208,7 +210,8 @@ def parallel_chart(
     marks = [
         parallel_lines(group, shown, names, score, ends, name) for name, group in by_quarter(scored).items() if group
     ]
-    texts = [*map(axis_texts, shown), range_texts(ends, "{:.3f}")]
+    room = MAX_AXIS_CHARACTERS - max(0, *(len(name) - NUM_NAME_CHARACTERS for name in names))
+    texts = [*(axis_texts(key, room) for key in shown), range_texts(ends, "{:.3f}")]
     most = f"{MAX_AXES} most important" if importances else f"first {MAX_AXES}"
     left_out = f" The {most} of {len(keys)} keys are shown." if len(keys) > MAX_AXES else ""
     y = Axis(scale="category", categories=names)
@@ -295,8 +298,13 @@ def position_within(ends: KeyRange, value: float) -> float:
     return (scale(value) - low) / (high - low) if high > low else 0.5
 
 
-def axis_texts(key: SearchedKey) -> dict[float, str]:
-    """The texts on a key's axis by their position: ends and middle of its range, or its values."""
+def axis_texts(key: SearchedKey, num_characters: int) -> dict[float, str]:
+    """The texts on a key's axis by their position: ends and middle of its range, or its values.
+
+    Args:
+        key: of the axis.
+        num_characters: what listed values have room for side by side.
+    """
     if key.range:
         return range_texts(key.range, "{:.3g}")
     names = list(value_names(key.values).values())
@@ -304,7 +312,7 @@ def axis_texts(key: SearchedKey) -> dict[float, str]:
     numbers = range(len(names)) if last < MAX_NAMED_VALUES else (0, (last + 1) // 2, last)
     gaps = max(len(numbers) - 1, 1)
     # Texts at the ends stand within the axis, so that between one and its neighbour there are one and a half.
-    length = int(MAX_AXIS_CHARACTERS / (2 if gaps == 1 else 1.5 * gaps))
+    length = max(2, int(num_characters / (2 if gaps == 1 else 1.5 * gaps)))
     shown = [names[number] if len(names[number]) <= length else f"{names[number][: length - 1]}…" for number in numbers]
     return {number / last if last else 0.5: text for number, text in zip(numbers, shown, strict=True)}
 

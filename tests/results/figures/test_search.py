@@ -245,8 +245,19 @@ def test_best_quarter_of_a_metric_of_which_lower_is_better_has_the_lowest_value(
     ],
 )
 def test_axes_of_parallel_coordinates_have_the_texts_of_values(key: SearchedKey, texts: dict[float, str]) -> None:
-    assert axis_texts(key) == texts
+    assert axis_texts(key, MAX_AXIS_CHARACTERS) == texts
     assert sum(len(text) + 1 for text in texts.values()) <= MAX_AXIS_CHARACTERS
+
+
+def test_long_names_of_axes_leave_less_room_for_texts() -> None:
+    long = SearchedKey(name="mode", values=("a_long_value", "another_value", "third"))
+    records = [trial(number, 0.5 + number, params={"mode": "third"}) for number in range(2)]
+    for name, texts in (
+        ("mode_of_twel", ["a_long_va…", "another_v…"]),
+        ("mode_of_twenty_characters", ["a_lon…", "anoth…"]),
+    ):
+        chart = parallel_chart(records, [replace(long, name=name)], OVERALL, {})
+        assert list(texts_of(chart)[name].values())[:2] == texts
 
 
 def test_texts_at_the_ends_of_an_axis_stand_within_it() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import to_dict
-from mtlib.tasks import TASKS
+from mtlib.tasks import TASKS, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import compact, write_epoch
@@ -64,11 +64,12 @@ def with_terms(report: EpochReport, terms: Mapping[tuple[str, str], float]) -> E
 def best_of(reports: Sequence[EpochReport]) -> dict[str, Any]:
     """The fields of a record that follow from its epochs."""
     points = [point for report in reports for point in report.points if point.split == "dev" and is_score(point)]
+    scored = [(point.task, score_of(point.task, point.value, TASKS), point.epoch) for point in points]
     names = dict.fromkeys(point.task for point in points)
-    highest = {name: max((p for p in points if p.task == name), key=lambda p: p.value) for name in names}
+    highest = {name: max((found for found in scored if found[0] == name), key=lambda found: found[1]) for name in names}
     return {
-        "best": {name: point.value for name, point in highest.items()},
-        "best_epoch": {name: point.epoch for name, point in highest.items()},
+        "best": {name: score for name, score, _ in highest.values()},
+        "best_epoch": {name: epoch for name, _, epoch in highest.values()},
         "epochs": len(reports),
     }
 

@@ -1,15 +1,20 @@
 """Pages in a headless browser: no error, nothing empty, no texts over each other, at two widths, light and dark."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS
 from results.analysis.sweep import Sweep, load_sweep
+from results.figures.embeddings import Embedded
+from results.figures.predictions import MAX_POINTS
 from results.page.sections import PageInputs
 from results.page.write import PAGE_FILE, build_page, inputs_of, write_page
 from results.records.epochs import compact, write_epoch
@@ -25,6 +30,8 @@ OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "
 TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "gradient_norm"): 1.5}
 MOST_MEGABYTES = 10
 LOCAL = ("file:", "data:", "blob:")
+MANY_KEYS = [f"optimizer.group_{number}.learning_rate" for number in range(12)]
+MakeInputs = Callable[[Path], list[PageInputs]]
 
 DRAW_ALL = """
 async () => {
@@ -39,6 +46,11 @@ EMPTY = """
 () => Array.from(document.querySelectorAll('.plot'))
   .filter((plot) => !plot.querySelector('.points path, .js-line, .bars path, .heatmaplayer image'))
   .map((plot) => plot.getAttribute('aria-label'))
+"""
+EMPTY_TABLES = """
+() => Array.from(document.querySelectorAll('table'))
+  .filter((table) => !table.querySelector('tbody tr'))
+  .map((table) => table.closest('figure').querySelector('figcaption').textContent)
 """
 OVERLAPS = """
 () => {
@@ -93,9 +105,27 @@ def with_selection(sweep: Sweep) -> PageInputs:
 
 
 def whole(folder: Path) -> list[PageInputs]:
-    """A sweep with everything: replicates, penalties, a published table, ensembles, texts."""
+    """A sweep with everything: replicates, penalties, a published table, ensembles, texts, embeddings."""
     inputs = with_selection(write_recorded_sweep(folder / "mine", num_replicates=3, num_epochs=3, terms=TERMS))
-    return [replace(inputs, read_texts=lambda _, ids: [("a text of some length", "and another")] * len(ids))]
+    read_texts = partial(texts_of_ids, texts=("a text of some length", "and another"))
+    return [replace(inputs, read_texts=read_texts, embedded=embeddings(), embedded_by="0001-r0")]
+
+
+def texts_of_ids(_: str, ids: Sequence[str], texts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [texts] * len(ids)
+
+
+def embeddings() -> dict[str, Embedded]:
+    """Of each task's examples, of the regression's more than are drawn."""
+    stream = np.random.default_rng(0)
+    found = {}
+    for name, task in TASKS.items():
+        num_rows = MAX_POINTS + 1 if task.kind == "regression" else 60
+        low, high = task.label_range
+        labels = stream.integers(int(low), int(high) + 1, num_rows).astype(np.float64)
+        ids = [f"{name}-{row}" for row in range(num_rows)]
+        found[name] = Embedded(task=task, ids=ids, labels=labels, vectors=stream.normal(size=(num_rows, 8)))
+    return found
 
 
 def one_trial(folder: Path) -> list[PageInputs]:
@@ -116,7 +146,7 @@ def hostile(folder: Path) -> list[PageInputs]:
     sweep = write_recorded_sweep(folder / "mine", space=space, command=HOSTILE)
     titled = {name: replace(task, title=f"{task.title} {HOSTILE}") for name, task in TASKS.items()}
     sweep.__dict__["tasks"] = titled
-    return [replace(inputs_of(sweep), name=HOSTILE, read_texts=lambda _, ids: [(HOSTILE, HOSTILE)] * len(ids))]
+    return [replace(inputs_of(sweep), name=HOSTILE, read_texts=partial(texts_of_ids, texts=(HOSTILE, HOSTILE)))]
 
 
 def several(folder: Path) -> list[PageInputs]:
@@ -146,11 +176,64 @@ def large(folder: Path) -> list[PageInputs]:
     return [inputs_of(load_sweep(folder / "mine"))]
 
 
+def many_keys(folder: Path) -> list[PageInputs]:
+    """A random search over 12 keys by an RMSE, whose trials successive halving stopped after one or three epochs."""
+    ranges = [[name, {"Float": {"low": 0.0, "high": 1.0, "log": False}}] for name in MANY_KEYS]
+    grid: list[tuple[str, list[str]]] = [
+        ("smart.mode_of_combination", ["paper_with_long_name", "another_long_name", "third"])
+    ]
+    space = {**sweep_info("mine")["space"], "metric": "sts", "grid": grid, "ranges": ranges, "published": []}
+    base = sweep_info("mine")["base"]
+    base["data"]["tasks"] = {name: to_dict(task) for name, task in TASKS.items()}
+    info = sweep_info("mine", space=space, base=base, search="random", scheduler="asha")
+    write_sweep(folder / "mine", info)
+    records, stream = [], np.random.default_rng(0)
+    for number in range(20):
+        epochs = (1, 1, 3, 4)[number % 4]
+        reports = [build_report(epoch, skill=0.3 + number / 20, seed=number) for epoch in range(1, epochs + 1)]
+        params: dict[str, Any] = dict(zip(MANY_KEYS, stream.uniform(size=len(MANY_KEYS)).tolist(), strict=True))
+        params |= {name: values[number % len(values)] for name, values in grid}
+        status = "complete" if epochs == 4 else "pruned"
+        records.append(replace(recorded(number, 0.3, 0, status=status, **best_of(reports)), params=params))
+        for report in reports:
+            write_epoch(folder / "mine", records[-1].trial_id, report)
+    write_trials(folder / "mine", records, tuple(TASKS))
+    compact(folder / "mine")
+    return [inputs_of(load_sweep(folder / "mine"))]
+
+
+MAKES = (whole, one_trial, failures, hostile, several, large, many_keys)
+
+
+@pytest.fixture(scope="module")
+def page_path(tmp_path_factory: pytest.TempPathFactory) -> Callable[[MakeInputs], Path]:
+    """Writes a page, once for all widths and schemes."""
+
+    @cache
+    def write(make: MakeInputs) -> Path:
+        folder = tmp_path_factory.mktemp(make.__name__)
+        with pytest.MonkeyPatch.context() as patch:
+            if make is many_keys:
+                patch.setitem(TASKS, "sts", replace(TASKS["sts"], metric="rmse"))
+            return Path(write_page(folder, build_page(make(folder))))
+
+    return write
+
+
+def test_page_of_many_keys_has_rungs_and_ten_axes(page_path: Callable[[MakeInputs], Path]) -> None:
+    text = page_path(many_keys).read_text()
+    assert 'id="search-rungs"' in text
+    assert "The first 10 of 13 keys" in text
+    assert "lower is better" in text
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 420])
-@pytest.mark.parametrize("make", [whole, one_trial, failures, hostile, several, large])
-def test_page_opens_without_fault(make: Any, width: int, scheme: str, browser: Any, tmp_path: Path) -> None:
-    path = Path(write_page(tmp_path, build_page(make(tmp_path))))
+@pytest.mark.parametrize("make", MAKES)
+def test_page_opens_without_fault(
+    make: MakeInputs, width: int, scheme: str, browser: Any, page_path: Callable[[MakeInputs], Path]
+) -> None:
+    path = page_path(make)
     assert path.stat().st_size < MOST_MEGABYTES * 1e6
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     errors: list[str] = []
@@ -162,6 +245,7 @@ def test_page_opens_without_fault(make: Any, width: int, scheme: str, browser: A
     page.evaluate(DRAW_ALL)
     assert errors == []
     assert page.evaluate(EMPTY) == []
+    assert page.evaluate(EMPTY_TABLES) == []
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
