@@ -153,8 +153,7 @@ class Sweep:
         try:
             return answer_question(self.estimated_effects, self.records, difference)
         except ValueError as error:
-            space = self.info.get("space")  # a record of another kind has none that can be read
-            question = space.get("question") if isinstance(space, Mapping) else None
+            question = (self.info.get("space") or {}).get("question")
             return [str(question or self.name), f"The question has no answer: {first_line(error).rstrip('.')}."]
 
     @cached_property

@@ -227,7 +227,8 @@ def edges(effects: SweepEffects, column: ColumnEffects) -> Iterator[Finding]:
         best = max(numbers, key=lambda value: value.mean)
         ends = {min(value.value for value in numbers): "smallest", max(value.value for value in numbers): "largest"}
         if best.value in ends and best.value != 0:
-            what = f"The best {key.name}{where}, {value_text(best.value)}, is the {ends[best.value]} that was tried."
+            end = f"the {ends[best.value]} that was tried{where}"
+            what = f"The best {key.name}{where}, {value_text(best.value)}, is {end}."
             yield Finding(level="note", what=what, advice="Try values beyond it before you rely on it.")
 
 

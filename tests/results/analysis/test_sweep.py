@@ -27,7 +27,7 @@ RANKING_NUMBERS = ("best_epoch", "below_best", "margin")
 
 def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     sweep = load_sweep(sweep_folder)
-    assert sweep.info["space"] == "smart_lambda"
+    assert sweep.info["space"] == {"name": "smart_lambda"}
     assert sweep.trials["trial"].tolist() == ["0000-r0", "0001-r0", "0002-r0"]
     assert sweep.trials["smart.weight"].tolist() == [0.0, 0.5, 1.0]
     assert sweep.trials["best_overall"].tolist() == pytest.approx([2 / 3] * 3)

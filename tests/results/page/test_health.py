@@ -256,6 +256,9 @@ def test_best_value_at_the_end_of_the_grid_is_noted(recorded_sweep: Sweep) -> No
         found = [finding.what for finding in edges(changed, changed.columns["overall"])]
         assert bool(found) == bool(expected)  # a value of 0 has nothing below it
         assert expected in "".join(found)
+    values = {"smart.weight": [at(value, value) for value in (0.0, 0.3, 1.0)]}
+    found = [finding.what for finding in edges(effects, replace(effects.columns["sts"], values=values))]
+    assert found == ["The best smart.weight for STS, 1, is the largest that was tried for STS."]
 
 
 @pytest.mark.parametrize(("optimum", "is_found"), [(1.0, True), (0.0, False)])
