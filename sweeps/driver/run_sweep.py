@@ -101,7 +101,7 @@ def run_plan(
         plan: the sweep; its folder exists.
         on_event: called in this thread with each event and the ledger after it.
         known: of a resumed sweep, its trials so far; those that are queued are run.
-        on_trained: called once all trials have ended, before lanes and records are closed.
+        on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
         ValueError: no trial fits the cluster, there is no cluster, or a lane cannot load data or encoder.
@@ -174,6 +174,7 @@ def run_on_ray(
         try:
             error = handle_until_end(sweep, interrupts)
             if error is None and not ledger.num_unfinished:
+                save_ledger(ledger, plan.options.folder)
                 on_trained()
             return error
         except RayError as error:

@@ -54,6 +54,8 @@ class FinishedSweep:
     outcome: SweepOutcome
     events: list[Event]
     records: dict[str, TrialRecord]
+    when_trained: dict[str, str]
+    """Statuses by the records on disk when the answer was due."""
 
     def of(self, kind: str, trial_id: str) -> list[Event]:
         return [event for event in self.events if (event.kind, event.trial_id) == (kind, trial_id)]
@@ -97,9 +99,17 @@ def run_on_one_lane(
     )
     options.folder.mkdir()
     plan, killer = SweepPlan(options=options, space=space, data_folder=data), Killer(kills)
-    outcome = run_plan(plan, killer)
+    when_trained: dict[str, str] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_sweep, "SAVE_SHARE", 1e-9)  # events save the records once only
+        outcome = run_plan(plan, killer, on_trained=lambda: when_trained.update(statuses(options.folder)))
     records = {record.trial_id: record for record in read_trials(options.folder)}
-    return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records)
+    return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    """The statuses of the trials by the table that is on disk."""
+    return {record.trial_id: record.status for record in read_trials(folder)}
 
 
 def small_config(encoder: Path) -> TrialConfig:
@@ -130,11 +140,15 @@ def reports_without_ray(sweep: FinishedSweep, trial_id: str) -> list[EpochReport
 
 
 def test_every_trial_ends_as_expected(sweep: FinishedSweep) -> None:
-    statuses = {trial_id: record.status for trial_id, record in sweep.records.items()}
-    assert statuses == {KILLED: "complete", STEADY: "complete", STOPPED: "pruned", DIVERGING: "failed"}
+    found = {trial_id: record.status for trial_id, record in sweep.records.items()}
+    assert found == {KILLED: "complete", STEADY: "complete", STOPPED: "pruned", DIVERGING: "failed"}
     assert sweep.outcome.counts == {"complete": 2, "pruned": 1, "failed": 1}
     assert not sweep.outcome.is_interrupted
     assert sweep.outcome.error is None
+
+
+def test_records_are_on_disk_before_the_answer_is_read_from_them(sweep: FinishedSweep) -> None:
+    assert sweep.when_trained == {trial_id: record.status for trial_id, record in sweep.records.items()}
 
 
 def test_killed_worker_is_restarted_and_its_trial_continues_from_its_checkpoint(sweep: FinishedSweep) -> None:
