@@ -25,12 +25,12 @@ class Sweeps:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the column `sweep` holds for each: its name, or its path where several have the same name."""
+        """What the column `sweep` holds for each: its name, or, where several have the same name, the end of its path
+        that tells them apart."""
         names = [sweep.name for sweep in self.sweeps]
         counts = Counter(names)
-        return tuple(
-            str(sweep.path) if counts[name] > 1 else name for name, sweep in zip(names, self.sweeps, strict=True)
-        )
+        ends = distinct_ends([str(sweep.path) for sweep in self.sweeps])
+        return tuple(end if counts[name] > 1 else name for name, end in zip(names, ends, strict=True))
 
     @cached_property
     def trials(self) -> pd.DataFrame:
@@ -49,6 +49,18 @@ class Sweeps:
     def effects(self) -> pd.DataFrame:
         """As `Sweep.effects`; raises as it does."""
         return stack(self, Sweep.effects)
+
+
+def distinct_ends(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of different paths, in whole names, that all differ."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    ends = list(paths)
+    for depth in range(max(map(len, parts)), 0, -1):
+        shorter = ["/".join(names[-depth:]) for names in parts]
+        if len(set(shorter)) < len(shorter):
+            break
+        ends = shorter
+    return ends
 
 
 def load_sweeps(paths: Sequence[Location]) -> Sweeps:

@@ -96,7 +96,8 @@ def learning_chart(training: Training) -> Chart:
         name="learning-curves",
         title="Learning curves",
         caption="Scores on dev, and dashed on the scored rows of train. A gap that widens between the two is "
-        f"over-fitting; a score that falls while another task is trained is forgetting.{highlighted_note(training)}",
+        f"over-fitting; a score that falls while another task is trained is forgetting.{stage_note(training)}"
+        f"{highlighted_note(training)}",
         panels=[
             epoch_panel(training, rows[rows["task"] == task], training.titled(task), "score")
             for task in names
@@ -257,6 +258,11 @@ def cost_series(records: Sequence[TrialRecord], name: str, style: int, sweep: st
 def cost_text(record: TrialRecord) -> str:
     """A trial with its overall score and its cost."""
     return trial_text(record, f"{OVERALL} {record.best[OVERALL]:.3f}", f"{record.device_seconds:,.0f} device-seconds")
+
+
+def stage_note(training: Training) -> str:
+    """What vertical lines mean, where there are any."""
+    return " Vertical lines are the ends of stages." if training.stage_ends else ""
 
 
 def highlighted_note(training: Training) -> str:

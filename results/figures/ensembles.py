@@ -35,7 +35,8 @@ def methods_chart(selection: Selection) -> Chart:
         title="Selection methods",
         caption="Expected score on new text (cross-fitted), with its 95 % interval; squares are scores on the dev "
         "examples by which the models were chosen, which are too good. The ensembles of the method marked as chosen "
-        "are in selection.json.",
+        "are in selection.json. Choosing among them: the method, too, is chosen without the examples that it is "
+        "scored on; where there is such a row, it is what to expect.",
         panels=panels,
         frame=pd.DataFrame(rows, columns=columns),
     )

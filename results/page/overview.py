@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.errors import first_line
 from results.analysis.comparison.trial_scores import TOTAL
+from results.analysis.ranking.note import counted
 from results.analysis.sweep import Sweep
 from results.figures.curves import cost_chart
 from results.figures.ensembles import expected_chart
@@ -33,10 +34,11 @@ def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:
     return TextTable(
         name="sweeps",
         title="Sweeps",
-        columns=["sweep", "question", "answer (its first sentence)", "trials finished", "best overall score"],
+        columns=["sweep", "question", "answer (its first sentence)", "trials finished", "best mean overall score"],
         rows=rows,
         num_text_columns=3,
-        caption="Scores of sweeps on other data, or with other tasks, are not comparable.",
+        caption="Scores of sweeps on other data, or with other tasks, are not comparable. A mean over few replicates, "
+        "or the score of a single training, is the higher for being the best of many.",
     )
 
 
@@ -46,5 +48,8 @@ def best_text(sweep: Sweep) -> str:
         scored = [row for row in sweep.ranked if row.scores]
     except ValueError as error:
         return first_line(error)
-    values = [row.scores[TOTAL].value for row in scored if row.tasks == scored[0].tasks]
-    return f"{max(values):.3f}" if values else "none yet"
+    comparable = [row for row in scored if row.tasks == scored[0].tasks]
+    if not comparable:
+        return "none yet"
+    best = max(comparable, key=lambda row: row.scores[TOTAL].value)
+    return f"{best.scores[TOTAL].value:.3f} ({counted(len(best.trials), 'replicate')})"

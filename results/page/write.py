@@ -12,10 +12,12 @@ from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
 from results.page.overview import overview_blocks
+from results.page.published import data_text, is_demonstration
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
 from results.records.files import Location, is_file, open_atomic, open_folder
 from results.records.selection import SELECTION_FILE, Selection, read_selection
+from results.records.trials import UNFINISHED
 
 PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
 IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
@@ -46,7 +48,7 @@ def build_page(sweeps: Sequence[PageInputs]) -> Page:
     """
     if len(sweeps) == 1:
         inputs = sweeps[0]
-        subtitle = describe_size(inputs.sweep)
+        subtitle = describe_sweep(inputs.sweep)
         return Page(title=f"Sweep {inputs.title}", subtitle=subtitle, sections=sweep_sections(inputs))
     sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(sweeps)))]
     for number, inputs in enumerate(sweeps, 1):
@@ -60,9 +62,13 @@ def build_page(sweeps: Sequence[PageInputs]) -> Page:
     return Page(title=f"{len(sweeps)} sweeps", subtitle=subtitle, sections=sections)
 
 
-def describe_size(sweep: Sweep) -> str:
-    """Number of trials, and date."""
-    return f"{counted(len(sweep.records), 'trial')}, started {str(sweep.info.get('created', ''))[:10]}"
+def describe_sweep(sweep: Sweep) -> str:
+    """Number of trials, date, encoder and data."""
+    done = sum(record.status not in UNFINISHED for record in sweep.records)
+    trials = f"{done} of {counted(len(sweep.records), 'trial')} ended"
+    encoder = f"encoder {(sweep.info.get('encoder') or {}).get('name', 'not recorded')}"
+    note = "; scores are no evidence about real text" if is_demonstration(sweep.info) else ""
+    return f"{trials}, started {str(sweep.info.get('created', ''))[:10]}; {encoder}; {data_text(sweep.info)}{note}"
 
 
 def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:

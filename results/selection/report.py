@@ -137,10 +137,23 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
-    if score.base_lead is not None:
+    if is_base(chosen):
+        yield "It is the best one of the base configuration."
+    elif score.base_lead is not None:
         others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
         yield f"Compared with these trained models, it {compare_with(task, others)}."
+
+
+def is_base(chosen: TaskSelection) -> bool:
+    """Whether the chosen model is the best one of the base configuration: one model with the same dev score."""
+    by_name = {score.name: score for score in chosen.methods}
+    scores = [by_name[name] for name in (chosen.method, BASE) if name in by_name]
+    return (
+        len(scores) == 2
+        and all(score.num_models == 1 for score in scores)
+        and len({score.in_sample for score in scores}) == 1
+    )
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:

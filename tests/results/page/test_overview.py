@@ -35,7 +35,7 @@ def test_best_score_is_the_highest_of_the_same_tasks(tmp_path: Path) -> None:
     ranked = sweep.ranked
     swapped = replace(sweep)
     swapped.__dict__["ranked"] = [*ranked[1:], ranked[0]]  # replicates that are missing may change the order
-    assert best_text(swapped) == best_text(sweep) == f"{ranked[0].scores['overall', 'dev'].value:.3f}"
+    assert best_text(swapped) == best_text(sweep) == f"{ranked[0].scores['overall', 'dev'].value:.3f} (2 replicates)"
 
 
 def test_sweep_without_an_answer_keeps_its_question(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from results.page.sections import SECTIONS
 from results.page.write import (
     PAGE_FILE,
     build_page,
+    describe_sweep,
     inputs_of,
     selection_of,
     write_figures,
@@ -27,12 +28,19 @@ def test_page_is_written_into_the_sweeps_folder(tmp_path: Path) -> None:
     assert write_sweep_page(sweep) == f"{tmp_path}/mine/{PAGE_FILE}"
     text = (tmp_path / "mine" / PAGE_FILE).read_text()
     assert "<title>Sweep mine</title>" in text
-    assert "6 trials, started 2024-05-01" in text
+    assert "6 of 6 trials ended, started 2024-05-01; encoder tiny; the generated demonstration corpus" in text
+    assert "no evidence about real text" in text
 
 
 def test_page_of_one_trial_says_one_trial(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
-    assert build_page([inputs_of(sweep)]).subtitle == "1 trial, started 2024-05-01"
+    assert build_page([inputs_of(sweep)]).subtitle.startswith("1 of 1 trial ended, started")
+
+
+def test_real_data_are_named_without_a_warning(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
+    sweep.info["options"] = {"data": "/data"}
+    assert describe_sweep(sweep).endswith("; /data: 8,544 sst train rows")
 
 
 def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:

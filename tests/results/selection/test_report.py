@@ -263,12 +263,18 @@ def test_selection_is_compared_with_the_base_configuration(bounds: tuple[float, 
     again = "" if verb == "is better than" else f"{verb} "
     of_base = f"{again}the best one of the base configuration ({lead:+.3f})."
     assert lines[-1].endswith(f"the best single one (+0.030) and {of_base}")
-    alone = replace(SINGLE, base_lead=lead, base_lead_interval=bounds)
+    alone = replace(SINGLE, in_sample=BASE.in_sample + 0.01, base_lead=lead, base_lead_interval=bounds)
     lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
     assert (
         lines[-1]
         == f"Compared with these trained models, it {verb} the best one of the base configuration ({lead:+.3f})."
     )
+
+
+def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() -> None:
+    alone = replace(SINGLE, in_sample=BASE.in_sample, base_lead=-0.002, base_lead_interval=(-0.03, 0.03))
+    lines = list(verdict(TASKS["sst"], build_task(1, method="single", methods=(BASE, alone))))
+    assert lines[-1] == "It is the best one of the base configuration."
 
 
 def test_without_a_base_the_legend_explains_how_to_name_one() -> None:
