@@ -48,7 +48,7 @@ def build_page(sweeps: Sequence[PageInputs]) -> Page:
     """
     if len(sweeps) == 1:
         inputs = sweeps[0]
-        subtitle = describe_sweep(inputs.sweep)
+        subtitle = subtitle_of(inputs.sweep)
         return Page(title=f"Sweep {inputs.title}", subtitle=subtitle, sections=sweep_sections(inputs))
     sections = [Section(name="overview", title="Overview", blocks=list(overview_blocks(sweeps)))]
     for number, inputs in enumerate(sweeps, 1):
@@ -62,7 +62,7 @@ def build_page(sweeps: Sequence[PageInputs]) -> Page:
     return Page(title=f"{len(sweeps)} sweeps", subtitle=subtitle, sections=sections)
 
 
-def describe_sweep(sweep: Sweep) -> str:
+def subtitle_of(sweep: Sweep) -> str:
     """Number of trials, date, encoder and data."""
     done = sum(record.status not in UNFINISHED for record in sweep.records)
     trials = f"{done} of {counted(len(sweep.records), 'trial')} ended"

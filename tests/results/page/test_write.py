@@ -9,9 +9,9 @@ from results.page.sections import SECTIONS
 from results.page.write import (
     PAGE_FILE,
     build_page,
-    describe_sweep,
     inputs_of,
     selection_of,
+    subtitle_of,
     write_figures,
     write_page,
     write_sweep_page,
@@ -40,7 +40,7 @@ def test_page_of_one_trial_says_one_trial(tmp_path: Path) -> None:
 def test_real_data_are_named_without_a_warning(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
     on_real_data = replace(sweep, info={**sweep.info, "options": {"data": "/data"}})
-    assert describe_sweep(on_real_data).endswith("; /data: 8,544 sst train rows")
+    assert subtitle_of(on_real_data).endswith("; /data: 8,544 sst train rows")
 
 
 def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:
