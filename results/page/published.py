@@ -178,13 +178,11 @@ def data_text(info: Mapping[str, Any]) -> str:
     train = ", ".join(
         f"{count:,} {name.removesuffix('-train')}" for name, count in rows.items() if name.endswith("-train")
     )
-    kind = (
-        "the generated demonstration corpus" if is_demonstration(info) else str((info.get("data") or {}).get("folder"))
-    )
+    kind = "the generated demonstration corpus" if has_demo_data(info) else str((info.get("data") or {}).get("folder"))
     return f"{kind}: {train} train rows" if train else kind
 
 
-def is_demonstration(info: Mapping[str, Any]) -> bool:
+def has_demo_data(info: Mapping[str, Any]) -> bool:
     """Whether a sweep was run on the demonstration corpus."""
     return (info.get("options") or {}).get("data", "given") is None
 

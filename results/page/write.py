@@ -12,7 +12,7 @@ from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
 from results.page.overview import overview_blocks
-from results.page.published import data_text, is_demonstration
+from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
 from results.records.files import Location, is_file, open_atomic, open_folder
@@ -67,7 +67,7 @@ def subtitle_of(sweep: Sweep) -> str:
     done = sum(record.status not in UNFINISHED for record in sweep.records)
     trials = f"{done} of {counted(len(sweep.records), 'trial')} ended"
     encoder = f"encoder {(sweep.info.get('encoder') or {}).get('name', 'not recorded')}"
-    note = "; scores are no evidence about real text" if is_demonstration(sweep.info) else ""
+    note = "; scores are no evidence about real text" if has_demo_data(sweep.info) else ""
     return f"{trials}, started {str(sweep.info.get('created', ''))[:10]}; {encoder}; {data_text(sweep.info)}{note}"
 
 
