@@ -51,14 +51,14 @@ from results.figures.search import (
 from results.records.files import Location, folder_name, open_folder
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
-from results.records.trials import OVERALL, TrialRecord
+from results.records.trials import OVERALL, TrialRecord, require_trial
 from search_spaces.published import read_published
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SweepPlots:
     """The figures of one sweep.
 
@@ -73,6 +73,10 @@ class SweepPlots:
     read_scores: Callable[[], TrialScores]
     read_ranking: Callable[[], Sequence[RankedConfiguration]]
     read_effects: Callable[[], SweepEffects]
+
+    def __repr__(self) -> str:
+        """Its sweep alone: a notebook shows this, and the records are long."""
+        return f"SweepPlots(path={str(self.path)!r})"
 
     def effects(self, key: str | None = None) -> "go.Figure":
         """Differences of a key's listed values from the base value, with 95 % intervals, for each task.
@@ -193,13 +197,16 @@ class SweepPlots:
         """Expected scores against the number of models, with the Pareto front, for each task."""
         return draw(pareto_chart(read_selection(self.path)))
 
-    def embeddings(self, embedded: Mapping[str, Embedded], trial: str) -> "go.Figure":
+    def embeddings(self, trial: str, embedded: Mapping[str, Embedded]) -> "go.Figure":
         """The first two principal components of dev embeddings, coloured by label.
 
+        `sweep.plot.embeddings(*embed_dev(sweep))` loads the best trial's model and draws them.
+
         Args:
-            embedded: by task, of `results.page.models.embed_dev`, which loads a trial's model.
-            trial: the name of the trial that it returns.
+            trial: the name of the trial that `results.page.models.embed_dev` returns.
+            embedded: by task, the embeddings that it returns.
         """
+        require_trial(trial, [record.trial_id for record in self.records])
         return draw(embeddings_chart(embedded, trial))
 
     @property
@@ -237,7 +244,7 @@ class SweepPlots:
         scores = self.dev_scores(task)
         require(bool(scores), f"a trial must have a dev score of {task}", "none yet")
         name = max(scores, key=lambda trial: scores[trial]) if trial is None else trial
-        require_name(name, scores, "trial")
+        require_trial(name, scores)
         epoch, definition = self.best_epoch_scores[0][name], self.tasks[task]
         ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
         title = f"best single model, {name}" if trial is None else name

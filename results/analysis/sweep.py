@@ -29,6 +29,7 @@ from results.records.trials import (
     read_sweep,
     read_trials_table,
     record_from_row,
+    require_trial,
     stopped_status,
     sweep_tasks,
 )
@@ -72,12 +73,16 @@ class Sweep:
         Args:
             task: one of `tasks`.
             split: `dev`, or `train` for the rows of it that are scored.
+            trial: e.g. `0003-r0`; None for all.
+            epoch: None for all.
 
         Raises:
-            ValueError: there is no such task or split.
+            ValueError: there is no such task, split or trial.
         """
         require_name(task, self.tasks, "task")
         require_name(split, SCORED_SPLITS, "split")
+        if trial is not None:
+            require_trial(trial, [record.trial_id for record in self.records])
         return typed_frame(read_predictions(self.path, task, split, trial=trial, epoch=epoch))
 
     def ranking(self) -> pd.DataFrame:

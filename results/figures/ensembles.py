@@ -141,9 +141,19 @@ def pareto_chart(selection: Selection) -> Chart:
         limits = [(limit, task.value_of(limit.cross_fitted)) for limit in chosen.trade_offs]
         panels.append(pareto_panel(task, limits))
         rows += [
-            (name, limit.name, limit.max_models, limit.num_models, score, limit.is_best) for limit, score in limits
+            (
+                name,
+                limit.name,
+                limit.max_models,
+                limit.num_models,
+                score,
+                score - limit.standard_error,
+                score + limit.standard_error,
+                limit.is_best,
+            )
+            for limit, score in limits
         ]
-    columns = ["task", "method", "max_models", "models", "expected_score", "is_best"]
+    columns = ["task", "method", "max_models", "models", "expected_score", "low", "high", "is_best"]
     return Chart(
         name="pareto",
         title="Score against number of models",

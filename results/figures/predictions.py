@@ -153,7 +153,11 @@ def reliability_chart(models: Sequence[Predicted]) -> Chart:
     task = models[0].task
     binned = [(model, reliability_bins(model)) for model in models]
     marks = [reliability_series(model, bins, style) for style, (model, bins) in enumerate(binned)]
-    rows = [(model.name, bin.mean_prob, bin.share_right, bin.num_examples) for model, bins in binned for bin in bins]
+    rows = [
+        (model.name, bin.mean_prob, bin.share_right, *bin.interval, bin.num_examples)
+        for model, bins in binned
+        for bin in bins
+    ]
     lowest = 1 / task.num_classes
     equal = Series(x=[lowest, 1.0], y=[lowest, 1.0], mode="line", is_faint=True, dash="dashed")
     x, y = Axis(title="probability of the predicted class"), Axis(title="share that is right", range=(0.0, 1.03))
@@ -164,7 +168,7 @@ def reliability_chart(models: Sequence[Predicted]) -> Chart:
         "(Wilson). Below the dashed line a model is over-confident. The expected calibration error is the mean "
         "distance from that line (Guo et al. 2017, with groups of equal size instead of equal width).",
         panels=[Panel(x=x, y=y, marks=[equal, *marks])],
-        frame=pd.DataFrame(rows, columns=["model", "mean_probability", "share_right", "examples"]),
+        frame=pd.DataFrame(rows, columns=["model", "mean_probability", "share_right", "low", "high", "examples"]),
     )
 
 
@@ -184,6 +188,12 @@ class ReliabilityBin:
         """0 to 1."""
         return self.num_right / self.num_examples
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Low and high of that share's 95 % interval (Wilson)."""
+        low, high = proportion_confint(self.num_right, self.num_examples, alpha=1 - CONFIDENCE, method="wilson")
+        return float(low), float(high)
+
 
 def reliability_bins(model: Predicted) -> list[ReliabilityBin]:
     """A model's examples in `NUM_BINS` bins of about equal size, from the lowest probability; fewer where there are
@@ -202,14 +212,13 @@ def reliability_bins(model: Predicted) -> list[ReliabilityBin]:
 
 def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: int) -> Series:
     """A point for each bin, with the interval of its share."""
-    sizes, right = [bin.num_examples for bin in bins], [bin.num_right for bin in bins]
-    low, high = proportion_confint(right, sizes, alpha=1 - CONFIDENCE, method="wilson")
-    error = sum(bin.num_examples * abs(bin.mean_prob - bin.share_right) for bin in bins) / sum(sizes)
+    num_examples = sum(bin.num_examples for bin in bins)
+    error = sum(bin.num_examples * abs(bin.mean_prob - bin.share_right) for bin in bins) / num_examples
     return Series(
         x=[bin.mean_prob for bin in bins],
         y=[bin.share_right for bin in bins],
-        low=list(map(float, low)),
-        high=list(map(float, high)),
+        low=[bin.interval[0] for bin in bins],
+        high=[bin.interval[1] for bin in bins],
         hover=[
             f"{model.name}\n{bin.num_examples} examples with a probability of {bin.mean_prob:.2f} on average\n"
             f"{bin.share_right:.1%} are right"

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pandas as pd
+
 from results.figures.chart import Chart
 
 Level = Literal["problem", "warning", "note"]
@@ -34,6 +36,8 @@ class TextTable:
     """Rows that are shown at first; None for all."""
     num_text_columns: int = 1
     """The first columns, which are aligned to the left; numbers follow."""
+    frame: pd.DataFrame | None = None
+    """What is written as CSV: numbers in columns of their own; None: the texts."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
@@ -173,6 +174,25 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
         caption=f"Of {model.name}: of each kind the errors of the highest probability, or the largest ones, as in "
         "Triple Threat, tables 17 to 19.",
         num_text_columns=4,
+        frame=error_frame(model, rows, texts),
+    )
+
+
+def error_frame(model: Predicted, rows: Sequence[int], texts: Sequence[tuple[str, ...]]) -> pd.DataFrame:
+    """Errors with their whole texts: those in these rows of a model's predictions."""
+    task, labels, predictions = model.task, model.labels[rows], model.predictions[rows]
+    probs = {} if model.probs is None else {"probability": model.probs[rows, predictions.astype(int)]}
+    is_regression = task.kind == "regression"
+    return pd.DataFrame(
+        {
+            "id": [model.ids[row] for row in rows],
+            "model": model.name,
+            "error": error_kind(model)[rows],
+            "text": ["\n".join(text) for text in texts],
+            "label": labels if is_regression else [label_text(task, label) for label in labels],
+            "predicted": predictions if is_regression else [label_text(task, label) for label in predictions],
+            **probs,
+        }
     )
 
 
@@ -218,6 +238,10 @@ def members_table(selection: Selection) -> TextTable:
         else "",
         num_text_columns=3 + has_sweeps,
         num_shown=3 * NUM_MEMBERS,
+        frame=pd.DataFrame(
+            [(task, method, m.sweep, m.trial, m.epoch, m.weight, m.temperature) for task, method, m in members],
+            columns=["task", "method", "sweep", "trial", "epoch", "weight", "temperature"],
+        ),
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import Task, title_of, value_of
@@ -16,6 +18,7 @@ from results.analysis.sweep import Sweep
 from results.figures.effects import HERE, PUBLISHED, RECOMPUTED_NOTE, mark_of, published_chart
 from results.figures.hover import short_values
 from results.page.content import Block, Text, TextTable
+from results.records.trials import OVERALL
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
 
 PRINT_ERROR = 0.00092
@@ -115,7 +118,22 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
         columns=[keys[0] if len(keys) == 1 else "configuration", *titles, f"epoch {PUBLISHED}", f"epoch {HERE}"],
         rows=cells,
         caption=" ".join(notes),
+        frame=pd.DataFrame([comparison_row(compared, columns, sweep.tasks) for compared in rows]),
     )
+
+
+def comparison_row(compared: Compared, columns: Sequence[Column], tasks: Mapping[str, Task]) -> dict[str, Any]:
+    """One row of the data frame: the numbers of the table, None where there is none; scores as in `Sweep.ranking`."""
+    row, here = compared.row, compared.here
+    cells: dict[str, Any] = dict(row.params)
+    for column in columns:
+        name, score = OVERALL if column == TOTAL else "_".join(column), here and here.scores.get(column)
+        cells[f"{name}_published"] = printed_score(compared, column)
+        cells[name] = score and value_of(column[0], score.value, tasks)
+        cells[f"{name}_replicate_error"] = score and score.replicate_error
+    is_recomputed = {"overall_is_recomputed": compared.is_recomputed} if TOTAL in columns else {}
+    epochs = {"epoch_published": row.epoch, "best_epoch": here and here.best_epoch}
+    return {**cells, **is_recomputed, **epochs, "slip": slip_of(row, tasks)}
 
 
 def shown_columns(tasks: Mapping[str, Task], rows: Sequence[Compared]) -> list[Column]:
@@ -144,16 +162,21 @@ def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
 
 def score_cells(compared: Compared, column: Column, tasks: Mapping[str, Task]) -> list[str]:
     """The published score and the sweep's, empty where there is none."""
-    name, split = column
+    name, _ = column
     score = None if compared.here is None else compared.here.scores.get(column)
     here = "" if score is None else f"{value_of(name, score.value, tasks):.3f}"
     if score is not None and score.replicate_error is not None:
         here += f" ±{score.replicate_error:.3f}"
-    if column == TOTAL:
-        printed, mark = compared.overall, mark_of(compared.is_recomputed)
-    else:
-        printed, mark = (compared.row.train_scores if split == "train" else compared.row.scores).get(name), ""
+    printed, mark = printed_score(compared, column), mark_of(compared.is_recomputed) if column == TOTAL else ""
     return ["" if printed is None else f"{printed:.3f}{mark}", here]
+
+
+def printed_score(compared: Compared, column: Column) -> float | None:
+    """The published score, None where there is none."""
+    name, split = column
+    if column == TOTAL:
+        return compared.overall
+    return (compared.row.train_scores if split == "train" else compared.row.scores).get(name)
 
 
 def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:

@@ -212,6 +212,7 @@ def ranking_block(sweep: Sweep) -> TextTable:
         num_text_columns=1 if is_wide else 1 + len(names),
         caption=" ".join(metrics_line([tasks[task] for task, split in columns if split == "dev" and task in tasks])),
         marked=frozenset(number for number, row in enumerate(rows) if row.may_be_best and row.margin is not None),
+        frame=sweep.ranking(),
     )
 
 

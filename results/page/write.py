@@ -109,9 +109,14 @@ def write_tables(page: Page, folder: Path) -> int:
         section_folder.mkdir(parents=True, exist_ok=True)
         for block in section.blocks:
             if isinstance(block, Chart | TextTable):
-                frame = (
-                    block.frame if isinstance(block, Chart) else pd.DataFrame(block.rows, columns=list(block.columns))
-                )
-                frame.to_csv(section_folder / f"{block.name}.csv", index=False)
+                frame_of(block).to_csv(section_folder / f"{block.name}.csv", index=False)
                 written += 1
     return written
+
+
+def frame_of(block: Chart | TextTable) -> pd.DataFrame:
+    """The numbers of a chart or of a table; the texts of a table without numbers."""
+    if block.frame is None:
+        assert isinstance(block, TextTable)
+        return pd.DataFrame(block.rows, columns=list(block.columns))
+    return block.frame

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task, in_order
 from results.records.files import (
     Location,
@@ -214,6 +214,13 @@ def record_from_row(row: dict[str, Any], tasks: Sequence[str]) -> TrialRecord:
         scores = {name: row.pop(f"{group}_{name}") for name in (*tasks, OVERALL)}
         row[group] = {name: value for name, value in scores.items() if value is not None}
     return TrialRecord(**{field.name: row[field.name] for field in fields(TrialRecord)})
+
+
+def require_trial(name: object, known: Iterable[str]) -> None:
+    """Raises ValueError that lists the right names, nearest first, unless `name` is that of one of these trials."""
+    if not isinstance(name, str):
+        raise ValueError(f"a trial must be named by a text such as '0003-r0', got {type(name).__name__}")
+    require_name(name, known, "trial")
 
 
 def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:

@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "reliability": [{"task": task} for task in ("sst", "qqp")],
     "labels": [{"task": task} for task in TASKS],
     "errors": [{"task": task} for task in TASKS],
-    "embeddings": [{"embedded": {}, "trial": "0000-r0"}],
+    "embeddings": [{"trial": "0000-r0", "embedded": {}}],
 }
 """Of the methods that take some."""
 EMBEDDED = {
@@ -131,6 +131,12 @@ def test_sweep_without_trials_is_one_line(tmp_path: Path) -> None:
             (name, {"task": "qqp", "trial": "0001-r1"}, "unknown trial '0001-r1'; did you mean '0001-r0'?")
             for name in OF_A_TASK
         ),
+        ("predictions", {"task": "sst", "trial": 3}, "a trial must be named by a text such as '0003-r0', got int"),
+        (
+            "embeddings",
+            {"trial": EMBEDDED, "embedded": "0000-r0"},
+            "a trial must be named by a text such as '0003-r0', got dict",
+        ),
         ("reliability", {"task": "sts"}, "reliability must be of a task with classes, got sts, a regression"),
         ("published", {}, "a published table must be recorded with the sweep's question, got none"),
         ("losses", {"task": "overall"}, "Losses: there must be something to draw, got no data yet"),
@@ -140,6 +146,15 @@ def test_wrong_names_are_one_line_with_the_nearest_right_one(
     name: str, arguments: dict[str, Any], line: str, sweep: Sweep
 ) -> None:
     assert one_line_error(getattr(sweep.plot, name), **arguments).startswith(line)
+
+
+def test_embeddings_are_drawn_from_the_pair_that_embed_dev_returns(sweep: Sweep) -> None:
+    pair = ("0000-r0", EMBEDDED)  # tests/results/page/test_models.py checks that it is this one
+    assert sum(len(trace.x) for trace in sweep.plot.embeddings(*pair).data) == len(EMBEDDED["qqp"].ids)
+
+
+def test_figures_are_shown_by_their_sweep_alone(sweep: Sweep) -> None:
+    assert repr(sweep.plot) == f"SweepPlots(path={str(sweep.path)!r})"
 
 
 def test_differences_of_a_range_are_refused_and_its_scores_are_shown(sweep: Sweep) -> None:

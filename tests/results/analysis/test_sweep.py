@@ -19,6 +19,7 @@ from results.records.epochs import compact, write_epoch
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.predictions import stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
+from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
 from tests.results.selection.test_shared_texts import record_groups
 
@@ -89,6 +90,18 @@ def test_predictions_of_unknown_tasks_and_splits_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=line):
         load_sweep(sweep_folder).predictions(task, split)
+
+
+@pytest.mark.parametrize(
+    ("trial", "line"),
+    [
+        ("001-r0", "unknown trial '001-r0'; did you mean '0001-r0'? known: "),
+        ("x", "unknown trial 'x'; known: 0000-r0, 0001-r0, 0002-r0"),
+        (1, "a trial must be named by a text such as '0003-r0', got int"),
+    ],
+)
+def test_predictions_of_unknown_trials_are_refused(trial: Any, line: str, sweep_folder: Path) -> None:
+    assert one_line_error(load_sweep(sweep_folder).predictions, "sst", "dev", trial=trial).startswith(line)
 
 
 def test_ranking_has_typed_columns(sweep_folder: Path) -> None:

@@ -75,6 +75,7 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
     assert list(points.low) == pytest.approx([0.59, 0.49, 0.44])
     assert list(points.high) == pytest.approx([0.61, 0.51, 0.46])
     assert chart.frame["is_best"].tolist() == [True, True, False]
+    assert chart.frame[["low", "high"]].to_numpy().T.tolist() == [list(points.low), list(points.high)]
 
 
 def test_pareto_front_of_an_error_falls() -> None:

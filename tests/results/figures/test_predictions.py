@@ -129,6 +129,7 @@ def test_expected_calibration_error_and_intervals_by_hand() -> None:
     assert list(points.low) == pytest.approx([1 / (1 + z**2), 0, 1 / (1 + z**2), 1 / (1 + z**2)])  # Wilson, 1 of 1
     assert list(points.high) == pytest.approx([1, z**2 / (1 + z**2), 1, 1])
     assert chart.frame["examples"].tolist() == [1, 1, 1, 1]
+    assert chart.frame[["low", "high"]].to_numpy().T.tolist() == [list(points.low), list(points.high)]
 
 
 def test_diagonal_begins_at_the_lowest_probability_of_a_prediction() -> None:

@@ -67,13 +67,13 @@ def test_embeddings_are_what_the_heads_of_a_trained_model_receive(
     monkeypatch.setattr("results.page.models.load_models", load_once)
     sweep = load_sweep(trained_folder)
     announced = {}
-    trial, found = embed_dev(
-        sweep, read_texts, on_task=lambda task, count: announced.update({task.name: count}), device="cpu"
-    )
+    pair = embed_dev(sweep, read_texts, on_task=lambda task, count: announced.update({task.name: count}), device="cpu")
+    trial, found = pair
     assert announced == {name: len(embedded.ids) for name, embedded in found.items()}
     assert trial in [record.trial_id for record in sweep.records]
     assert set(found) <= set(TASKS)
     assert len(loaded) == 1 < len(found)
+    assert sweep.plot.embeddings(*pair).layout.title.text
     for embedded in found.values():
         assert embedded.vectors.shape[0] == len(embedded.ids) == len(embedded.labels)
         assert np.allclose(embedded.vectors, embedded.vectors[0], atol=1e-5)  # equal texts

@@ -195,6 +195,30 @@ def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
         ("1, predicted 0", "a", "0 (0.90)"),
         ("1, predicted 0", "b", "0 (0.60)"),
     ]
+    assert table.frame is not None
+    assert table.frame[["id", "model", "label", "predicted", "probability"]].to_numpy().tolist() == [
+        ["c", "m", "0", "1", 0.8],
+        ["a", "m", "1", "0", 0.9],
+        ["b", "m", "1", "0", 0.6],
+    ]
+
+
+def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> None:
+    model = Predicted(
+        name="m",
+        task=TASKS["sts"],
+        ids=["a", "b"],
+        labels=np.array([1.0, 0.0]),
+        predictions=np.array([4.125, 0.0]),
+        probs=None,
+    )
+    frame = error_table(model, lambda _, ids: [("x" * (MAX_TEXT + 1), "y") for _ in ids]).frame
+    assert frame is not None
+    (row,) = frame.to_dict("records")
+    kind = row.pop("error")
+    assert kind
+    text = "x" * (MAX_TEXT + 1) + "\ny"
+    assert row == {"id": "a", "model": "m", "text": text, "label": 1.0, "predicted": 4.125}
 
 
 def test_long_texts_are_cut() -> None:
@@ -208,6 +232,8 @@ def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
     assert table.columns == ["task", "method", "trial", "epoch", "weight"]
     assert table.rows[0] == ["SST", "mean of the best k", "0001-r0", "2", "0.750"]
     assert len(table.rows) == 6
+    assert table.frame is not None
+    assert table.frame.iloc[0].tolist() == ["sst", "topk", str(recorded_sweep.path), "0001-r0", 2, 0.75, 1.0]
 
 
 def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sweep: Sweep, tmp_path: Path) -> None:

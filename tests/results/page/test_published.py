@@ -1,5 +1,6 @@
 """Published rows stand beside the configurations with the same values, and differences beside differences."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +98,19 @@ def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
     assert table.caption.startswith("Dev and train scores;")
     assert "QQP train published" not in table.columns
     assert "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation." in table.caption
+
+
+def test_table_as_csv_has_numbers_and_slips_in_columns_of_their_own(recorded_sweep: Sweep) -> None:
+    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
+    assert table.frame is not None
+    rows = {row["smart.weight"]: row for row in table.frame.to_dict("records")}
+    own = next(row for row in recorded_sweep.ranked if row.number == 1)
+    score = own.scores["sst", "dev"]
+    names = ["sst_dev_published", "sst_dev", "sst_dev_replicate_error", "best_epoch"]
+    assert [rows[0.3][name] for name in names] == [0.533, score.value, score.replicate_error, own.best_epoch]
+    assert rows[0.3]["slip"].startswith("equals the row 8-16-8 of table 5")
+    assert all(math.isnan(rows[0.5][name]) for name in names[1:])
+    assert not table.frame["overall_is_recomputed"].any()
 
 
 def test_direction_of_an_error_is_in_its_title() -> None:

@@ -79,10 +79,21 @@ def test_images_and_tables_of_several_sweeps_are_in_folders(tmp_path: Path) -> N
     assert (tmp_path / "tables" / "sweeps.csv").is_file()
     assert count == len(list((tmp_path / "tables").rglob("*.csv")))
     for place in (1, 2):
-        frame = pd.read_csv(tmp_path / "tables" / f"sweep-{place}" / "ranking.csv", dtype=str)
-        assert frame["configuration"].tolist() == sorted(
-            frame["configuration"], reverse=frame["configuration"][0] == "0001"
-        )
+        frame = pd.read_csv(tmp_path / "tables" / f"sweep-{place}" / "ranking.csv")
+        assert frame["number"].tolist() == found[place - 1].sweep.ranking()["number"].tolist()
+
+
+def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine")
+    write_selection(sweep.path, selection_of_two(sweep))
+    write_tables(build_page([inputs_of(sweep)]), tmp_path / "tables")
+    read = {
+        path.stem: pd.read_csv(path, na_values=[""], keep_default_na=False) for path in (tmp_path / "tables").iterdir()
+    }
+    ranking = read["ranking"].fillna({"failures": ""})
+    pd.testing.assert_frame_equal(ranking, sweep.ranking(), check_dtype=False)
+    others = {name: set(read[name].select_dtypes(exclude=["number", "bool"])) for name in ("published-1", "members")}
+    assert others == {"published-1": {"slip"}, "members": {"task", "method", "sweep", "trial"}}
 
 
 def test_each_chart_becomes_a_png_and_an_svg(tmp_path: Path) -> None:
