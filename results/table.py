@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
 from mtlib.runtime.errors import require
-from results.analysis.effects.answer import answer_question
+from results.analysis.effects.answer import COMMAND_INDENT, answer_question
 from results.analysis.effects.frame import render_effects
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
@@ -52,9 +52,9 @@ def print_effects(sweep: Sweep, difference: float | None) -> None:
 
 
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:
-    """Prints lines as they are, wrapped."""
-    for line in lines:
-        console.print(line, markup=False)
+    """Prints lines as they are, wrapped; not commands, so that they can be copied."""
+    for line in "\n".join(lines).split("\n"):
+        console.print(line, markup=False, soft_wrap=line.startswith(COMMAND_INDENT))
 
 
 def new_console() -> Console:

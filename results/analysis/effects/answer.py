@@ -18,6 +18,8 @@ MORE_REPLICATES = 3
 
 MAX_NAMED = 3
 """Configurations of failed trials that are named."""
+COMMAND_INDENT = "  "
+"""Before a command on a line of its own, which is not wrapped, so that it can be copied."""
 
 
 def answer_question(
@@ -90,7 +92,7 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     reason = f"Not known: {why_uncertain(effects, column)}."
     if effects.search != "grid":
         return f"{reason} Draw more (--trials)."
-    return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}."
+    return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}"
 
 
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
@@ -258,16 +260,16 @@ def needed_sentences(
         return [f"{name} is {reason}." if is_too_small else f"{name} needs more than {MAX_REPLICATES} replicates."]
     if needed <= precision.num_replicates:
         return [f"{name} is found with the present replicates."]
-    return [f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}."]
+    return [f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}"]
 
 
 def more_replicates(
     effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
 ) -> str:
-    """The command that raises the replicates, and their cost."""
+    """The cost of so many replicates and, on a line of its own, the command."""
     missing = num_replicates * column.num_configurations - column.num_trials
     cost = f"{counted(missing, 'more trial')}{training_time(missing, records)}"
-    return f"{resume_command(effects.path)} --replicates {num_replicates} ({cost})"
+    return f"{cost}.\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {num_replicates}"
 
 
 def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
@@ -276,5 +278,5 @@ def training_time(num_trials: float, records: Sequence[TrialRecord]) -> str:
     if not seconds:
         return ""
     minutes = num_trials * sum(seconds) / len(seconds) / 60
-    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else f"{minutes:.0f} minutes" if minutes >= 1 else "a minute"
+    text = f"{minutes / 60:.1f} hours" if minutes >= 90 else counted(max(1, round(minutes)), "minute")
     return f", about {text} of training"

@@ -113,8 +113,8 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
         [value(0.0, None, None), value(0.45, 0.01, None)], is_known=False, num_trials=3, num_replicates=(1, 1)
     )
     assert lines_of(effects, records) == [
-        f"Not known: no configuration was trained twice. For an answer: {RESUME} --replicates 3 "
-        "(6 more trials, about 12 minutes of training)."
+        f"Not known: no configuration was trained twice. For an answer: "
+        f"6 more trials, about 12 minutes of training.\n  {RESUME} --replicates 3"
     ]
     effects = sweep_of([value(0.0, None, None)], is_known=False, num_trials=4, num_replicates=(1, 2))
     assert lines_of(effects)[0].startswith("Not known: too few configurations were trained twice")
@@ -261,8 +261,8 @@ def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_rec
     needed = PRECISION.replicates_needed(0.008)
     assert needed is not None
     assert lines_of(effects, records)[0].endswith(
-        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: {RESUME} --replicates {needed} "
-        f"({3 * (needed - 3)} more trials, about {3 * (needed - 3) / 6:.1f} hours of training)."
+        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: {3 * (needed - 3)} more trials, "
+        f"about {3 * (needed - 3) / 6:.1f} hours of training.\n  {RESUME} --replicates {needed}"
     )
 
 
@@ -288,7 +288,7 @@ def test_replicates_may_not_suffice_or_not_be_needed(effects: Sequence[ValueEffe
         (0.5, "A difference of 0.5 is found with the present replicates."),
         (
             0.008,
-            "A difference of 0.008 needs {} replicates: " + RESUME + " --replicates {} (",
+            "A difference of 0.008 needs {} replicates: 30 more trials.\n  " + RESUME + " --replicates {}",
         ),
     ],
 )
@@ -299,7 +299,7 @@ def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float
     assert sentence.format(needed, needed) in line
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(20.0, "a minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
+@pytest.mark.parametrize(("seconds", "text"), [(20.0, "1 minute"), (600.0, "20 minutes"), (7200.0, "4.0 hours")])
 def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
     assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
     assert training_time(2, []) == ""
