@@ -53,7 +53,7 @@ def task_answers(effects: SweepEffects) -> Iterator[str]:
         sentences = list(key_answers(effects, column)) if column.is_known else reason
         yield f"{column.title}: {' '.join(sentences)}"
     if effects.search == "grid" and not all(column.is_known for column in effects.compared):
-        yield f"For an answer: {resume_command(effects.path)} --replicates {MORE_REPLICATES}."
+        yield f"For an answer:\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {MORE_REPLICATES}"
 
 
 def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:

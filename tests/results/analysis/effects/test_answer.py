@@ -157,7 +157,7 @@ def test_configurations_with_different_tasks_are_compared_task_by_task() -> None
         "Configurations were trained on different tasks, so overall scores are not compared. The effects on each task:",
         "SST: smart.weight 0.45 is better than 0: +0.014 SST (95 %: +0.004 to +0.024; 3 replicates).",
         "STS: not known: no configuration was trained twice.",
-        "For an answer: python sweeps/run.py --resume /sweeps/mine --replicates 3.",
+        "For an answer:\n  python sweeps/run.py --resume /sweeps/mine --replicates 3",
     ]
     assert lines_of(replace(effects, columns={"sst": columns["sst"]}))[-1].startswith("SST: ")
     of_sst = replace(effects, metric="sst")
