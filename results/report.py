@@ -18,6 +18,7 @@ from results.records.files import absolute_location
 if TYPE_CHECKING:
     from mtlib.tasks import Task
     from results.analysis.sweep import Sweep
+    from results.page.predictions import ReadTexts
     from results.page.sections import PageInputs
 
 DATA_FLAGS = ("--data",)
@@ -112,7 +113,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
 
     inputs, read_texts = replace(inputs_of(sweep), name=name), texts_reader(sweep, options.data)
     if options.texts:
-        inputs = replace(inputs, read_texts=read_texts)
+        inputs = replace(inputs, read_texts=announcing(read_texts, name))
     if options.embeddings:
         show = partial(show_embedding, name)
         try:
@@ -124,6 +125,22 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
             return inputs
         inputs = replace(inputs, embedded=embedded, embedded_by=trial)
     return inputs
+
+
+def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
+    """The reader of texts; each reason for which it cannot read them is printed once besides."""
+    printed: set[str] = set()
+
+    def read(task: str, ids: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        try:
+            return read_texts(task, ids)
+        except ValueError as error:
+            if str(error) not in printed:
+                print(f"No texts of {sweep}: {error}", file=sys.stderr, flush=True)
+            printed.add(str(error))
+            raise
+
+    return read
 
 
 def show_embedding(sweep: str, task: "Task", num_examples: int) -> None:

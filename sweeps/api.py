@@ -15,6 +15,7 @@ import pandas as pd
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, parse_words
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 from results.analysis.sweep import Sweep, load_sweep
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
@@ -26,7 +27,6 @@ from results.selection.select_all import SelectionRequest, select_from
 from search_spaces.space import SearchSpace, load_space, space_names
 from search_spaces.space_source import space_source
 from sweeps.cli.arguments import (
-    DEFAULT_STORAGE,
     LIMIT_REACHED,
     SOME_FAILED,
     SWEEP_FAILED,

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
 from mtlib.runtime.errors import first_line, require
-from sweeps.cli.arguments import DEFAULT_STORAGE, find_sweep_folder, split_storage
+from mtlib.runtime.program_names import DEFAULT_STORAGE
+from sweeps.cli.arguments import find_sweep_folder, split_storage
 from sweeps.cli.sweep_state import SweepState, list_sweeps, read_sweep_state, score_texts, trial_place
 
 FOLLOW_SECONDS = 3.0

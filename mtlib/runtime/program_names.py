@@ -6,6 +6,8 @@ from pathlib import Path
 
 CONSOLE_COMMAND = "multitask-sweeps"
 """The command that `pip install` makes."""
+DEFAULT_STORAGE = "~/multitask-sweeps"
+"""Folder of all sweeps, unless `--storage` names another."""
 SCRIPTS = {
     "run": "sweeps/run.py",
     "select": "results/selector.py",

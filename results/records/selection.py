@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
-from results.records.files import Location, open_folder, read_dataclass, write_dataclass
+from results.records.files import Location, is_file, open_folder, read_dataclass, write_dataclass
+from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
 REMOVED_KEYS = ("max_latency_ms", "latency_ms")
@@ -207,4 +208,6 @@ def read_selection(folder: Location) -> Selection:
         return read_dataclass(open_folder(folder), SELECTION_FILE, Selection, removed=REMOVED_KEYS)
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
-        raise ValueError(f"{folder} must hold {SELECTION_FILE} ({hint}), got none") from error
+        rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"
+        is_sweep = is_file(open_folder(folder), SWEEP_FILE)
+        raise ValueError(rule if is_sweep else f"{rule}: {why_no_sweep(folder)}") from error

@@ -16,11 +16,13 @@ import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.tasks import TASKS, Task, in_order
 from results.records.files import (
     Location,
     check_schema,
     check_version,
+    folder_name,
     full_path,
     is_file,
     open_atomic,
@@ -244,9 +246,22 @@ def read_sweep(folder: Location) -> dict[str, Any]:
     try:
         info = read_json(root, SWEEP_FILE)
     except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"{folder} is no sweep folder: it has no {SWEEP_FILE}") from None
+        raise ValueError(f"{folder} is no sweep folder: {why_no_sweep(folder)}") from None
     check_version(info, full_path(root, SWEEP_FILE), "schema_version", SCHEMA_VERSION)
     for name in OBJECTS:
         rule = f"{full_path(root, SWEEP_FILE)}: {name} must be a JSON object"
         require(isinstance(info.get(name) or {}, dict), rule, info.get(name))
     return info
+
+
+def why_no_sweep(folder: Location) -> str:
+    """Why a folder without `sweep.json` is not that of a sweep, with the sweep of its name in the default storage."""
+    root, name = open_folder(folder), folder_name(folder)
+    found = root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type  # with a slash, a file is not found
+    entries = root.get_file_info(fs.FileSelector("")) if found == fs.FileType.Directory else []
+    held = sorted(entry.base_name for entry in entries if is_file(root, f"{entry.base_name}/{SWEEP_FILE}"))
+    if held:
+        return f"it holds sweeps, one of which must be named, e.g. {str(folder).rstrip('/')}/{held[0]}"
+    reason = "it does not exist" if found == fs.FileType.NotFound else f"it has no {SWEEP_FILE}"
+    is_stored = is_file(open_folder(DEFAULT_STORAGE), f"{name}/{SWEEP_FILE}")
+    return f"{reason} (did you mean {DEFAULT_STORAGE}/{name}?)" if is_stored else reason

@@ -12,12 +12,12 @@ from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 
-DEFAULT_STORAGE = "~/multitask-sweeps"
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
 SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4

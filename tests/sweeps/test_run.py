@@ -554,7 +554,7 @@ def test_demonstration_in_a_moved_storage_resumes(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--resume", "other"], "other is no sweep folder: it has no sweep.json"),
+        (["--resume", "other"], "other is no sweep folder: it does not exist"),
         (["--resume", "first", "--seed", "0"], "--seed must be left out with --resume"),
         (["--resume", "first", "--set", *SMALL], "--set must be left out with --resume"),
         (["--resume", "first", "--extend", "1"], "--extend must be left out for a sweep over a grid"),

@@ -107,7 +107,7 @@ def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Pa
     for paths, line in {
         (): "load_sweeps needs at least one sweep, got none",
         (sweep_folder, f"{sweep_folder}/"): f"each sweep must be given once, got {sweep_folder} 2 times",
-        (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it has no sweep.json",
+        (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it does not exist",
     }.items():
         with pytest.raises(ValueError) as caught:
             load_sweeps(paths)

@@ -380,7 +380,7 @@ def test_a_sweep_is_required() -> None:
 
 
 def test_invalid_sweep_folder_is_named(sweep_folder: Path, tmp_path: Path) -> None:
-    line = f"{tmp_path} is no sweep folder: it has no sweep.json"
+    line = f"{tmp_path} is no sweep folder: it holds sweeps, one of which must be named, e.g. {sweep_folder}"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         read_pool([sweep_folder, tmp_path], TASKS["sst"])
 

@@ -131,8 +131,13 @@ def test_fields_with_defaults_may_be_missing(tmp_path: Path) -> None:
 
 def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for folder in (tmp_path, tmp_path / "gone", tmp_path / "file"):
-        line = f"{folder} must hold selection.json (make one with python results/selector.py), got none"
+    unknown = "it has no sweep.json"
+    for folder, reason in (
+        (tmp_path, unknown),
+        (tmp_path / "gone", "it does not exist"),
+        (tmp_path / "file", unknown),
+    ):
+        line = f"{folder} must hold selection.json (make one with python results/selector.py), got none: {reason}"
         with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
             read_selection(folder)
     assert not (tmp_path / "gone").exists()

@@ -27,6 +27,7 @@ from results.records.trials import (
     write_sweep,
     write_trials,
 )
+from tests.one_line_error import one_line_error
 
 MakeRecord = Callable[..., TrialRecord]
 Kill = Callable[[int, bool], type[BaseException]]
@@ -164,10 +165,34 @@ def test_description_is_read_back_with_its_version(tmp_path: Path) -> None:
 
 def test_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
-        with pytest.raises(ValueError) as caught:
-            read_sweep(path)
-        assert str(caught.value) == f"{path} is no sweep folder: it has no sweep.json"
+    for path, reason in (
+        (tmp_path, "it has no sweep.json"),
+        (tmp_path / "file", "it has no sweep.json"),
+        (tmp_path / "missing", "it does not exist"),
+        ((tmp_path / "missing").as_uri(), "it does not exist"),
+    ):
+        assert one_line_error(read_sweep, path) == f"{path} is no sweep folder: {reason}"
+
+
+def test_folder_of_sweeps_is_not_one_of_them(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        write_sweep(tmp_path / name, {"name": name})
+    for path in (tmp_path, tmp_path.as_uri(), f"{tmp_path}/"):
+        place = str(path).rstrip("/")
+        reason = f"it holds sweeps, one of which must be named, e.g. {place}/a"
+        assert one_line_error(read_sweep, path) == f"{path} is no sweep folder: {reason}"
+
+
+def test_sweep_of_this_name_in_the_default_storage_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_sweep(tmp_path / "multitask-sweeps" / "mine", {"name": "mine"})
+    (tmp_path / "empty" / "mine").mkdir(parents=True)
+    hint = "(did you mean ~/multitask-sweeps/mine?)"
+    assert one_line_error(read_sweep, "mine") == f"mine is no sweep folder: it does not exist {hint}"
+    assert one_line_error(read_sweep, tmp_path / "empty" / "mine").endswith(f"it has no sweep.json {hint}")
+    assert one_line_error(read_sweep, "other") == "other is no sweep folder: it does not exist"
 
 
 @pytest.mark.parametrize(("text", "got"), [("{}", "none"), ('{"schema_version": 1}', "1")])
