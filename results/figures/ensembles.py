@@ -157,7 +157,7 @@ def pareto_chart(selection: Selection) -> Chart:
     return Chart(
         name="pareto",
         title="Score against number of models",
-        caption="Prediction takes as long as its number of models. On the Pareto front, no other ensemble has as few "
+        caption="The time of a prediction grows with the number of models. On the Pareto front, no other ensemble has as few "
         "models or fewer and a better expected score.",
         panels=panels,
         frame=pd.DataFrame(rows, columns=columns),

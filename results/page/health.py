@@ -1,9 +1,10 @@
 """What a reader should distrust in a sweep, or change before the next one, with what to do about it."""
 
+import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -288,7 +289,14 @@ def short_training(sweep: Sweep) -> Iterator[Finding]:
     late = [record for record in long if record.best_epoch[OVERALL] == record.epochs]
     if len(late) > MOST_TRIALS * len(long):
         what = f"In {len(late)} of {counted(len(long), 'trial')} the last epoch is the best: they may learn more."
-        yield Finding(level="note", what=what, advice="Train longer, e.g. with a higher stages.N.epochs.")
+        yield Finding(level="note", what=what, advice=longer_advice(long))
+
+
+def longer_advice(records: Sequence[TrialRecord]) -> str:
+    """How a next sweep trains its last stage longer than the longest of these trials."""
+    stages = json.loads(max(records, key=lambda record: record.epochs).config).get("stages", ())
+    example = f", e.g. --set stages.{len(stages) - 1}.epochs={2 * stages[-1]['epochs']}" if stages else ""
+    return f"Train longer in a next sweep{example}."
 
 
 def overfitting(sweep: Sweep) -> Iterator[Finding]:

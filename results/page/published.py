@@ -212,8 +212,8 @@ def has_demo_data(info: Mapping[str, Any]) -> bool:
 
 def training_text(sweep: Sweep) -> str:
     """Steps, rate and batch sizes of the trial with the most steps."""
-    if not sweep.records:
-        return "no trial yet"
+    if not any(record.steps for record in sweep.records):
+        return "no trial has ended an epoch yet"
     record = max(sweep.records, key=lambda record: record.steps)
     config = TrialConfig.from_json(record.config)
     sizes = "-".join(str(config.tasks[task].batch_size) for task in sweep.tasks if task in config.active_tasks)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
 from results.analysis.effects.key_effects import ValueEffect
@@ -345,10 +346,11 @@ def test_uneven_budgets_are_noted(steps: int, num_found: int) -> None:
 def test_training_that_ends_at_its_best_is_noted(recorded_sweep: Sweep) -> None:
     late = [replace(record, best_epoch={"overall": 2}) for record in recorded_sweep.records]
     early = [replace(record, best_epoch={"overall": 1}) for record in recorded_sweep.records]
-    assert (
-        "In 6 of 6 trials the last epoch"
-        in only(list(short_training(replace(recorded_sweep, records=tuple(late))))).what
-    )
+    found = only(list(short_training(replace(recorded_sweep, records=tuple(late)))))
+    assert "In 6 of 6 trials the last epoch" in found.what
+    stages = TrialConfig.from_json(late[0].config).stages
+    longer = f"stages.{len(stages) - 1}.epochs={2 * stages[-1].epochs}"
+    assert found.advice == f"Train longer in a next sweep, e.g. --set {longer}."
     assert list(short_training(replace(recorded_sweep, records=tuple(late[:3] + early[3:])))) == []
 
 

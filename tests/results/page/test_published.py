@@ -137,7 +137,9 @@ def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> 
     given = {**recorded_sweep.info, "options": {"data": "/data"}}
     assert data_text(given).startswith("/data: 8,544 sst")
     assert training_text(recorded_sweep).startswith("30 steps in 2 epochs, rate 2e-05, batches of 16-16-16")
-    assert training_text(replace(recorded_sweep, records=())) == "no trial yet"
+    assert training_text(replace(recorded_sweep, records=())) == "no trial has ended an epoch yet"
+    queued = tuple(replace(record, steps=0) for record in recorded_sweep.records)
+    assert training_text(replace(recorded_sweep, records=queued)) == "no trial has ended an epoch yet"
 
 
 def test_question_without_published_table_says_so(tmp_path: Path) -> None:
