@@ -157,8 +157,8 @@ def pareto_chart(selection: Selection) -> Chart:
     return Chart(
         name="pareto",
         title="Score against number of models",
-        caption="The time of a prediction grows with the number of models. On the Pareto front, no other ensemble has as "
-        "few models or fewer and a better expected score.",
+        caption="The time of a prediction grows with the number of models. On the Pareto front, no other ensemble has "
+        "as few models or fewer and a better expected score.",
         panels=panels,
         frame=pd.DataFrame(rows, columns=columns),
     )
