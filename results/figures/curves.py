@@ -1,7 +1,7 @@
 """Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from results.records.trials import OVERALL, TrialRecord
 MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""
 OTHERS = "other trials"
-LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT = "loss", "gradient_norm", "tokens", "loss_weight"
+LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "tokens", "loss_weight", "noise_norm"
+FLAT_SHARE = 0.01
+"""Of the largest absolute value, by how much values differ at most that a line would not show."""
 LOG_RATIO = 30
 """Of the largest to the smallest value, from which an axis is logarithmic."""
 
@@ -125,34 +127,57 @@ def loss_chart(training: Training) -> Chart:
 
 
 def penalty_chart(training: Training) -> Chart:
-    """Penalties, norms of their noise, and learned weights by epoch, of each task that has them."""
+    """Penalties, norms of their noise, and learned weights by epoch, of each task that has them.
+
+    What is constant has no panel but a sentence of the caption, unless everything is constant.
+    """
     curves = training.curves
     known = {LOSS, NORM, TOKEN_COUNT, OVERALL, *(task.metric for task in training.tasks.values())}
     rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
     scored = set(curves.loc[curves["split"] == "dev", "metric"])
     rows = rows[~rows["metric"].isin(scored)]
     groups = dict(list(rows.groupby(["metric", "task"])))
-    panels = [
-        epoch_panel(
-            training,
-            groups[metric, task],
-            f"{metric.replace('_', ' ')}, {title_of(task, training.tasks)}",
-            metric.replace("_", " "),
-            is_log=spans_decades(groups[metric, task]["value"]),
-        )
-        for metric in sorted(set(rows["metric"]))
-        for task in training.tasks
-        if (metric, task) in groups
+    present = [(metric, task) for metric in sorted(set(rows["metric"])) for task in training.tasks]
+    present = [pair for pair in present if pair in groups]
+    drawn = [pair for pair in present if not is_flat(groups[pair]["value"])] or present
+    constant = [
+        f" {title_of(task, training.tasks)}'s {spoken(metric)} is {values['value'].mean():.3g} throughout."
+        for (metric, task), values in ((pair, groups[pair]) for pair in present if pair not in drawn)
     ]
-    learned = f" {LOSS_WEIGHT.replace('_', ' ').capitalize()} is the learned factor of a loss at the epoch's end."
     return Chart(
         name="penalties",
         title="Penalties",
         caption="Means over the epoch's training steps that have them, before weights."
-        f"{learned if (rows['metric'] == LOSS_WEIGHT).any() else ''}{highlighted_note(training)}",
-        panels=panels,
+        f"{penalty_notes(set(rows['metric']))}{''.join(constant)}{highlighted_note(training)}",
+        panels=[
+            epoch_panel(
+                training,
+                groups[metric, task],
+                f"{spoken(metric)}, {title_of(task, training.tasks)}",
+                spoken(metric),
+                is_log=spans_decades(groups[metric, task]["value"]),
+            )
+            for metric, task in drawn
+        ],
         frame=rows,
     )
+
+
+def penalty_notes(metrics: Collection[str]) -> str:
+    """What those of these metrics mean whose name does not say it."""
+    noise = " The noise norm is the largest entry of SMART's perturbation of a row, mean over the rows."
+    learned = f" {spoken(LOSS_WEIGHT).capitalize()} is the learned factor of a loss at the epoch's end."
+    return noise * (NOISE_NORM in metrics) + learned * (LOSS_WEIGHT in metrics)
+
+
+def spoken(metric: str) -> str:
+    """A metric's name in a sentence."""
+    return metric.replace("_", " ")
+
+
+def is_flat(values: pd.Series) -> bool:
+    """Whether values, at least one, differ by so little that a line would show nothing."""
+    return bool(values.max() - values.min() <= FLAT_SHARE * values.abs().max())
 
 
 def spans_decades(values: pd.Series) -> bool:

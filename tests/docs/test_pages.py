@@ -27,6 +27,7 @@ from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from mtlib.tasks import TASKS
 from results.ensembles.methods import COMMAND_LINE_METHODS
+from results.page.write import PAGE_OF_SEVERAL_FILE
 from results.predict import build_parser as build_predict_parser
 from search_spaces.presets import general
 from search_spaces.space import grid_trials, load_space, space_names
@@ -304,3 +305,15 @@ def test_files_are_inserted_into_the_pages_that_name_them_and_examples_stay_as_t
     assert (ROOT / "examples" / "train_one_model.py").read_text() in shown
     extending = (DOCS / "extending.md").read_text()
     assert hook.on_page_markdown(extending) == extending
+
+
+def test_page_of_several_sweeps_is_named() -> None:
+    assert f"`{PAGE_OF_SEVERAL_FILE}`" in (DOCS / "report.md").read_text()
+
+
+def test_optuna_dashboard_is_installed_as_the_end_of_a_sweep_says() -> None:
+    command = re.compile(r"pip install [^`\n]*dashboard\S*(?=[`\"])")
+    found = {
+        text for page in [ROOT / "sweeps" / "cli" / "summary.py", *PAGES] for text in command.findall(page.read_text())
+    }
+    assert found == {"pip install optuna-dashboard"}

@@ -155,6 +155,28 @@ def test_penalties_are_logarithmic_only_above_zero_and_over_decades(first: float
     assert list(series_of(panel).y) == [first, last, None]
 
 
+@pytest.mark.parametrize(("last", "is_drawn"), [(99.0, False), (98.9, True)])
+def test_constant_penalties_are_named_in_the_caption(last: float, is_drawn: bool) -> None:
+    own = [
+        curve("0000-r0", [100.0, last], split="train", metric="noise_norm"),
+        curve("0000-r0", [0.0, 0.0], task="qqp", split="train", metric="noise_norm"),
+        curve("0000-r0", [1.0, 0.5], split="train", metric="smart"),
+    ]
+    chart = penalty_chart(training(*own))
+    assert [panel.title for panel in chart.panels] == ["noise norm, SST"] * is_drawn + ["smart, SST"]
+    assert ("SST's noise norm is 99.5 throughout." in chart.caption) == (not is_drawn)
+    assert "QQP's noise norm is 0 throughout." in chart.caption
+    assert "The noise norm is the largest entry of SMART's perturbation" in chart.caption
+    assert len(chart.frame) == 6
+
+
+def test_penalties_are_drawn_where_all_are_constant() -> None:
+    chart = penalty_chart(training(curve("0000-r0", [2.0, 2.0], split="train", metric="smart")))
+    assert [panel.title for panel in chart.panels] == ["smart, SST"]
+    assert "throughout" not in chart.caption
+    assert "noise norm" not in chart.caption
+
+
 def test_gradient_norms_are_means_over_epochs_by_task() -> None:
     own = [
         curve("0000-r0", [1.0, 3.0], split="train", metric="gradient_norm"),
