@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import pandas as pd
+
 from mtlib.runtime.errors import first_line
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
@@ -353,7 +355,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 def held_out_table(selection: Selection) -> TextTable:
     """The scores on the rows that were held out, beside the expected ones."""
-    rows = []
+    rows, numbers = [], []
     for scores in selection.evaluations:
         for name, score in scores.scores.items():
             task, expected = selection.definitions[name], selection.tasks.get(name)
@@ -362,6 +364,9 @@ def held_out_table(selection: Selection) -> TextTable:
             )
             interval = task.bounds_text(scores.intervals[name])
             rows.append([task.title, scores.time, f"{task.value_of(score):.3f}", interval, shown])
+            known = None if expected is None else task.value_of(expected.score.cross_fitted)
+            bounds = sorted(map(task.value_of, scores.intervals[name]))
+            numbers.append((name, scores.time, task.value_of(score), *bounds, known))
     return TextTable(
         name="held-out-scores",
         title="Scores on held-out rows",
@@ -369,6 +374,7 @@ def held_out_table(selection: Selection) -> TextTable:
         rows=rows,
         num_text_columns=2,
         caption="Only the first score of held-out rows is unbiased.",
+        frame=pd.DataFrame(numbers, columns=["task", "scored_at", "held_out_score", "low", "high", "expected_score"]),
     )
 
 

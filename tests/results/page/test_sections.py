@@ -301,6 +301,8 @@ def test_held_out_scores_stand_beside_the_expected_ones() -> None:
     table = held_out_table(build_selection())
     assert table.rows[0] == ["SST", "2024-05-02T10:00:00.000+00:00", "0.500", "0.400 to 0.600", "0.550"]
     assert len(table.rows) == 2
+    assert table.frame is not None
+    assert table.frame.iloc[0].tolist() == ["sst", "2024-05-02T10:00:00.000+00:00", 0.5, 0.4, 0.6, 0.55]
 
 
 @pytest.mark.parametrize("name", SECTIONS)
