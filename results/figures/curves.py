@@ -17,7 +17,8 @@ from results.records.trials import OVERALL, TrialRecord
 
 MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""
-OTHERS = "other trials"
+OTHERS, SINGLE_TRIALS = "other trials", "single trials"
+"""Names of what is grey."""
 LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "tokens", "loss_weight", "noise_norm"
 FLAT_SHARE = 0.01
 """Of the largest absolute value, by how much values differ at most that a line would not show."""
@@ -52,6 +53,10 @@ class Training:
         if number is None:
             return {"is_faint": True, "name": OTHERS}
         return {"style": self.styles[number], "name": self.names[number]}
+
+    def is_replicated(self, number: int) -> bool:
+        """Whether a configuration has several trials, whose mean is highlighted instead of the trials."""
+        return sum(record.number == number for record in self.records.values()) > 1
 
     def titled(self, task: str) -> str:
         """A task's title and its metric, e.g. `SST, accuracy`."""
@@ -293,43 +298,65 @@ def stage_note(training: Training) -> str:
 def highlighted_note(training: Training) -> str:
     """What colours mean."""
     others = {record.number for record in training.records.values()} - set(training.styles)
-    if not (others and training.styles):
-        return ""
-    best = "The best configuration has a colour"
-    if len(training.styles) > 1:
-        best = f"The best {len(training.styles)} configurations have colours"
-    return f" {best}, the others are grey."
+    note = ""
+    if others and training.styles:
+        best = "The best configuration has a colour"
+        if len(training.styles) > 1:
+            best = f"The best {len(training.styles)} configurations have colours"
+        note = f" {best}, the others are grey."
+    if any(map(training.is_replicated, training.styles)):
+        note += (
+            " Where a configuration was trained several times, the coloured line is the mean, and its trials are grey."
+        )
+    return note
 
 
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:
     """Lines by epoch of all trials: dev as lines with points, train dashed."""
     last, has_dev = rows["epoch"].max(), bool((rows["split"] == "dev").any())
     marks: list[Mark] = [Reference(at=end + 0.5, across="x") for end in training.stage_ends if end < last]
-    for number, of_group in training.groups(rows):
+    groups = training.groups(rows)
+    grey = pd.concat([of_group for number, of_group in groups if number is None or training.is_replicated(number)])
+    for number, of_group in [(None, grey), *groups[1:]]:
         for split in ("dev", "train"):
-            shown = of_group[of_group["split"] == split]
-            mark = lines_of(training, shown, number, split, is_dashed=split == "train" and has_dev)
-            marks += [mark] if mark else []
+            lines = lines_of(training, of_group[of_group["split"] == split], number)
+            mark = series_of(training, lines, number, split, is_dashed=split == "train" and has_dev)
+            marks += [mark] if lines else []
     y = Axis(title=y_title, scale="log" if is_log else "linear")
     return Panel(title=title, x=Axis(title="epoch", is_whole=True), y=y, marks=marks)
 
 
-def lines_of(
-    training: Training, rows: pd.DataFrame, number: int | None, split: str, *, is_dashed: bool
-) -> Series | None:
-    """The lines of one configuration, or of all that are not highlighted, with gaps between trials."""
-    if not len(rows):
-        return None
+Line = tuple[str, Mapping[str, Any], pd.Series]
+"""What it is of, the values of the searched keys, and numbers by epoch, at least one."""
+
+
+def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list[Line]:
+    """A line for each trial, or the mean of a highlighted configuration's replicates, by the epochs that all have."""
+    by_trial = [
+        (str(trial), training.records[str(trial)].params, points.set_index("epoch")["value"].sort_index())
+        for trial, points in rows.groupby("trial")
+    ]
+    if number is None or len(by_trial) < 2:
+        return by_trial
+    means = pd.concat([values for _, _, values in by_trial], axis=1, join="inner").mean(axis=1).sort_index()
+    name = f"configuration {number:04d}, mean of {len(by_trial)} replicates"
+    return [(name, by_trial[0][1], means)] if len(means) else []
+
+
+def series_of(training: Training, lines: Sequence[Line], number: int | None, split: str, *, is_dashed: bool) -> Series:
+    """The lines of one configuration, or of all grey ones, as one mark with gaps between them."""
+    style = training.style(number)
+    if number is None and any(map(training.is_replicated, training.styles)):
+        style["name"] = SINGLE_TRIALS
     x: list[float | str] = []
     y: list[float | str | None] = []
     hover: list[str] = []
-    lengths = rows.groupby("trial").size()
-    for trial, points in rows.sort_values(["trial", "epoch"]).groupby("trial"):
-        record = training.records[str(trial)]
-        x += [*points["epoch"].tolist(), points["epoch"].iloc[-1]]
-        y += [*points["value"].tolist(), None]
-        hover += ["\n".join([f"{trial}, {split}", *values_lines(record.params)])] * (len(points) + 1)
-    has_line, has_points = bool((lengths > 1).any()), bool((lengths == 1).any())  # a line of one epoch is not visible
+    for name, params, values in lines:
+        x += [*values.index.tolist(), values.index[-1]]
+        y += [*values.tolist(), None]
+        hover += ["\n".join([f"{name}, {split}", *values_lines(params)])] * (len(values) + 1)
+    lengths = [len(values) for _, _, values in lines]
+    has_line, has_points = any(length > 1 for length in lengths), 1 in lengths  # a line of one epoch is not visible
     has_points = has_points or not (is_dashed or number is None)
     return Series(
         x=x,
@@ -338,5 +365,5 @@ def lines_of(
         adds_coordinates=True,
         mode="points" if not has_line else "line and points" if has_points else "line",
         dash="dashed" if is_dashed else "solid",
-        **training.style(number),
+        **style,
     )

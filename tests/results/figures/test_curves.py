@@ -15,6 +15,7 @@ from results.figures.curves import (
     LOG_RATIO,
     MAX_HIGHLIGHTED,
     OTHERS,
+    SINGLE_TRIALS,
     Training,
     cost_chart,
     gradient_chart,
@@ -103,10 +104,27 @@ def test_best_configurations_have_styles_by_rank_and_lie_above_the_others() -> N
     ],
 )
 def test_caption_states_colours_where_others_are_grey(num_trials: int, num_best: int, sentence: str) -> None:
-    records = [build_record(number, replicate) for number in range(num_trials) for replicate in (0, 1)]
+    records = [build_record(number) for number in range(num_trials)]
     best = [ranked(number) for number in range(min(num_best, num_trials))]
     chart = loss_chart(training(records=records, best=best))
     assert chart.caption.endswith(f"without penalties.{sentence}")
+
+
+def test_replicates_of_a_best_configuration_are_grey_and_their_mean_is_coloured() -> None:
+    records = [build_record(number, replicate) for number in (0, 1) for replicate in (0, 1)]
+    own = [
+        curve("0000-r0", [0.4, 0.5, 0.9]),  # the other replicate has not come to the third epoch
+        curve("0000-r1", [0.6, 0.9]),
+        curve("0001-r0", [0.1, 0.2]),
+        curve("0001-r1", [0.2, 0.3]),
+    ]
+    chart = learning_chart(training(*own, records=records, best=[ranked(0)]))
+    grey, mean = all_series_of(chart.panels[0])
+    assert (grey.name, grey.is_faint, mean.name, mean.is_faint) == (SINGLE_TRIALS, True, "smart.weight 0", False)
+    assert list(grey.y) == [0.4, 0.5, 0.9, None, 0.6, 0.9, None, 0.1, 0.2, None, 0.2, 0.3, None]
+    assert [value for value in mean.y if value is not None] == pytest.approx([0.5, 0.7])
+    assert mean.hover[0].startswith("configuration 0000, mean of 2 replicates, dev")
+    assert "the coloured line is the mean" in chart.caption
 
 
 @pytest.mark.parametrize(("lengths", "mode"), [((1, 1), "points"), ((2, 1), "line and points"), ((2, 2), "line")])
