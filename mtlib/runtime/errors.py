@@ -42,3 +42,8 @@ def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its kind if it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def reason_of(error: BaseException) -> str:
+    """`first_line` as a part of a sentence: without a full stop at its end."""
+    return first_line(error).rstrip(".")

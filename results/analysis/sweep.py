@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from mtlib.runtime.errors import first_line, require_name
+from mtlib.runtime.errors import reason_of, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import TrialScores, read_scores
@@ -159,7 +159,7 @@ class Sweep:
             return answer_question(self.estimated_effects, self.records, difference)
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
-            return [str(question or self.name), f"The question has no answer: {first_line(error).rstrip('.')}."]
+            return [str(question or self.name), f"The question has no answer: {reason_of(error)}."]
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:

@@ -1,6 +1,7 @@
 """Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,13 +55,11 @@ class Training:
             return {"is_faint": True, "name": OTHERS}
         return {"style": self.styles[number], "name": self.names[number]}
 
-    def is_replicated(self, number: int) -> bool:
-        """Whether a configuration has several trials, whose mean is highlighted instead of the trials."""
-        return sum(record.number == number for record in self.records.values()) > 1
-
-    def titled(self, task: str) -> str:
-        """A task's title and its metric, e.g. `SST, accuracy`."""
-        return score_title(task, self.tasks)
+    @property
+    def replicated(self) -> set[int]:
+        """Numbers of the highlighted configurations with several trials, whose mean has the colour."""
+        num_trials = Counter(record.number for record in self.records.values())
+        return {number for number in self.styles if num_trials[number] > 1}
 
 
 def training_of(
@@ -106,7 +105,7 @@ def learning_chart(training: Training) -> Chart:
         f"over-fitting; a score that falls while another task is trained is forgetting.{stage_note(training)}"
         f"{highlighted_note(training)}",
         panels=[
-            epoch_panel(training, rows[rows["task"] == task], training.titled(task), "score")
+            epoch_panel(training, rows[rows["task"] == task], score_title(task, training.tasks), "score")
             for task in names
             if (rows["task"] == task).any()
         ],
@@ -304,7 +303,7 @@ def highlighted_note(training: Training) -> str:
         if len(training.styles) > 1:
             best = f"The best {len(training.styles)} configurations have colours"
         note = f" {best}, the others are grey."
-    if any(map(training.is_replicated, training.styles)):
+    if training.replicated:
         note += (
             " Where a configuration was trained several times, the coloured line is the mean, and its trials are grey."
         )
@@ -315,13 +314,13 @@ def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str
     """Lines by epoch of all trials: dev as lines with points, train dashed."""
     last, has_dev = rows["epoch"].max(), bool((rows["split"] == "dev").any())
     marks: list[Mark] = [Reference(at=end + 0.5, across="x") for end in training.stage_ends if end < last]
-    groups = training.groups(rows)
-    grey = pd.concat([of_group for number, of_group in groups if number is None or training.is_replicated(number)])
+    groups, replicated = training.groups(rows), training.replicated
+    grey = pd.concat([of_group for number, of_group in groups if number is None or number in replicated])
     for number, of_group in [(None, grey), *groups[1:]]:
         for split in ("dev", "train"):
             lines = lines_of(training, of_group[of_group["split"] == split], number)
-            mark = series_of(training, lines, number, split, is_dashed=split == "train" and has_dev)
-            marks += [mark] if lines else []
+            if lines:
+                marks.append(series_of(training, lines, number, split, is_dashed=split == "train" and has_dev))
     y = Axis(title=y_title, scale="log" if is_log else "linear")
     return Panel(title=title, x=Axis(title="epoch", is_whole=True), y=y, marks=marks)
 
@@ -344,9 +343,9 @@ def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list
 
 
 def series_of(training: Training, lines: Sequence[Line], number: int | None, split: str, *, is_dashed: bool) -> Series:
-    """The lines of one configuration, or of all grey ones, as one mark with gaps between them."""
+    """The lines, at least one, of a configuration, or all grey ones, as one mark with gaps between them."""
     style = training.style(number)
-    if number is None and any(map(training.is_replicated, training.styles)):
+    if number is None and training.replicated:
         style["name"] = SINGLE_TRIALS
     x: list[float | str] = []
     y: list[float | str | None] = []

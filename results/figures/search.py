@@ -11,7 +11,7 @@ import pandas as pd
 from mtlib.tasks import Task, value_of
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
-from results.figures.hover import last_parts, score_title, trial_text, value_names
+from results.figures.hover import last_parts, score_described, score_title, trial_text, value_names
 from results.records.trials import COMPLETED, TrialRecord
 
 KINDS = ("trained to the end", "pruned", "not ended", "failed")
@@ -42,14 +42,9 @@ class SearchedScore:
         return score_title(self.name, self.tasks)
 
     @property
-    def is_lower_better(self) -> bool:
-        """Whether its metric's lower values are better."""
-        return self.name in self.tasks and self.tasks[self.name].metric_entry.lower_is_better
-
-    @property
     def described(self) -> str:
-        """The title for a caption."""
-        return self.title + ", lower is better" * self.is_lower_better
+        """The title with the direction, for a caption."""
+        return score_described(self.name, self.tasks)
 
     def is_comparable(self, records: Sequence[TrialRecord]) -> bool:
         """Whether the trials' scores can be compared: overall scores of different tasks cannot."""

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import first_line, reason_of
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import CONFIDENCE
-from results.analysis.comparison.trial_scores import best_overall_epochs, scores_at
+from results.analysis.comparison.trial_scores import best_overall_epochs
 from results.analysis.effects.answer import MORE_REPLICATES, searched_text
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import report_command, resume_command
-from results.analysis.ranking.note import Note, counted, named
+from results.analysis.ranking.note import Note, capitalized, counted, named
 from results.analysis.ranking.penalty_notes import overwhelming_penalties, vanishing_penalties
 from results.analysis.ranking.render import value_text, why_unknown
 from results.analysis.sweep import Sweep
@@ -72,7 +72,7 @@ def findings_or_reason(name: str, check: "Check", sweep: Sweep) -> list[Finding]
     try:
         found += check(sweep)
     except ValueError as error:
-        what = f"Not checked: {name}, as {first_line(error)}."
+        what = f"Not checked: {name}, as {reason_of(error)}."
         found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}."))
     return found
 
@@ -128,10 +128,9 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
     That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
     """
-    epochs = best_overall_epochs(sweep.curves, [record.trial_id for record in finished(sweep)])
-    scored = scores_at(sweep.curves, epochs, sweep.tasks)
+    epochs, trials = sweep.plot.best_epoch_scores[0], {record.trial_id for record in finished(sweep)}
     for name, task in sweep.tasks.items():
-        wanted = [(trial, epochs[trial]) for trial in scored.get((name, "dev"), {})]
+        wanted = [(trial, epochs[trial]) for trial in sweep.plot.dev_scores(name) if trial in trials]
         found = iter_predictions(open_folder(sweep.path), name, "dev", wanted)
         is_stuck = {
             trial: is_constant(task, logits_array(table), table["label"].to_numpy()) for (trial, _), table in found
@@ -190,7 +189,7 @@ def strong_penalties(sweep: Sweep) -> Iterator[Finding]:
 def findings_of(notes: Iterable[Note], level: Level) -> Iterator[Finding]:
     """Notes as findings."""
     for note in notes:
-        yield Finding(level=level, what=f"{note.what}.", advice=f"{note.advice[0].upper()}{note.advice[1:]}.")
+        yield Finding(level=level, what=f"{note.what}.", advice=f"{capitalized(note.advice)}.")
 
 
 def uncertain_effects(sweep: Sweep) -> Iterator[Finding]:

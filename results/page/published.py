@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.published_differences import find_differences, only_key, overall_of, plain
@@ -68,7 +68,7 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
         key, column = only_key(sweep.estimated_effects)
         yield published_chart(table, find_differences(table, sweep.tasks, key, column), key, number)
     except ValueError as error:
-        yield Text(paragraphs=[f"There is no chart of differences: {first_line(error).rstrip('.')}."])
+        yield Text(paragraphs=[f"There is no chart of differences: {reason_of(error)}."])
     yield differences_table(sweep, table, number)
 
 

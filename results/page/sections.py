@@ -6,8 +6,8 @@ from functools import partial
 
 import pandas as pd
 
-from mtlib.runtime.errors import first_line
-from mtlib.tasks import Task, title_of, value_of
+from mtlib.runtime.errors import reason_of
+from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS
@@ -124,11 +124,6 @@ def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
     except ValueError as error:
         blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
     return blocks or [Text(paragraphs=[why_empty(inputs.sweep)])]
-
-
-def reason_of(error: ValueError) -> str:
-    """The first line of an error, to which a full stop can be added."""
-    return first_line(error).rstrip(".")
 
 
 def why_empty(sweep: Sweep) -> str:
@@ -359,12 +354,10 @@ def held_out_table(selection: Selection) -> TextTable:
     for scores in selection.evaluations:
         for name, score in scores.scores.items():
             task, expected = selection.definitions[name], selection.tasks.get(name)
-            shown = (
-                "" if expected is None else f"{value_of(name, expected.score.cross_fitted, selection.definitions):.3f}"
-            )
+            known = None if expected is None else task.value_of(expected.score.cross_fitted)
+            shown = "" if known is None else f"{known:.3f}"
             interval = task.bounds_text(scores.intervals[name])
             rows.append([task.title, scores.time, f"{task.value_of(score):.3f}", interval, shown])
-            known = None if expected is None else task.value_of(expected.score.cross_fitted)
             bounds = sorted(map(task.value_of, scores.intervals[name]))
             numbers.append((name, scores.time, task.value_of(score), *bounds, known))
     return TextTable(

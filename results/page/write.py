@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import reason_of
 from results.analysis.ranking.note import counted
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
@@ -28,7 +28,7 @@ def inputs_of(sweep: Sweep) -> PageInputs:
     try:
         return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
     except ValueError as error:
-        return PageInputs(sweep=sweep, selection=None, selection_error=first_line(error).rstrip("."))
+        return PageInputs(sweep=sweep, selection=None, selection_error=reason_of(error))
 
 
 def selection_of(folder: Location) -> Selection | None:

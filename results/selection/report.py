@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.tasks import Task
+from results.analysis.ranking.note import counted
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
@@ -99,15 +100,10 @@ def fit_line(line: str) -> list[str]:
 
 def describe_pool(task: Task, chosen: TaskSelection) -> str:
     """The number of candidates and of dev examples."""
-    candidates, trials = count(chosen.num_candidates, "candidate"), count(chosen.num_trials, "trial")
+    candidates, trials = counted(chosen.num_candidates, "candidate"), counted(chosen.num_trials, "trial")
     pool = f"{candidates} ({trials}, at every epoch that was scored)"
-    examples = f"{count(chosen.num_examples, 'dev example')}{describe_groups(chosen)}"
+    examples = f"{counted(chosen.num_examples, 'dev example')}{describe_groups(chosen)}"
     return f"{task.title}: {pool}, {examples}, {task.metric}"
-
-
-def count(number: int, what: str) -> str:
-    """E.g. `1 model`, `1,200 models`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def methods_table(task: Task, chosen: TaskSelection) -> Table:
@@ -148,12 +144,8 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
 def is_base(chosen: TaskSelection) -> bool:
     """Whether the chosen model is the best one of the base configuration: one model with the same dev score."""
     by_name = {score.name: score for score in chosen.methods}
-    scores = [by_name[name] for name in (chosen.method, BASE) if name in by_name]
-    return (
-        len(scores) == 2
-        and all(score.num_models == 1 for score in scores)
-        and len({score.in_sample for score in scores}) == 1
-    )
+    base, best = by_name.get(BASE), by_name[chosen.method]
+    return base is not None and base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
@@ -177,7 +169,7 @@ def ensemble_size(chosen: TaskSelection) -> str:
     """The number of models, where a method may choose several."""
     if chosen.method in (ONE_MODEL, SINGLE):
         return ""
-    models = count(len(chosen.members), "model")
+    models = counted(len(chosen.members), "model")
     if not chosen.is_soup:
         return f", {models}"
     if len(chosen.members) == 1:

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words
+from results.analysis.ranking.note import counted
 from results.inference.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
-from results.selection.report import count, optimism_sentences, verdict
+from results.selection.report import optimism_sentences, verdict
 
 
 def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> str:
@@ -55,7 +56,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
     tasks = in_words(bundle.definitions[name].title for name in bundle.tasks)
     yield from ("---", "", f"# Models for {tasks}", "")
-    yield f"Predicts {tasks} for new text with {count(len(bundle.models), 'trained model')}. The sweep of the"
+    yield f"Predicts {tasks} for new text with {counted(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
 
 
@@ -85,11 +86,11 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     for name, chosen in selection.tasks.items():
         task, score = selection.definitions[name], chosen.score
         expected = f"{task.value_of(score.cross_fitted):.3f} | {task.bounds_text(score.interval)}"
-        cells = f"{expected} | {count(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
+        cells = f"{expected} | {counted(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
         yield f"| {task.title} | {task.metric} | {cells} |"
     yield ""
     for name, chosen in selection.tasks.items():
-        among = f"{count(chosen.num_candidates, 'candidate')} of {count(chosen.num_trials, 'trial')}"
+        among = f"{counted(chosen.num_candidates, 'candidate')} of {counted(chosen.num_trials, 'trial')}"
         yield f"- {' '.join(verdict(selection.definitions[name], chosen))} Chosen from {among}."
     yield ""
     yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
@@ -110,7 +111,7 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
         for name in (name for name in selection.tasks if name in found.scores):
             task = selection.definitions[name]
             value = f"{task.value_of(found.scores[name]):.3f} ({task.bounds_text(found.intervals[name])})"
-            score = f"{value}, {count(found.num_examples[name], 'row')}"
+            score = f"{value}, {counted(found.num_examples[name], 'row')}"
             yield f"- evaluation {number}, {found.time[:10]}, {task.title}: {score}"
 
 
