@@ -22,6 +22,7 @@ from results.records.trials import TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.lanes.messages import BEST_PREFIX
 from sweeps.options import SweepPlan
+from sweeps.search.base_point import base_point
 from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import (
@@ -239,7 +240,11 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """The first trial of a new configuration."""
         number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
         space, options = self._plan.space, self._plan.options
-        trial, params = ask_new(self._study, space, options.search, options.seed, number)
+        base = base_point(space) if number == 0 and options.search == "tpe" else None
+        if base is None:
+            trial, params = ask_new(self._study, space, options.search, options.seed, number)
+        else:
+            trial, params = self._ask_known(number, base), base
         self._configurations[number] = OpenConfiguration(trial=trial)
         return make_spec(space, number, 0, params)
 

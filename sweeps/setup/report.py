@@ -15,6 +15,7 @@ from mtlib.stages.plan import PlannedStage, plan_stages
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.options import SweepOptions
+from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
 from sweeps.setup.differences import text_of
 from sweeps.setup.disk import describe_disk, estimate_disk
@@ -75,7 +76,8 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
             [key_title(key), describe_range(item) + condition_text(conditions.get(key))] for key, item in domain.items()
         ]
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
-        return lines + align_columns(rows)
+        starts_at_base = options.search == "tpe" and base_point(inputs.space) is not None
+        return lines + align_columns(rows) + ["The first is the base configuration."] * starts_at_base
     trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
     for number, overrides in enumerate(trials):

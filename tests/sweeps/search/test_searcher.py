@@ -262,6 +262,19 @@ def test_tpe_learns_from_results(make_plan: MakePlan) -> None:
     assert sum(abs(weight - 7) for weight in late) < 0.6 * sum(abs(weight - 7) for weight in early)
 
 
+@pytest.mark.parametrize(("search", "is_base"), [("tpe", True), ("random", False)])
+def test_first_configuration_of_tpe_is_the_base(make_plan: MakePlan, search: str, is_base: bool) -> None:
+    plan = make_plan(search=search, trials=3, grid={}, ranges={"smart.weight": Float(low=0, high=10)}, replicates=2)
+    run = Run(plan)
+    while run.suggest() != Searcher.FINISHED:
+        run.end(1, 0.5)
+    first, again, *others = [spec.config.override({"replicate": 0}) for spec in run.announced]
+    assert first == again
+    assert (first == plan.space.base) is is_base
+    assert plan.space.base not in others
+    assert run.states() == ["COMPLETE"] * 3
+
+
 def test_undrawn_key_keeps_the_bases_value_and_is_not_in_the_title(make_plan: MakePlan) -> None:
     ranges = {"smart.mode": Choice(values=("paper", "random")), "smart.epsilon": Float(low=0.1, high=1.0)}
     conditions = {"smart.epsilon": Condition(key="smart.mode", values=("paper",))}

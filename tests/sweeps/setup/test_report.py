@@ -125,6 +125,7 @@ def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: st
     assert lines == [
         f"5 configurations drawn by {search}, each trained once, from",
         "  smart.weight  a number from 0 to 3",
+        *["The first is the base configuration."] * (search == "tpe"),
     ]
 
 

@@ -1,0 +1,37 @@
+"""The base configuration of a search space as a point of its domain."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mtlib.config.schema import to_dict
+from search_spaces.domain import Choice, Range, SearchKey, holds
+from search_spaces.space import SearchSpace, changed_keys, search_domain, trial_config, trial_params
+
+
+def base_point(space: SearchSpace) -> dict[str, Any] | None:
+    """The searched values of a space's base configuration, for `trial_config`; None where the domain has it not."""
+    drawn: dict[SearchKey, Any] = {}
+    for key, item in search_domain(space).items():
+        if not holds(space.conditions.get(key), drawn):
+            continue
+        found = [value for value in base_values(space, key, item) if has_base_values(space, {key: value})]
+        if not found:
+            return None
+        drawn[key] = found[0]
+    return trial_params(drawn)
+
+
+def base_values(space: SearchSpace, key: SearchKey, item: Range) -> Sequence[Any]:
+    """The values of a range that the base may have: all of a choice, or its own number if that is within bounds."""
+    if isinstance(item, Choice):
+        return item.values
+    value: Any = to_dict(space.base)
+    for part in changed_keys(space, key)[0].split("."):
+        value = value[int(part) if isinstance(value, list) else part]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return [value] if is_number and item.low <= value <= item.high else []
+
+
+def has_base_values(space: SearchSpace, drawn: dict[SearchKey, Any]) -> bool:
+    """Whether the base configuration with these values is the base configuration."""
+    return trial_config(space, trial_params(drawn)) == space.base
