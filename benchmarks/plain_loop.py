@@ -3,7 +3,11 @@
 A person's first try: the state of [CLS], linear heads, the similarity divided by 5, AdamW, a linear warm-up and decay.
 
 Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 --seeds 0 1 2 3 4
-Add `--hold-out SWEEP/hold_out.json` to leave out the train rows that a sweep holds out, and to score them too.
+Cost:     with MiniLM about .45 s a step on one CPU core
+Prints:   per seed the scores on dev, and their mean with (r + 1) / 2 in place of STS's r
+
+Add `--hold-out SWEEP/hold_out.json` to leave out the train rows that a sweep holds out, and to score them too, and
+`--output DIR` to keep scores and predictions for benchmarks/against_plain_loop.py.
 """
 
 import argparse
@@ -38,16 +42,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--hold-out", type=Path, help="hold_out.json of a sweep: rows to leave out and score")
-    parser.add_argument("--output", type=Path, help="CSV file to which the scores are added")
+    parser.add_argument("--output", type=Path, help="folder: scores.csv and predictions.csv get the new rows")
     options = parser.parse_args()
     print("steps  seed  rows       SST    QQP    STS  overall")
     for seed in options.seeds:
-        rows = [{"steps": options.steps, "seed": seed, **found} for found in run(options, seed)]
-        for row in rows:
-            scores = "  ".join(f"{row[name]:.3f}" for name in (*FILES, "overall"))
-            print(f"{row['steps']:5}  {seed:4}  {row['rows']:8}  {scores}  ({row['seconds']:.0f} s)", flush=True)
+        scores, predictions = run(options, seed)
+        for row in scores:
+            values = "  ".join(f"{row[name]:.3f}" for name in (*FILES, "overall"))
+            print(f"{row['steps']:5}  {seed:4}  {row['rows']:8}  {values}  ({row['seconds']:.0f} s)", flush=True)
         if options.output:
-            pd.DataFrame(rows).to_csv(options.output, mode="a", header=not options.output.exists(), index=False)
+            add_to(options.output / "scores.csv", pd.DataFrame(scores))
+            add_to(options.output / "predictions.csv", predictions)
 
 
 class Model(nn.Module):
@@ -68,8 +73,14 @@ class Model(nn.Module):
         return outputs
 
 
-def run(options: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
-    """Trains with a seed; returns the scores on dev and, if there are any, on rows held out."""
+def add_to(path: Path, rows: pd.DataFrame) -> None:
+    """Adds rows to a CSV file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.to_csv(path, mode="a", header=not path.exists(), index=False)
+
+
+def run(options: argparse.Namespace, seed: int) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """Trains with a seed; returns scores and predictions on dev and, if there are any, on rows held out."""
     torch.manual_seed(seed)
     train, dev = ({task: read(options.data, task, split) for task in FILES} for split in ("train", "dev"))
     scored = {"dev": dev}
@@ -81,7 +92,13 @@ def run(options: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
     started = time.perf_counter()
     fit(model, train, options.steps)
     seconds = time.perf_counter() - started
-    return [{"rows": name, "seconds": seconds, **score_all(model, tables)} for name, tables in scored.items()]
+    scores, predictions = [], []
+    for name, tables in scored.items():
+        which = {"steps": options.steps, "seed": seed, "rows": name}
+        found = {task: predict(model, task, rows) for task, rows in tables.items()}
+        scores.append({**which, "seconds": seconds, **score_all(found)})
+        predictions += [rows.assign(**which, task=task) for task, rows in found.items()]
+    return scores, pd.concat(predictions)
 
 
 def read(folder: Path, task: str, split: str) -> pd.DataFrame:
@@ -130,19 +147,21 @@ def shuffled(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 @torch.no_grad()
-def score_all(model: Model, tables: dict[str, pd.DataFrame]) -> dict[str, float]:
-    """Accuracy, accuracy, Pearson's r, and their mean with (r + 1) / 2 in place of r."""
+def predict(model: Model, task: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """The label and the prediction of each row, by id: a class, or the similarity on a scale of its own."""
     model.eval()
-    scores = {}
-    for task, rows in tables.items():
-        starts = range(0, len(rows), SCORED_AT_A_TIME)
-        outputs = torch.cat([model(task, rows.iloc[start : start + SCORED_AT_A_TIME]) for start in starts])
-        labels = torch.tensor(rows[COLUMNS[task][-1]].to_numpy(), dtype=torch.float32)
-        if task == "sts":
-            scores[task] = torch.corrcoef(torch.stack([outputs[:, 0], labels]))[0, 1].item()
-        else:
-            predicted = outputs.argmax(dim=1) if task == "sst" else outputs[:, 0] > 0
-            scores[task] = (predicted == labels).float().mean().item()
+    starts = range(0, len(rows), SCORED_AT_A_TIME)
+    outputs = torch.cat([model(task, rows.iloc[start : start + SCORED_AT_A_TIME]) for start in starts])
+    predicted = {"sst": outputs.argmax(dim=1), "qqp": (outputs[:, 0] > 0).long(), "sts": outputs[:, 0]}[task]
+    return pd.DataFrame({"id": rows["id"], "label": rows[COLUMNS[task][-1]], "prediction": predicted.numpy()})
+
+
+def score_all(predictions: dict[str, pd.DataFrame]) -> dict[str, float]:
+    """Accuracy, accuracy, Pearson's r, and their mean with (r + 1) / 2 in place of r."""
+    scores = {
+        task: rows["label"].corr(rows["prediction"]) if task == "sts" else (rows["label"] == rows["prediction"]).mean()
+        for task, rows in predictions.items()
+    }
     return {**scores, "overall": (scores["sst"] + scores["qqp"] + (scores["sts"] + 1) / 2) / len(scores)}
 
 

@@ -1,0 +1,67 @@
+"""Scores of groups of models and the interval of their difference, against calculations by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.against_plain_loop import LOOP, GroupScores, difference_text, print_scores, score_group
+from mtlib.data.tables import Table
+
+LABELS: dict[str, list[float]] = {"sst": [0, 1, 2, 3], "qqp": [0, 1, 1, 0], "sts": [0.0, 1.0, 2.0, 5.0]}
+IDS = ["a", "b", "c", "d"]
+
+
+@pytest.fixture(name="tables")
+def fixture_tables() -> dict[str, Table]:
+    return {
+        task: Table(
+            task=task,
+            split="dev",
+            path=Path("file.csv"),
+            ids=IDS,
+            texts=([f"{task} {name}" for name in IDS],),
+            labels=np.array(labels, dtype=np.float32),
+            num_own_rows=len(IDS),
+            skipped=(),
+        )
+        for task, labels in LABELS.items()
+    }
+
+
+def rows_of(group: str, model: int, predictions: dict[str, list[float]]) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame({"task": task, "id": IDS[::-1], "prediction": values[::-1]})
+        for task, values in predictions.items()
+    ]
+    return pd.concat(frames).assign(group=group, model=model)
+
+
+def test_scores_are_means_over_models_whatever_the_order_of_rows(tables: dict[str, Table]) -> None:
+    right = rows_of("g", 0, {task: [float(value) for value in labels] for task, labels in LABELS.items()})
+    worse = rows_of("g", 1, {"sst": [0, 1, 0, 0], "qqp": [1, 1, 1, 0], "sts": [5.0, 4.0, 3.0, 0.0]})
+    scores = score_group(tables, pd.concat([right, worse]))
+    assert scores.means == pytest.approx({"sst": 0.75, "qqp": 0.875, "sts": 0.0})
+    assert scores.overall[0] - scores.overall[1] == pytest.approx((0.5 + 0.25 + 1.0) / 3)
+
+
+def test_interval_adds_training_and_examples() -> None:
+    ours = GroupScores(means={}, overall=np.array([0.5, 0.7]), resampled=np.array([0.6, 0.6, 0.6]))
+    others = GroupScores(means={}, overall=np.array([0.1, 0.3]), resampled=np.array([0.1, 0.2, 0.3]))
+    over_training = 4.302653 * np.sqrt(0.02 / 2 + 0.02 / 2)  # Student's t with 2 degrees of freedom
+    half = np.hypot(over_training, 1.959964 * 0.1)
+    assert difference_text(ours, others) == f"+0.400 ({0.4 - half:+.3f} to {0.4 + half:+.3f})"
+
+
+def test_loop_is_first_and_without_difference(tables: dict[str, Table], capsys: pytest.CaptureFixture[str]) -> None:
+    good = {task: [float(value) for value in labels] for task, labels in LABELS.items()}
+    bad = {"sst": [0.0, 0.0, 2.0, 3.0], "qqp": [1.0, 1.0, 1.0, 0.0], "sts": [0.0, 2.0, 1.0, 5.0]}
+    groups = {"a/0000": (good, bad), LOOP: (bad, bad)}
+    rows = [rows_of(group, model, own) for group, models in groups.items() for model, own in enumerate(models)]
+    print_scores(tables, pd.concat(rows))
+    head, loop, ours = capsys.readouterr().out.splitlines()
+    assert head.split() == ["models", "SST", "QQP", "STS", "overall", "difference"]
+    assert loop.split()[:6] == ["plain", "loop", "2", "0.750", "0.750", "0.929"]
+    assert ours.split()[:2] == ["a/0000", "2"]
+    assert len(ours.split()) > len(loop.split())
