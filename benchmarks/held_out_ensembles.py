@@ -1,0 +1,185 @@
+"""Are chosen ensembles really better on rows held out, and does the expected score hold?
+
+Command:  python benchmarks/held_out_ensembles.py SWEEP [SWEEP ...] --output FOLDER [--soups]
+Cost:     each member predicts the held-out rows: about 10 s a model with MiniLM on 2 CPU cores; --soups adds minutes
+Prints:   per sweep and task, of the automatic choice (and of the best soup): the expected score with its interval and
+          the score on the held-out rows; the lead over the best single model, expected and on the held-out rows, with
+          95 % intervals; then over all: how often it was better, by how much, and how often the score on held-out rows
+          was in the interval of the difference
+Writes:   FOLDER/SWEEP.csv, from which a repeated command reads; FOLDER/calibration.png and .svg
+
+The sweeps must have been run with `--hold-out`. An expected score and the score on held-out rows both have errors, over
+dev examples and over held-out rows: they agree where their difference is within 1.96 times its standard error. Scores
+that are used for further choices are not unbiased any more.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mtlib.data.hold_out import group_rows, normalise_columns
+from mtlib.data.load import read_held_out
+from mtlib.tasks import Task
+from results.analysis.comparison.bootstrap import bootstrap_scores, score_examples
+from results.analysis.comparison.groups import independent_groups
+from results.ensembles.methods import AUTOMATIC, SINGLE, SOUP
+from results.ensembles.outputs import values_of
+from results.figures.chart import Axis, Chart, Panel, Series
+from results.figures.matplotlib_figure import write_images
+from results.inference.models import ModelSource
+from results.records.selection import Selection
+from results.scoring.cross_fitting import interval
+from results.selection.hold_out_score import predict_table, read_held_out_rows
+from results.selection.select_all import SelectionRequest, select_from
+
+CRITICAL_VALUE = 1.959964
+"""Of a 95 % interval."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweeps", metavar="SWEEP", type=Path, nargs="+")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True)
+    parser.add_argument("--soups", action="store_true", help="measure the best soup of each task too")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    methods = (AUTOMATIC, SOUP) if options.soups else (AUTOMATIC,)
+    frames = []
+    for sweep in options.sweeps:
+        path = options.output / f"{sweep.name}{'-soups' * options.soups}.csv"
+        if not path.exists():
+            pd.DataFrame(measure_sweep(sweep.absolute(), methods)).to_csv(path, index=False)
+        frames.append(pd.read_csv(path).assign(sweep=sweep.name))
+        print_frame(frames[-1])
+    found = pd.concat(frames, ignore_index=True)
+    for line in summary_lines(found):
+        print(line)
+    for written in write_images(calibration_chart(found), options.output):
+        print(f"Written: {written}")
+
+
+def measure_sweep(sweep: Path, methods: Sequence[str]) -> list[dict[str, object]]:
+    """A row for each task and method of a sweep."""
+    chosen = {
+        name: select_from(SelectionRequest(sweeps=[sweep], method=name), on_progress=print)
+        for name in (SINGLE, *methods)
+    }
+    source, read = ModelSource(places={str(sweep): sweep}, device="cpu"), cache(read_held_out)
+    rows = []
+    for name, task in chosen[SINGLE].definitions.items():
+        table = read_held_out_rows(chosen[SINGLE], name, source, None, read)
+        labels = table.labels.astype(np.float64)
+        groups = independent_groups(group_rows(normalise_columns(table.texts)), len(labels))
+        outputs = [predict_table(selection, name, source, table) for selection in chosen.values()]
+        values = np.stack([values_of(task, own, labels) for own in outputs])
+        scores = score_examples(task, values, labels)
+        resampled = bootstrap_scores(task, values, labels, groups=groups)
+        for number, method in enumerate(methods, start=1):
+            rows.append(row_of(chosen[method], task, scores[[0, number]], resampled[[0, number]]))
+    return rows
+
+
+def row_of(
+    selection: Selection, task: Task, scores: npt.NDArray[np.float64], resampled: npt.NDArray[np.float64]
+) -> dict[str, object]:
+    """What was expected of a method's choice and what was found; `scores` and `resampled` are of single and of it."""
+    chosen = selection.tasks[task.name]
+    expected, lead = chosen.score, resampled[1] - resampled[0]
+    bounds = {
+        "expected": expected.interval,
+        "held_out": interval(resampled[1]),
+        "expected_lead": expected.lead_interval,
+        "held_out_lead": interval(lead),
+    }
+    values = {
+        "expected": expected.cross_fitted,
+        "held_out": scores[1],
+        "expected_lead": expected.lead,
+        "held_out_lead": scores[1] - scores[0],
+    }
+    row: dict[str, object] = {"task": task.title, "method": chosen.method, "models": len(chosen.members)}
+    for name, value in values.items():
+        low, high = bounds[name]
+        row.update({name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)})
+    errors = {"expected_error": expected.standard_error, "held_out_error": float(resampled[1].std(ddof=1))}
+    return {**row, **errors}
+
+
+def agrees(found: pd.DataFrame) -> pd.Series:
+    """Whether the expected score and the score on held-out rows differ by no more than chance over both explains."""
+    error = np.hypot(found["expected_error"], found["held_out_error"])
+    is_close: pd.Series = (found["held_out"] - found["expected"]).abs() <= CRITICAL_VALUE * error
+    return is_close
+
+
+def print_frame(found: pd.DataFrame) -> None:
+    """Prints a sweep's rows."""
+    shown = pd.DataFrame(
+        {
+            **{name: found[name] for name in ("sweep", "task", "method", "models")},
+            **{
+                name.replace("_", " "): [
+                    f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
+                    for row in found.to_dict("records")
+                ]
+                for name in ("expected", "held_out", "expected_lead", "held_out_lead")
+            },
+        }
+    )
+    print(shown.to_string(index=False), flush=True)
+
+
+def summary_lines(found: pd.DataFrame) -> list[str]:
+    """Counts and means over all sweeps and tasks."""
+    leads, expected = found["held_out_lead"], found["expected_lead"]
+    is_ensemble = found["models"] > 1
+    error = leads[is_ensemble].std(ddof=1) / np.sqrt(max(is_ensemble.sum(), 1))
+    return [
+        f"{len(found)} choices, {is_ensemble.sum()} of them of more than one model",
+        f"Of these {(leads[is_ensemble] > 0).sum()} were better on held-out rows than the best single model, by "
+        f"{leads[is_ensemble].mean():+.4f} ± {error:.4f} on average; expected were {expected[is_ensemble].mean():+.4f}",
+        f"Held-out scores agree with the expected ones in {agrees(found).sum()} of {len(found)}; on average they are "
+        f"{(found['held_out'] - found['expected']).mean():+.4f} from them",
+    ]
+
+
+def calibration_chart(found: pd.DataFrame) -> Chart:
+    """Scores on held-out rows against expected ones, a panel for each task."""
+    panels = []
+    for title, own in found.groupby("task", sort=False):
+        ends = own[["expected", "held_out", "held_out_low", "held_out_high"]].to_numpy()
+        span = (float(ends.min()) - 0.01, float(ends.max()) + 0.01)
+        names = dict.fromkeys(own["sweep"])
+        marks = [Series(x=span, y=span, mode="line", name="equal", dash="dashed", is_faint=True)]
+        marks += [sweep_series(own[own["sweep"] == name], str(name), style) for style, name in enumerate(names)]
+        x, y = Axis(title="expected score", range=span), Axis(title="score on held-out rows", range=span)
+        panels.append(Panel(title=str(title), x=x, y=y, marks=marks))
+    return Chart(
+        name="calibration",
+        title="Do expected scores hold?",
+        caption="Scores on held-out rows, with 95 % intervals over these rows, against cross-fitted expected scores.",
+        panels=panels,
+        frame=found,
+    )
+
+
+def sweep_series(own: pd.DataFrame, name: str, style: int) -> Series:
+    """The points of a sweep in one panel."""
+    columns: Mapping[str, list[float]] = {key: own[key].tolist() for key in own.columns if own[key].dtype == float}
+    return Series(
+        x=columns["expected"],
+        y=columns["held_out"],
+        low=columns["held_out_low"],
+        high=columns["held_out_high"],
+        name=name,
+        style=style,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Counts over sweeps and the calibration chart, from measured rows."""
+
+import pandas as pd
+import pytest
+
+from benchmarks.held_out_ensembles import agrees, calibration_chart, print_frame, summary_lines
+
+
+def row_of(sweep: str, task: str, models: int, expected: float, held_out: float, lead: float) -> dict[str, object]:
+    values = {"expected": expected, "held_out": held_out, "expected_lead": 0.01, "held_out_lead": lead}
+    bounds = {f"{name}_low": value - 0.02 for name, value in values.items()}
+    bounds |= {f"{name}_high": value + 0.02 for name, value in values.items()}
+    errors = {"expected_error": 0.003, "held_out_error": 0.004}  # of the difference: .005
+    return {"sweep": sweep, "task": task, "method": "greedy", "models": models, **values, **bounds, **errors}
+
+
+@pytest.fixture(name="found")
+def fixture_found() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            row_of("a", "SST", 3, 0.50, 0.509, 0.02),
+            row_of("a", "QQP", 1, 0.80, 0.811, 0.0),
+            row_of("b", "SST", 2, 0.52, 0.50, -0.01),
+        ]
+    )
+
+
+def test_scores_agree_within_the_error_of_their_difference(found: pd.DataFrame) -> None:
+    assert agrees(found).tolist() == [True, False, False]
+
+
+def test_summary_counts_ensembles_only_as_better(found: pd.DataFrame) -> None:
+    choices, better, agree = summary_lines(found)
+    assert choices == "3 choices, 2 of them of more than one model"
+    assert better.startswith("Of these 1 were better")
+    assert "+0.0050 ± 0.0150" in better
+    assert agree.startswith("Held-out scores agree with the expected ones in 1 of 3; on average they are +0.0000")
+
+
+def test_chart_has_a_panel_per_task_and_a_sign_per_sweep(found: pd.DataFrame) -> None:
+    chart = calibration_chart(found)
+    assert [panel.title for panel in chart.panels] == ["SST", "QQP"]
+    assert list(chart.legend) == ["a", "b", "equal"]
+
+
+def test_table_names_score_and_interval(found: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    print_frame(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert "0.509 (0.489 to 0.529)" in lines[1]
