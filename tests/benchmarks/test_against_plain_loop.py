@@ -38,7 +38,7 @@ def rows_of(group: str, model: int, predictions: dict[str, list[float]]) -> pd.D
     return pd.concat(frames).assign(group=group, model=model)
 
 
-def test_scores_are_means_over_models_whatever_the_order_of_rows(tables: dict[str, Table]) -> None:
+def test_scores_are_means_over_models_in_any_order_of_rows(tables: dict[str, Table]) -> None:
     right = rows_of("g", 0, {task: [float(value) for value in labels] for task, labels in LABELS.items()})
     worse = rows_of("g", 1, {"sst": [0, 1, 0, 0], "qqp": [1, 1, 1, 0], "sts": [5.0, 4.0, 3.0, 0.0]})
     scores = score_group(tables, pd.concat([right, worse]))
