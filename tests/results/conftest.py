@@ -12,6 +12,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions, task_metrics
+from results.analysis.sweep import Sweep
 from results.records import files as storage
 from results.records.epochs import write_epoch
 from results.records.trials import TrialRecord, write_sweep, write_trials
@@ -177,3 +178,11 @@ def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Kill:
         return Killed
 
     return kill
+
+
+@pytest.fixture
+def recorded_sweep(tmp_path: Path) -> Sweep:
+    """A finished sweep of three weights with three replicates each."""
+    from tests.results.page.recorded_sweep import write_recorded_sweep  # it imports this file
+
+    return write_recorded_sweep(tmp_path / "mine")

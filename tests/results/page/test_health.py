@@ -58,11 +58,6 @@ def sweep_of(records: Sequence[TrialRecord] = (), rows: Rows = (), **changes: An
     return Sweep(**{**values, "curves": pd.concat([curves, given]), "records": tuple(records), **changes})
 
 
-@pytest.fixture
-def recorded_sweep(tmp_path: Path) -> Sweep:
-    return write_recorded_sweep(tmp_path / "mine")
-
-
 def only(findings: list[Finding]) -> Finding:
     (found,) = findings
     assert found.advice

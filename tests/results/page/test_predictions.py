@@ -35,11 +35,6 @@ from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 
 
-@pytest.fixture
-def recorded_sweep(tmp_path: Path) -> Sweep:
-    return write_recorded_sweep(tmp_path / "mine")
-
-
 def selection_of_two(sweep: Sweep, **changes: object) -> Selection:
     place = str(sweep.path)
     members = tuple(

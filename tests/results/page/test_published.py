@@ -25,11 +25,6 @@ from search_spaces.space import describe_space
 from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
 
 
-@pytest.fixture
-def recorded_sweep(tmp_path: Path) -> Sweep:
-    return write_recorded_sweep(tmp_path / "mine")
-
-
 def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     found = {own.row.params["smart.weight"]: own.here and own.here.number for own in compare(recorded_sweep, table)}

@@ -1,7 +1,6 @@
 """Differences of a key's values stand beside those of a paper, with whether they agree."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,12 +8,6 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import Difference, find_differences, only_key, verdict_on
 from results.analysis.sweep import Sweep
 from search_spaces.published import PublishedRow, read_published
-from tests.results.page.recorded_sweep import write_recorded_sweep
-
-
-@pytest.fixture
-def recorded_sweep(tmp_path: Path) -> Sweep:
-    return write_recorded_sweep(tmp_path / "mine")
 
 
 def differences_beside(sweep: Sweep, overall: dict[float, float | None]) -> list[Difference]:
