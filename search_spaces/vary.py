@@ -34,8 +34,7 @@ def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpac
     firsts = {key: values[0] for key, values in texts.items()}
     try:
         for key, text in typed.items():
-            rule = f"{key} must have at least two values (--set gives every trial the same one)"
-            require(len(texts[key]) > 1, rule, text or "none")
+            require(bool(text), f"{key} must have a value", "none")
             values = tuple(read_typed(base, key, {**firsts, key: value}) for value in texts[key])
             if is_range(text):
                 ranges[key] = to_range(key, text, values)

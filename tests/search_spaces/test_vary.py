@@ -74,6 +74,10 @@ def test_keys_may_depend_on_each_other() -> None:
     ]
 
 
+def test_one_value_is_a_grid_of_one_configuration() -> None:
+    assert grid_trials(vary(BASE, "overall", {"smart.weight": "0.45"})) == [{"smart.weight": 0.45}]
+
+
 def test_question_names_the_keys() -> None:
     assert question_about(["a"]) == "Which value of a is best?"
     assert question_about(["a", "b", "c"]) == "Which values of a, b and c are best together?"
@@ -89,8 +93,7 @@ MISTAKES = {
     "tasks.*.batch_sise=8,16": "unknown key 'tasks.sst.batch_sise'; did you mean 'tasks.sst.batch_size'?",
     "smart.weight=x,1": "smart.weight must be a number, got 'x'",
     "smart.weight=0,,1": "smart.weight must be a number, got ''",
-    "smart.weight=": "smart.weight must have at least two values (--set gives every trial the same one), got none",
-    "smart.weight=0.45": "smart.weight must have at least two values (--set gives every trial the same one), got 0.45",
+    "smart.weight=": "smart.weight must have a value, got none",
     "smart.weight=0,0.0": "trials must differ, 0000 and 0001 are the same configuration",
     "smart.weight=-1,0": "smart.weight must be at least 0, got -1.0",
     "smart.weight=2..1": "smart.weight: low must be below high, got 2.0 and 1.0",
