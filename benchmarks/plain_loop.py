@@ -150,6 +150,7 @@ def shuffled(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def predict(model: Model, task: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The label and the prediction of each row, by id: a class, or the similarity on a scale of its own."""
     model.eval()
+    rows = rows.sort_values(COLUMNS[task][0], key=lambda texts: texts.str.len())  # for little padding
     starts = range(0, len(rows), SCORED_AT_A_TIME)
     outputs = torch.cat([model(task, rows.iloc[start : start + SCORED_AT_A_TIME]) for start in starts])
     predicted = {"sst": outputs.argmax(dim=1), "qqp": (outputs[:, 0] > 0).long(), "sts": outputs[:, 0]}[task]

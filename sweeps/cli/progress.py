@@ -17,6 +17,7 @@ from sweeps.cli.sweep_state import TIMED_STATUSES, score_texts
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
+from sweeps.setup.differences import text_of
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
@@ -99,8 +100,11 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
 
 
 def params_text(record: TrialRecord) -> str:
-    """Searched values as text."""
-    return ", ".join(f"{key}={value}" for key, value in record.params.items())
+    """Searched values as text, numbers with four digits."""
+    values = {
+        key: f"{value:.4g}" if isinstance(value, float) else text_of(value) for key, value in record.params.items()
+    }
+    return ", ".join(f"{key}={value}" for key, value in values.items())
 
 
 def live_view(ledgers: list[Ledger], started: float) -> RenderableType:

@@ -56,12 +56,20 @@ def test_log_has_a_line_per_start_score_and_end(make_plan: MakePlan) -> None:
         ended("complete", NOON + 65),
     )
     assert lines[:3] == [
-        "0000-r0 starts: smart.weight=0.0",
+        "0000-r0 starts: smart.weight=0",
         "0000-r0 epoch 1: SST 0.250, STS 0.500, overall 0.500",
         "0000-r0 complete after 1:05",
     ]
     assert lines[3].startswith("1 complete, 2 queued; best overall 0.500 (0000-r0); ")
     assert len(lines) == 4
+
+
+def test_started_trial_shows_its_values_in_few_digits(make_plan: MakePlan) -> None:
+    ledger = open_ledger(make_plan())
+    params = {"rate": 0.0004896900939869266, "layers": [1, 2], "dropout": None, "size": 12345678, "mode": "paper"}
+    ledger.records["0000-r0"] = replace(ledger.records["0000-r0"], params=params)
+    (line,) = printed(ledger, started())
+    assert line == "0000-r0 starts: rate=0.0004897, layers=[1, 2], dropout=null, size=12345678, mode=paper"
 
 
 def test_log_shows_that_an_epoch_is_not_scored(make_plan: MakePlan) -> None:
@@ -132,7 +140,7 @@ def test_live_view_shows_each_running_trials_progress(make_plan: MakePlan) -> No
     console.print(live_view([ledger], NOON))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
-    for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0.0", "epoch 2, step 30 of 120", "QQP 0.750"):
+    for part in ("1 running, 2 queued", "0000-r0", "smart.weight=0", "epoch 2, step 30 of 120", "QQP 0.750"):
         assert part in shown
 
 
