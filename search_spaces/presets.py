@@ -152,15 +152,15 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     regressions = [name for name in names if tasks[name].kind == "regression"]
     smooth = tuple(name for name in names if name not in regressions) or names
     base = TrialConfig(
-        encoder=EncoderConfig(dropout=None, max_length=128),
+        encoder=EncoderConfig(dropout=0.0, max_length=128),
         tasks=default_task_configs(tasks),
         data=DataConfig(tasks=tasks),
         pals=PalsConfig(tasks=names),
         stages=(StageConfig(tasks=names, order="sampled_round_robin", epochs=5),),
         optimizer=OptimizerConfig(
-            learning_rate=1e-4,
+            learning_rate=1.5e-4,
             head_learning_rate=1e-3,
-            layer_decay=0.85,
+            layer_decay=0.95,
             weight_decay=0.01,
             decay_biases_and_norms=False,
             schedule="slanted_triangular",

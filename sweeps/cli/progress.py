@@ -100,11 +100,13 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
 
 
 def params_text(record: TrialRecord) -> str:
-    """Searched values as text, numbers with four digits."""
-    values = {
-        key: f"{value:.4g}" if isinstance(value, float) else text_of(value) for key, value in record.params.items()
-    }
-    return ", ".join(f"{key}={value}" for key, value in values.items())
+    """Searched values as text."""
+    return ", ".join(f"{key}={short_text(value)}" for key, value in record.params.items())
+
+
+def short_text(value: Any) -> str:
+    """A searched value as text, a number with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else text_of(value)
 
 
 def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
