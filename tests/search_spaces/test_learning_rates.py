@@ -1,7 +1,8 @@
 """The grid of Triple Threat's table 12."""
 
-from search_spaces.learning_rates import SPACE
-from search_spaces.presets import triple_threat
+from mtlib.tasks import TASKS
+from search_spaces.learning_rates import SPACE, make_space
+from search_spaces.presets import general, triple_threat
 from search_spaces.space import grid_configs
 
 TABLE_12 = {
@@ -18,6 +19,11 @@ TABLE_12 = {
 def test_the_grid_is_the_first_column_of_table_12() -> None:
     assert [config.optimizer.learning_rate for config in grid_configs(SPACE)] == list(TABLE_12)
     assert SPACE.base == triple_threat()
+
+
+def test_the_rate_of_the_general_settings_is_among_those_for_other_tasks() -> None:
+    tasks = {"sst": TASKS["sst"]}
+    assert general(tasks) in grid_configs(make_space(tasks))
 
 
 def test_the_expected_overall_scores_follow_from_the_table() -> None:
