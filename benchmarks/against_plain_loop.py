@@ -3,7 +3,7 @@
 Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 --seeds 10 11 12 13 14 \
             --hold-out SWEEP/hold_out.json --output LOOP
           python benchmarks/against_plain_loop.py SWEEP [SWEEP ...] --loop LOOP
-Cost:     predictions of the held-out rows by each completed trial, about 20 s each with MiniLM; they are kept in LOOP
+Cost:     predictions of the held-out rows by each completed trial, about 30 s each with MiniLM; they are kept in LOOP
 Prints:   for dev and for the held-out rows: the mean scores of the loop's seeds and of each configuration's replicates,
           and the difference of the overall scores with its 95 % interval
 
@@ -12,7 +12,8 @@ texts, the same for both). Of a trial the last epoch counts, as of the loop the 
 """
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,26 +23,25 @@ import pandas as pd
 from scipy import stats
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_data, read_held_out
 from mtlib.data.tables import Table
+from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, overall_score, overall_slopes
-from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
-from results.analysis.comparison.groups import independent_groups
-from results.ensembles.outputs import predictions_of
+from results.analysis.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
+from results.ensembles.outputs import outputs_of, predictions_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, load_models
-from results.inference.predictor import ALONE, Predictor, predict_stream
-from results.inference.readers import TextRow
+from results.inference.predictor import ALONE, Predictor
+from results.records.files import open_folder
+from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.trials import COMPLETED, TrialRecord, read_trials
+from results.selection.hold_out_score import predict_table, text_groups_of
 
-SPLITS = ("dev", "held out")
-LOOP = "plain loop"
-Tables = Mapping[tuple[str, str], Table]
-"""By one of `SPLITS` and a task."""
-Floats = npt.NDArray[np.float64]
+LOOP, HELD_OUT = "plain loop", "held out"
+Tables = Mapping[str, Table]
+"""Of one split, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,54 +56,71 @@ class GroupScores:
     """(resamples,): the mean overall score of the models on resampled rows."""
 
 
-def main() -> None:
+def main() -> int:
+    """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", metavar="SWEEP", type=Path, nargs="+", help="sweeps with --hold-out, of equal steps")
     parser.add_argument("--loop", metavar="LOOP", type=Path, required=True, help="folder that plain_loop.py wrote")
     options = parser.parse_args()
-    trials = [(sweep, own) for sweep in options.sweeps for own in read_trials(sweep) if own.status in COMPLETED]
-    require(bool(trials), "there must be a completed trial", "none")
-    (steps,) = {record.steps for _, record in trials}
-    tables = read_tables(TrialConfig.from_json(trials[0][1].config), data_folder(options.sweeps[0]))
-    loop = pd.read_csv(options.loop / "predictions.csv", dtype={"id": str})
-    loop = loop[loop["steps"] == steps].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
-    require(len(loop) > 0, f"the plain loop must have been trained for {steps} steps, as the trials", "other steps")
-    predictions = [loop, *(predictions_by(sweep, record, tables, options.loop) for sweep, record in trials)]
-    for split in SPLITS:
-        own = {task: table for (name, task), table in tables.items() if name == split}
-        rows = ", ".join(f"{TASKS[task].title} {len(table.ids):,}" for task, table in own.items())
-        print(f"\n{split}, {rows} rows, after {steps:,} steps")
-        found = pd.concat(predictions)
-        print_scores(own, found[found["split"] == split])
+    return run_command(lambda: compare(options.sweeps, options.loop))
 
 
-def read_tables(config: TrialConfig, folder: Path) -> Tables:
-    """Dev and the held-out rows of all tasks."""
-    dev = {("dev", task): table for (task, split), table in read_data(config, folder).items() if split == "dev"}
-    return {**dev, **{("held out", task): table for task, table in read_held_out(config, folder).items()}}
+def compare(sweeps: Sequence[Path], folder: Path) -> None:
+    """Prints the scores of the loop in a folder and of sweeps; ValueError if they cannot be compared."""
+    data, *_ = [data_folder(sweep) for sweep in sweeps]
+    trials = [(sweep, own) for sweep in sweeps for own in read_trials(sweep) if own.status in COMPLETED]
+    steps = {record.steps for _, record in trials}
+    require(len(steps) == 1, "completed trials must have the same number of steps", sorted(steps) or "none completed")
+    config = TrialConfig.from_json(trials[0][1].config)
+    loop = pd.read_csv(folder / "predictions.csv", dtype={"id": str})
+    known = sorted(loop["steps"].unique().tolist())
+    require(steps <= set(known), f"the loop must have been trained for the steps of the trials, {min(steps)}", known)
+    held_out = read_held_out(config, data)
+    dev = {task: table for (task, split), table in read_data(config, data).items() if split == "dev"}
+    loop = loop[loop["steps"].isin(steps)].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
+    ours = [predictions_by(sweep, record, held_out, folder) for sweep, record in trials]
+    predictions = pd.concat([loop, *ours])
+    for split, tables in {"dev": dev, HELD_OUT: held_out}.items():
+        rows = ", ".join(f"{TASKS[task].title} {len(table.ids):,}" for task, table in tables.items())
+        print(f"\n{split}, {rows} rows, after {min(steps):,} steps")
+        print_scores(tables, predictions[predictions["split"] == split])
 
 
-def predictions_by(sweep: Path, record: TrialRecord, tables: Tables, folder: Path) -> pd.DataFrame:
-    """A trial's predictions: split, task, id, prediction, group, model; predicted once, then read from the folder."""
+def predictions_by(sweep: Path, record: TrialRecord, held_out: Tables, folder: Path) -> pd.DataFrame:
+    """A trial's predictions after its last epoch: split, task, id, prediction, group, model.
+
+    Those of dev are recorded; those of the held-out rows are made once, and kept in the folder.
+    """
     path = folder / "trials" / f"{sweep.name}-{record.trial_id}-{record.config_hash[:12]}.csv"
     if not path.exists():
-        member = Member(sweep=str(sweep), trial=record.trial_id, epoch=record.epochs, weight=1.0)
-        source = ModelSource(places={str(sweep): sweep}, device="cpu")
-        frames = []
-        for (split, task), table in tables.items():
-            predictor = Predictor(task=TASKS[task], models=load_models([member], task, source), ensemble=ALONE)
-            texts = zip(table.ids, zip(*table.texts, strict=True), strict=True)
-            stream = predict_stream(predictor, (TextRow(id=name, texts=own, where=name) for name, own in texts))
-            values = predictions_of(TASKS[task], np.concatenate([outputs for _, outputs in stream]))
-            frames.append(pd.DataFrame({"split": split, "task": task, "id": table.ids, "prediction": values}))
         path.parent.mkdir(parents=True, exist_ok=True)
-        pd.concat(frames).to_csv(path, index=False)
-    return pd.read_csv(path, dtype={"id": str}).assign(group=f"{sweep.name}/{record.number:04d}", model=record.trial_id)
+        pd.concat(predict_held_out(sweep, record, held_out)).to_csv(path, index=False)
+    frames = [pd.read_csv(path, dtype={"id": str})]
+    for task in held_out:
+        ids, _, logits = stack_predictions(open_folder(sweep), task, "dev", [(record.trial_id, record.epochs)])
+        frames.append(prediction_frame("dev", task, ids, outputs_of(TASKS[task], logits[0])))
+    return pd.concat(frames).assign(group=f"{sweep.name}/{record.number:04d}", model=record.trial_id)
 
 
-def print_scores(tables: Mapping[str, Table], predictions: pd.DataFrame) -> None:
+def predict_held_out(sweep: Path, record: TrialRecord, held_out: Tables) -> Iterator[pd.DataFrame]:
+    """A trial's predictions of the held-out rows of each task."""
+    member = Member(sweep=str(sweep), trial=record.trial_id, epoch=record.epochs, weight=1.0)
+    models = load_models([member], next(iter(held_out)), ModelSource(places={str(sweep): sweep}, device="cpu"))
+    for task, table in held_out.items():
+        outputs = predict_table(Predictor(task=TASKS[task], models=models, ensemble=ALONE), table)
+        yield prediction_frame(HELD_OUT, task, table.ids, outputs)
+
+
+def prediction_frame(split: str, task: str, ids: Sequence[str], outputs: npt.ArrayLike) -> pd.DataFrame:
+    """The class or number that outputs, (rows, width), predict."""
+    predicted = predictions_of(TASKS[task], outputs)
+    return pd.DataFrame({"split": split, "task": task, "id": ids, "prediction": predicted})
+
+
+def print_scores(tables: Tables, predictions: pd.DataFrame) -> None:
     """Prints the scores of each group of models on the rows of a split."""
-    scored = {str(group): score_group(tables, own) for group, own in predictions.groupby("group")}
+    groups = {task: text_groups_of(table) for task, table in tables.items()}
+    scored = {str(group): score_group(tables, groups, own) for group, own in predictions.groupby("group")}
     width = max(map(len, scored))
     print(f"{'':{width}}  models  {'  '.join(f'{TASKS[task].title:>5}' for task in tables)}  overall  difference")
     for group, own in sorted(scored.items(), key=lambda item: item[0] != LOOP):
@@ -112,17 +129,16 @@ def print_scores(tables: Mapping[str, Table], predictions: pd.DataFrame) -> None
         print(f"{group:{width}}  {len(own.overall):6}  {scores}  {overall}  {difference_text(own, scored[LOOP])}")
 
 
-def score_group(tables: Mapping[str, Table], predictions: pd.DataFrame) -> GroupScores:
-    """The scores of a group of models; equal rows are resampled equally for all groups."""
+def score_group(tables: Tables, groups: Mapping[str, Numbers], predictions: pd.DataFrame) -> GroupScores:
+    """The scores of a group of models; the rows, drawn by groups of connected texts, are resampled equally for all."""
     means, parts = {}, []
     slopes = overall_slopes(tables, TASKS)
     for task, table in tables.items():
         own = predictions[predictions["task"] == task].pivot(index="model", columns="id", values="prediction")
         predicted, labels = own[table.ids].to_numpy(dtype=np.float64), table.labels.astype(np.float64)
         values = predicted if TASKS[task].kind == "regression" else (predicted == labels).astype(np.float64)
-        groups = independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
         scores = score_examples(TASKS[task], values, labels)
-        resampled = bootstrap_scores(TASKS[task], values, labels, groups=groups)
+        resampled = bootstrap_scores(TASKS[task], values, labels, groups=groups[task])
         means[task] = float(scores.mean())
         parts.append((slopes[task] * scores, slopes[task] * resampled.mean(axis=0)))
     overall, over_examples = (sum(part) for part in zip(*parts, strict=True))
@@ -145,4 +161,4 @@ def difference_text(ours: GroupScores, others: GroupScores) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,8 +4,7 @@ Command:  python benchmarks/held_out_ensembles.py SWEEP [SWEEP ...] --output FOL
 Cost:     each member predicts the held-out rows: about 10 s a model with MiniLM on 2 CPU cores; --soups adds minutes
 Prints:   per sweep and task, of the automatic choice (and of the best soup): the expected score with its interval and
           the score on the held-out rows; the lead over the best single model, expected and on the held-out rows, with
-          95 % intervals; then over all: how often it was better, by how much, and how often the score on held-out rows
-          was in the interval of the difference
+          95 % intervals; then over all: how often it was better, by how much, and how often the two scores agree
 Writes:   FOLDER/SWEEP.csv, from which a repeated command reads; FOLDER/calibration.png and .svg
 
 The sweeps must have been run with `--hold-out`. An expected score and the score on held-out rows both have errors, over
@@ -14,31 +13,28 @@ that are used for further choices are not unbiased any more.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
-from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import bootstrap_scores, score_examples
-from results.analysis.comparison.groups import independent_groups
+from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
 from results.ensembles.methods import AUTOMATIC, SINGLE, SOUP
 from results.ensembles.outputs import values_of
 from results.figures.chart import Axis, Chart, Panel, Series
 from results.figures.matplotlib_figure import write_images
 from results.inference.models import ModelSource
+from results.inference.predictor import load_predictor
 from results.records.selection import Selection
 from results.scoring.cross_fitting import interval
-from results.selection.hold_out_score import predict_table, read_held_out_rows
+from results.selection.hold_out_score import predict_table, read_held_out_rows, text_groups_of
 from results.selection.select_all import SelectionRequest, select_from
-
-CRITICAL_VALUE = 1.959964
-"""Of a 95 % interval."""
 
 
 def main() -> None:
@@ -74,11 +70,10 @@ def measure_sweep(sweep: Path, methods: Sequence[str]) -> list[dict[str, object]
     for name, task in chosen[SINGLE].definitions.items():
         table = read_held_out_rows(chosen[SINGLE], name, source, None, read)
         labels = table.labels.astype(np.float64)
-        groups = independent_groups(group_rows(normalise_columns(table.texts)), len(labels))
-        outputs = [predict_table(selection, name, source, table) for selection in chosen.values()]
+        outputs = [predict_table(load_predictor(own, name, source), table) for own in chosen.values()]
         values = np.stack([values_of(task, own, labels) for own in outputs])
         scores = score_examples(task, values, labels)
-        resampled = bootstrap_scores(task, values, labels, groups=groups)
+        resampled = bootstrap_scores(task, values, labels, groups=text_groups_of(table))
         for number, method in enumerate(methods, start=1):
             rows.append(row_of(chosen[method], task, scores[[0, number]], resampled[[0, number]]))
     return rows
@@ -112,8 +107,8 @@ def row_of(
 
 def agrees(found: pd.DataFrame) -> pd.Series:
     """Whether the expected score and the score on held-out rows differ by no more than chance over both explains."""
-    error = np.hypot(found["expected_error"], found["held_out_error"])
-    is_close: pd.Series = (found["held_out"] - found["expected"]).abs() <= CRITICAL_VALUE * error
+    most = stats.norm.ppf((1 + CONFIDENCE) / 2) * np.hypot(found["expected_error"], found["held_out_error"])
+    is_close: pd.Series = (found["held_out"] - found["expected"]).abs() <= most
     return is_close
 
 
@@ -170,12 +165,11 @@ def calibration_chart(found: pd.DataFrame) -> Chart:
 
 def sweep_series(own: pd.DataFrame, name: str, style: int) -> Series:
     """The points of a sweep in one panel."""
-    columns: Mapping[str, list[float]] = {key: own[key].tolist() for key in own.columns if own[key].dtype == float}
     return Series(
-        x=columns["expected"],
-        y=columns["held_out"],
-        low=columns["held_out_low"],
-        high=columns["held_out_high"],
+        x=own["expected"].tolist(),
+        y=own["held_out"].tolist(),
+        low=own["held_out_low"].tolist(),
+        high=own["held_out_high"].tolist(),
         name=name,
         style=style,
     )

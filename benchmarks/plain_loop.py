@@ -3,7 +3,7 @@
 A person's first try: the state of [CLS], linear heads, the similarity divided by 5, AdamW, a linear warm-up and decay.
 
 Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 --seeds 0 1 2 3 4
-Cost:     with MiniLM about .45 s a step on one CPU core
+Cost:     with MiniLM about 1 s a step on one of two busy CPU cores
 Prints:   per seed the scores on dev, and their mean with (r + 1) / 2 in place of STS's r
 
 Add `--hold-out SWEEP/hold_out.json` to leave out the train rows that a sweep holds out, and to score them too, and

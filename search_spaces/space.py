@@ -204,6 +204,17 @@ def build(space: SearchSpace, where: str, drawn: Mapping[SearchKey, Any]) -> Tri
         raise ValueError(f"space '{space.name}', {where} ({values}): {error}") from error
 
 
+def value_in(config: TrialConfig, key: str) -> Any:
+    """The value of a dotted key in a configuration that has it."""
+    node: Any = config
+    for part in key.split("."):
+        if isinstance(node, Mapping):
+            node = node[part]
+        else:
+            node = node[int(part)] if isinstance(node, tuple) else getattr(node, part)
+    return node
+
+
 def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     """The dotted keys of the configuration that a searched key changes, each once."""
     named = space.grid.get(key)

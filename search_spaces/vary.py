@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
 from search_spaces.domain import Float, Int, Range, SearchKey, expand_tasks
-from search_spaces.space import SearchSpace
+from search_spaces.space import SearchSpace, value_in
 
 NAME = "vary"
 """Name of such a space, with which the name of its sweep begins."""
@@ -76,14 +76,8 @@ def split_values(text: str) -> list[str]:
 
 def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:
     """The value that a key has in the base configuration after changes as typed."""
-    node: Any = base.override(expand_tasks(texts, base.active_tasks))
     first_key, *_ = expand_tasks({key: None}, base.active_tasks)
-    for part in first_key.split("."):
-        if isinstance(node, Mapping):
-            node = node[part]
-        else:
-            node = node[int(part)] if isinstance(node, tuple) else getattr(node, part)
-    return node
+    return value_in(base.override(expand_tasks(texts, base.active_tasks)), first_key)
 
 
 def to_range(key: str, text: str, ends: Sequence[Any]) -> Range:

@@ -15,12 +15,12 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
-from results.analysis.comparison.bootstrap import Floats, bootstrap_scores, score_examples
+from results.analysis.comparison.bootstrap import Floats, Numbers, bootstrap_scores, score_examples
 from results.analysis.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
-from results.inference.predictor import load_predictor, predict_stream
+from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.files import open_folder
@@ -42,11 +42,11 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
     tables = {task: read_held_out_rows(selection, task, source, data, read) for task in selection.tasks}
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
     for task, table in tables.items():
-        labels = table.labels.astype(np.float64)
-        values = values_of(selection.definitions[task], predict_table(selection, task, source, table), labels)[None]
-        scores[task] = float(score_examples(selection.definitions[task], values, labels)[0])
-        groups = independent_groups(group_rows(normalise_columns(table.texts)), len(labels))
-        resampled = bootstrap_scores(selection.definitions[task], values, labels, groups=groups, seed=selection.seed)
+        labels, definition = table.labels.astype(np.float64), selection.definitions[task]
+        values = values_of(definition, predict_table(load_predictor(selection, task, source), table), labels)[None]
+        scores[task] = float(score_examples(definition, values, labels)[0])
+        groups = text_groups_of(table)
+        resampled = bootstrap_scores(definition, values, labels, groups=groups, seed=selection.seed)
         intervals[task] = interval(resampled[0])
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     for place in places_of(selection, list(selection.tasks), source):
@@ -80,9 +80,13 @@ def read_held_out_rows(
     return table
 
 
-def predict_table(selection: Selection, task: str, source: ModelSource, table: Table) -> Floats:
-    """The outputs of a task's ensemble for every row of a table, (rows, width)."""
-    predictor = load_predictor(selection, task, source)
+def text_groups_of(table: Table) -> Numbers:
+    """(rows,) the number of the group that each row of a table is drawn with: rows that texts connect."""
+    return independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
+
+
+def predict_table(predictor: Predictor, table: Table) -> Floats:
+    """The outputs of an ensemble for every row of a table, (rows, width)."""
     texts = zip(*table.texts, strict=True)
     rows = (TextRow(id=name, texts=own, where=name) for name, own in zip(table.ids, texts, strict=True))
     return np.concatenate([outputs for _, outputs in predict_stream(predictor, rows)])

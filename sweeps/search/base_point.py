@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mtlib.config.schema import to_dict
 from search_spaces.domain import Choice, Range, SearchKey, holds
-from search_spaces.space import SearchSpace, changed_keys, search_domain, trial_config, trial_params
+from search_spaces.space import SearchSpace, changed_keys, search_domain, trial_config, trial_params, value_in
 
 
 def base_point(space: SearchSpace) -> dict[str, Any] | None:
@@ -25,9 +24,7 @@ def base_values(space: SearchSpace, key: SearchKey, item: Range) -> Sequence[Any
     """The values of a range that the base may have: all of a choice, or its own number if that is within bounds."""
     if isinstance(item, Choice):
         return item.values
-    value: Any = to_dict(space.base)
-    for part in changed_keys(space, key)[0].split("."):
-        value = value[int(part) if isinstance(value, list) else part]
+    value = value_in(space.base, changed_keys(space, key)[0])
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return [value] if is_number and item.low <= value <= item.high else []
 

@@ -41,7 +41,7 @@ def rows_of(group: str, model: int, predictions: dict[str, list[float]]) -> pd.D
 def test_scores_are_means_over_models_in_any_order_of_rows(tables: dict[str, Table]) -> None:
     right = rows_of("g", 0, {task: [float(value) for value in labels] for task, labels in LABELS.items()})
     worse = rows_of("g", 1, {"sst": [0, 1, 0, 0], "qqp": [1, 1, 1, 0], "sts": [5.0, 4.0, 3.0, 0.0]})
-    scores = score_group(tables, pd.concat([right, worse]))
+    scores = score_group(tables, {task: np.arange(4) for task in tables}, pd.concat([right, worse]))
     assert scores.means == pytest.approx({"sst": 0.75, "qqp": 0.875, "sts": 0.0})
     assert scores.overall[0] - scores.overall[1] == pytest.approx((0.5 + 0.25 + 1.0) / 3)
 
