@@ -1,7 +1,7 @@
 """What does each of the settings to start with, `presets.general`, do?
 
 Command:  python sweeps/run.py --space general_settings --replicates 5 --data DIR --encoder DIR
-Cost:     13 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
+Cost:     14 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
           stages.0.steps_per_epoch=600` for shorter ones.
 Expected: No paper has these settings. Mean pooling, a rate of its own for the heads and a lower one for each layer
           further down are from Sun et al. 2019 and Howard and Ruder 2018.
@@ -26,6 +26,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     pairs = [name for name in names if tasks[name].is_pair]
     found: dict[str, dict[str, Any]] = {
         "none": {},
+        "batches_of_16": {f"tasks.{name}.batch_size": 16 for name in names},
         "first_token": {f"tasks.{name}.pooling": "cls" for name in names},
         "dropout": {"encoder.dropout": None},
         "half_rate": {"optimizer.learning_rate": rate / 2},
@@ -39,7 +40,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     if regressions:
         found["raw_targets"] = {f"tasks.{name}.target_scale": "raw" for name in regressions}
     if pairs:
-        found["pairs_without_separator"] = {f"tasks.{name}.encoding": "cross_no_separator" for name in pairs}
+        found["pairs_in_one_input"] = {f"tasks.{name}.encoding": "cross" for name in pairs}
     if len(names) > 1:
         found["batches_in_turn"] = {"stages.0.order": "batch_round_robin"}
     return found

@@ -11,7 +11,7 @@ from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
-Encoding = Literal["single", "cross", "cross_no_separator", "bi"]
+Encoding = Literal["single", "cross", "cross_no_separator", "bi", "cross_and_bi"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +99,13 @@ class TaskConfig:
         dual_reduction: Literal["mean", "sum"] = DualObjectiveSettings.dual_reduction
     encoding: Encoding
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
-    `cross_no_separator` (both in one input as if one text; TT table 2) or `bi` (each encoded alone). Source: BB table
-    1."""
+    `cross_no_separator` (both in one input as if one text; TT table 2), `bi` (each encoded alone) or `cross_and_bi`
+    (both: the head reads the pair, and a comparison of its texts). Source: BB table 1; the last is no paper's."""
     pooling: Literal["cls", "mean"] = "cls"
     """The vector of a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
     `mean` over its tokens without padding."""
     head: Literal["linear", "cosine"] = "linear"
-    """`linear`: a linear layer on the pooled text, or on both vectors of a bi-encoder joined. `cosine`: cosine of the
+    """`linear`: a linear layer on the pooled text, or on the vectors of all inputs joined. `cosine`: cosine of the
     two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of
     the labels for regression. Source: TU 4.2; BB 3.2 names only the cosine."""
     hidden_units: int | None = None
@@ -158,7 +158,7 @@ def check_task(task: Task, config: TaskConfig) -> None:
     """Checks that loss, encoding and head fit a task."""
     name, losses = task.name, losses_for(task.kind)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
-    encodings = ("cross", "cross_no_separator", "bi") if task.is_pair else ("single",)
+    encodings = ("cross", "cross_no_separator", "bi", "cross_and_bi") if task.is_pair else ("single",)
     rule = f"tasks.{name}.target_scale must be raw unless the task is a regression"
     require(config.target_scale == "raw" or task.kind == "regression", rule, config.target_scale)
     rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"

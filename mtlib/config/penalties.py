@@ -130,8 +130,8 @@ class ProximalConfig:
 class SimcseConfig:
     """Unsupervised SimCSE (Gao et al. 2021): two dropout views of a text are each other's positives.
 
-    Of a single text, and of both texts of a bi-encoded pair, each text has its views; of a cross-encoded pair the pair
-    has (MP 4.1). Where nothing is dropped out, both views are the same.
+    Of a single text, and of both texts of a pair encoded alone (`bi`, `cross_and_bi`), each text has its views; of a
+    cross-encoded pair the pair has (MP 4.1). Where nothing is dropped out, both views are the same.
     """
 
     weight: float = 0.0

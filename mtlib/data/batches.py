@@ -28,7 +28,8 @@ class Batch:
 
     task: str
     inputs: tuple[Inputs, ...]
-    """One for `single`, `cross` and `cross_no_separator`; two, first and second text, for `bi`."""
+    """One for `single`, `cross` and `cross_no_separator`; two, first and second text, for `bi`; all three for
+    `cross_and_bi`, the pair first."""
     labels: torch.Tensor
     """(rows,) float32; NaN for a missing label."""
     rows: np.ndarray
@@ -53,13 +54,13 @@ def make_batch(
 ) -> Batch:
     """Builds one worker's shard of a global batch, on the CPU: every world_size-th row from `rank` on.
 
-    Inputs are padded on the right to the longest of the global batch (each of two inputs to its own longest), so that
-    neither positions nor shapes depend on the number of workers.
+    Inputs are padded on the right to the longest of the global batch (each of several inputs to its own longest), so
+    that neither positions nor shapes depend on the number of workers.
 
     Args:
         rows: (global rows,) row numbers in `table`, at least one.
         encoding: `single` for one text; for pairs `cross` (both in one input), `cross_no_separator` (both in one input,
-            as one text) or `bi` (two inputs).
+            as one text), `bi` (two inputs) or `cross_and_bi` (three).
         max_length: longest input in word pieces, special tokens included; the longer text of a pair is cut first.
         rank: this worker, from 0.
         world_size: number of workers, at least 1.
@@ -118,8 +119,8 @@ def make_inputs(
     max_length: int,
 ) -> Inputs:
     """The inputs of the rows at `positions` with the texts `sides`, padded to the longest of all `rows`."""
-    template = table.template(encoding)
-    kept = table.kept_pieces(rows, sides, table.budget(encoding, max_length))  # (sides, global rows)
+    template = table.template(encoding, len(sides))
+    kept = table.kept_pieces(rows, sides, max_length - template.num_special)  # (sides, global rows)
     width = int(kept.sum(axis=0).max()) + template.num_special
     own = rows[positions]
     texts = [(table.pieces[side], table.offsets[side][own]) for side in sides]

@@ -39,6 +39,7 @@ SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
     "cross": ((0, 1),),
     "cross_no_separator": ((0, 1),),
     "bi": ((0,), (1,)),
+    "cross_and_bi": ((0, 1), (0,), (1,)),
 }
 """By encoding, the texts of each input of a row."""
 
@@ -79,23 +80,24 @@ class TokenTable:
 
     def input_lengths(self, rows: np.ndarray, encoding: Encoding, max_length: int) -> np.ndarray:
         """(inputs, rows) tokens of each input, special tokens included, cut to `max_length`; padding does not count."""
-        budget, num_special = self.budget(encoding, max_length), self.template(encoding).num_special
-        return np.stack([self.kept_pieces(rows, sides, budget).sum(axis=0) + num_special for sides in SIDES[encoding]])
+        return np.stack([self.lengths_of(rows, sides, encoding, max_length) for sides in SIDES[encoding]])
+
+    def lengths_of(self, rows: np.ndarray, sides: tuple[int, ...], encoding: Encoding, max_length: int) -> np.ndarray:
+        """(rows,) tokens of the input with the texts `sides`."""
+        num_special = self.template(encoding, len(sides)).num_special
+        lengths: np.ndarray = self.kept_pieces(rows, sides, max_length - num_special).sum(axis=0) + num_special
+        return lengths
 
     def kept_pieces(self, rows: np.ndarray, sides: tuple[int, ...], budget: int) -> np.ndarray:
         """Number of word pieces of each text after truncation to `budget` per input: (sides, rows) int64."""
         lengths = np.stack([self.offsets[side][rows + 1] - self.offsets[side][rows] for side in sides])
         return truncate_longest_first(lengths, budget)
 
-    def budget(self, encoding: Encoding, max_length: int) -> int:
-        """Maximum number of word pieces in an input of `max_length` tokens."""
-        return max_length - self.template(encoding).num_special
-
-    def template(self, encoding: Encoding) -> Template:
-        """The special tokens around the texts of each input."""
-        if encoding == "cross_no_separator":
-            return self.special.pair_without_separator
-        return self.special.pair if encoding == "cross" else self.special.single
+    def template(self, encoding: Encoding, num_texts: int) -> Template:
+        """The special tokens around the one text or both texts of an input."""
+        if num_texts == 1:
+            return self.special.single
+        return self.special.pair_without_separator if encoding == "cross_no_separator" else self.special.pair
 
 
 Corpus = Mapping[tuple[str, str], TokenTable]

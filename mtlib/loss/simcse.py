@@ -1,11 +1,14 @@
 """SimCSE: a text's two dropout views are each other's positives, the batch's other texts are negatives."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from mtlib.config.penalties import SimcseConfig
+from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import CleanPass, autocast
 from mtlib.model.dropout import hidden_dropout_set_to
 from mtlib.runtime.workers import gather_with_gradient, num_workers
@@ -13,10 +16,11 @@ from mtlib.runtime.workers import gather_with_gradient, num_workers
 
 def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
     """The contrastive loss of each row's two dropout views, (rows,); one view is the clean pass unless configured."""
-    batch, model = clean.batch, clean.model
+    model = clean.model
     assert model.projection is not None, "the contrastive term comes with a projection"
+    batch, vectors = texts_alone(clean)
     with autocast(clean.config, batch.labels.device), hidden_dropout_set_to(model.encoder, settings.dropout):
-        first = clean.output.vectors if settings.dropout is None else model.encode_texts(batch)[0]
+        first = vectors if settings.dropout is None else model.encode_texts(batch)[0]
         views = [model.projection(view) for view in (first, model.encode_texts(batch)[0])]
     loss = contrastive_loss(
         *views,
@@ -26,6 +30,15 @@ def simcse_penalty(clean: CleanPass, settings: SimcseConfig) -> tuple[Tensor]:
         is_empty=batch.is_empty,
     )
     return (loss,)
+
+
+def texts_alone(clean: CleanPass) -> tuple[Batch, Tensor]:
+    """The batch and its clean pass's vectors, (rows, texts, hidden), without a pair whose texts are encoded alone too.
+
+    Beside its own texts, a pair would be a negative of them.
+    """
+    first = 1 if clean.config.tasks[clean.batch.task].encoding == "cross_and_bi" else 0
+    return replace(clean.batch, inputs=clean.batch.inputs[first:]), clean.output.vectors[:, first:]
 
 
 def contrastive_loss(

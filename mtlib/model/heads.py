@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from mtlib.config.losses import num_outputs
 from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import SIDES
 from mtlib.runtime.seeds import torch_stream
 
 INITIAL_STD = 0.02
@@ -35,6 +36,20 @@ class LinearHead(nn.Module):
             joined = functional.relu(self.hidden(joined))
         outputs = functional.linear(joined, self.weight, self.bias)
         return outputs[:, 1:] - outputs[:, :1] if self.is_difference else outputs
+
+
+class ComparisonHead(LinearHead):
+    """A linear head on the vector of a pair in one input, and on a comparison of its texts, each encoded alone.
+
+    The comparison is |u - v| and u * v, element by element (Tai et al. 2015, 4.2), of the texts' vectors u and v, which
+    are scaled to length sqrt(width): then a weight of 1 / width on all elements of u * v gives their cosine.
+    """
+
+    def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
+        """Logits (rows, num_logits) from the (rows, hidden) vectors of the pair and of both texts."""
+        pair, *texts = (vector.float() for vector in vectors)
+        first, second = (functional.normalize(text, dim=1) * text.shape[1] ** 0.5 for text in texts)
+        return super().forward((pair, (first - second).abs(), first * second))
 
 
 class CosineHead(nn.Module):
@@ -72,7 +87,8 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
     outputs = num_outputs(settings.loss, facts)
     output = new_linear(settings.hidden_units or width, outputs, *name)
-    return LinearHead(output, hidden, is_difference=outputs > facts.num_logits)
+    kind = ComparisonHead if settings.encoding == "cross_and_bi" else LinearHead
+    return kind(output, hidden, is_difference=outputs > facts.num_logits)
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
@@ -102,8 +118,8 @@ def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
 
 
 def vectors_width(config: TrialConfig, task: str, hidden_size: int) -> int:
-    """Width of a task's joined vectors: one of the encoder, or two for a bi-encoder."""
-    return hidden_size * (2 if config.tasks[task].encoding == "bi" else 1)
+    """Width of a task's joined vectors: that of the encoder for each input of a row."""
+    return hidden_size * len(SIDES[config.tasks[task].encoding])
 
 
 def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:

@@ -70,7 +70,7 @@ class MultiTaskModel(nn.Module):
         """Logits of a batch.
 
         Args:
-            batch: one task's examples, one input each (two for a bi-encoder).
+            batch: one task's examples, of one input or several.
             embeddings: (rows, tokens, hidden) for each input, which replace the output of the embedding layer.
             keep: whether to return the input of the first layer.
         """

@@ -67,6 +67,11 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
         {"tasks.sts.encoding": "bi"},
     ),
     (
+        {"relational_tasks": ["qqp", "sts"], "tasks.qqp.encoding": "cross_and_bi"},
+        "relational_tasks must not have encoding cross_and_bi, whose head compares the texts' own vectors, got {'qqp'",
+        {"tasks.qqp.encoding": "cross_no_separator"},
+    ),
+    (
         {"optimizer.chosen_scale": 2.0, **LAYERS, **SUMMED},
         "optimizer.other_scale and chosen_scale must be 1 where a stage sums the losses of several tasks, got (1.0, 2",
         {"optimizer.chosen_scale": 1.0},

@@ -147,7 +147,7 @@ def test_writing_to_a_batch_does_not_change_the_cache(
     assert not (again.inputs[0].input_ids == 99).any()
 
 
-@pytest.mark.parametrize("encoding", ["cross", "bi"])
+@pytest.mark.parametrize("encoding", ["cross", "bi", "cross_and_bi"])
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 def test_shards_together_are_the_global_batch(
     encoding: Encoding,
@@ -168,6 +168,18 @@ def test_shards_together_are_the_global_batch(
         for inputs, whole_inputs in zip(part.inputs, whole.inputs, strict=True):
             for field in fields(Inputs):
                 assert torch.equal(getattr(inputs, field.name), getattr(whole_inputs, field.name)[places])
+
+
+def test_a_pair_encoded_both_ways_has_the_inputs_of_both(
+    pair_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    corpus = corpus_of(pair_table, bert_tokenizer, tmp_path)
+    for rows in random_batches(5, corpus):  # 12 tokens cut most pairs, and some texts
+        both, cross, bi = (batch_of(corpus, rows, name, 12).inputs for name in ("cross_and_bi", "cross", "bi"))
+        assert len(both) == 3
+        for found, expected in zip(both, cross + bi, strict=True):
+            for field in fields(Inputs):
+                assert torch.equal(getattr(found, field.name), getattr(expected, field.name))
 
 
 def test_a_worker_without_rows_gets_the_first_row_as_filler(

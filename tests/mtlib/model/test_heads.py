@@ -39,6 +39,8 @@ def head_of(task: str, changes: dict[str, Any] | None = None, width: int = 32) -
         ("sts", {}, 1, 1),
         ("qqp", BI, 2, 1),
         ("sts", BI, 2, 1),
+        ("qqp", {"tasks.qqp.encoding": "cross_and_bi"}, 3, 1),
+        ("sts", {"tasks.sts.encoding": "cross_and_bi", "tasks.sts.hidden_units": 7}, 3, 1),
         ("qqp", COSINE, 2, 1),
         ("sts", COSINE, 2, 1),
         ("sst", {"tasks.sst.hidden_units": 7}, 1, 5),
@@ -63,6 +65,36 @@ def test_a_linear_head_is_a_linear_layer_on_the_joined_vectors() -> None:
 def test_a_linear_head_after_the_relational_layer_reads_one_vector_of_the_joined_width() -> None:
     head, joined = head_of("sts", BI), torch.cat(vectors(2), dim=1)
     assert torch.equal(head((joined,)), head(vectors(2)))
+
+
+def test_a_comparison_is_of_both_texts_whatever_their_order_and_length() -> None:
+    head, (pair, first, second) = head_of("qqp", {"tasks.qqp.encoding": "cross_and_bi"}), vectors(3)
+    one, two = (text * 32**0.5 / text.norm(dim=1, keepdim=True) for text in (first, second))
+    joined = torch.cat([pair, (one - two).abs(), one * two], dim=1)
+    logits = head((pair, first, second))
+    assert torch.allclose(logits, joined @ head.weight.T + head.bias, atol=1e-6)
+    assert torch.allclose(logits, head((pair, 3 * second, 0.1 * first)), atol=1e-6)
+    assert not torch.allclose(logits, head((2 * pair, first, second)), atol=1e-3)
+    assert list(head.state_dict()) == ["weight", "bias"]
+
+
+def test_a_weight_of_one_by_the_width_on_the_product_gives_the_cosine() -> None:
+    head, texts = head_of("sts", {"tasks.sts.encoding": "cross_and_bi"}), vectors(2)
+    head.weight.data = torch.cat([torch.zeros(1, 64), torch.full((1, 32), 1 / 32)], dim=1)
+    logits = head((vectors(1)[0], *texts))[:, 0]
+    expected = [1 - cosine_distance(first, second) for first, second in zip(*texts, strict=True)]
+    assert logits.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_equal_texts_and_a_text_of_zeros_have_a_finite_comparison_with_its_gradient() -> None:
+    head, text = head_of("sts", {"tasks.sts.encoding": "cross_and_bi"}), torch.zeros(2, 32)
+    text[0] = 1.0
+    text.requires_grad_()
+    logits = head((vectors(1, rows=2)[0], text, text.detach().clone()))
+    logits.sum().backward()
+    assert torch.isfinite(logits).all()
+    assert text.grad is not None
+    assert torch.isfinite(text.grad).all()
 
 
 def test_a_plain_heads_weights_are_the_first_draw_of_the_tasks_stream() -> None:
