@@ -41,14 +41,16 @@ class LinearHead(nn.Module):
 class ComparisonHead(LinearHead):
     """A linear head on the vector of a pair in one input, and on a comparison of its texts, each encoded alone.
 
-    The comparison is |u - v| and u * v, element by element (Tai et al. 2015, 4.2), of the texts' vectors u and v, which
-    are scaled to length sqrt(width): then a weight of 1 / width on all elements of u * v gives their cosine.
+    The comparison is |u - v| and u * v, element by element (Tai et al. 2015, 4.2), of the texts' vectors u and v. They
+    are scaled to length width**.25, so that the elements of u * v sum to sqrt(width) times their cosine: whatever the
+    encoder, new weights are then neither a loud noise nor too slow to learn it (docs/measurements.md, "Settings to
+    start with").
     """
 
     def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """Logits (rows, num_logits) from the (rows, hidden) vectors of the pair and of both texts."""
         pair, *texts = (vector.float() for vector in vectors)
-        first, second = (functional.normalize(text, dim=1) * text.shape[1] ** 0.5 for text in texts)
+        first, second = (functional.normalize(text, dim=1) * text.shape[1] ** 0.25 for text in texts)
         return super().forward((pair, (first - second).abs(), first * second))
 
 

@@ -69,7 +69,7 @@ def test_a_linear_head_after_the_relational_layer_reads_one_vector_of_the_joined
 
 def test_a_comparison_is_of_both_texts_whatever_their_order_and_length() -> None:
     head, (pair, first, second) = head_of("qqp", {"tasks.qqp.encoding": "cross_and_bi"}), vectors(3)
-    one, two = (text * 32**0.5 / text.norm(dim=1, keepdim=True) for text in (first, second))
+    one, two = (text * 32**0.25 / text.norm(dim=1, keepdim=True) for text in (first, second))
     joined = torch.cat([pair, (one - two).abs(), one * two], dim=1)
     logits = head((pair, first, second))
     assert torch.allclose(logits, joined @ head.weight.T + head.bias, atol=1e-6)
@@ -78,9 +78,9 @@ def test_a_comparison_is_of_both_texts_whatever_their_order_and_length() -> None
     assert list(head.state_dict()) == ["weight", "bias"]
 
 
-def test_a_weight_of_one_by_the_width_on_the_product_gives_the_cosine() -> None:
+def test_equal_weights_on_the_product_give_the_cosine() -> None:
     head, texts = head_of("sts", {"tasks.sts.encoding": "cross_and_bi"}), vectors(2)
-    head.weight.data = torch.cat([torch.zeros(1, 64), torch.full((1, 32), 1 / 32)], dim=1)
+    head.weight.data = torch.cat([torch.zeros(1, 64), torch.full((1, 32), 32**-0.5)], dim=1)
     logits = head((vectors(1)[0], *texts))[:, 0]
     expected = [1 - cosine_distance(first, second) for first, second in zip(*texts, strict=True)]
     assert logits.tolist() == pytest.approx(expected, abs=1e-6)
