@@ -16,6 +16,8 @@ INITIAL_STD = 0.02
 class LinearHead(nn.Module):
     """A linear layer on the concatenated vectors, after an optional ReLU layer.
 
+    Of three vectors, those of a pair and of its two texts, the texts' are replaced by their comparison.
+
     Args:
         output: provides `weight` and `bias`.
         hidden: the linear map of the ReLU layer.
@@ -31,6 +33,8 @@ class LinearHead(nn.Module):
 
     def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """Logits (rows, num_logits) from one (rows, width) vector per input."""
+        if len(vectors) == 3:
+            vectors = (vectors[0].float(), *compare_texts(*vectors[1:]))
         joined = torch.cat(vectors, dim=1)
         if self.hidden is not None:
             joined = functional.relu(self.hidden(joined))
@@ -38,20 +42,16 @@ class LinearHead(nn.Module):
         return outputs[:, 1:] - outputs[:, :1] if self.is_difference else outputs
 
 
-class ComparisonHead(LinearHead):
-    """A linear head on the vector of a pair in one input, and on a comparison of its texts, each encoded alone.
+def compare_texts(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """|u - v| and u * v, element by element, of the vectors of two texts, (rows, hidden) each, in fp32.
 
-    The comparison is |u - v| and u * v, element by element (Tai et al. 2015, 4.2), of the texts' vectors u and v. They
-    are scaled to length width**.25, so that the elements of u * v sum to sqrt(width) times their cosine: whatever the
-    encoder, new weights are then neither a loud noise nor too slow to learn it (docs/measurements.md, "Settings to
-    start with").
+    Both are scaled to length width**.25 first, so that the elements of u * v sum to sqrt(width) times their cosine:
+    with any encoder, new weights are then neither a loud noise nor too slow to learn it (docs/measurements.md,
+    "Settings to start with"). Source: Tai et al. 2015, 4.2, without scaling.
     """
-
-    def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
-        """Logits (rows, num_logits) from the (rows, hidden) vectors of the pair and of both texts."""
-        pair, *texts = (vector.float() for vector in vectors)
-        first, second = (functional.normalize(text, dim=1) * text.shape[1] ** 0.25 for text in texts)
-        return super().forward((pair, (first - second).abs(), first * second))
+    texts = (functional.normalize(text.float(), dim=1) for text in (first, second))
+    one, other = (text * text.shape[1] ** 0.25 for text in texts)
+    return (one - other).abs(), one * other
 
 
 class CosineHead(nn.Module):
@@ -89,8 +89,7 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
     outputs = num_outputs(settings.loss, facts)
     output = new_linear(settings.hidden_units or width, outputs, *name)
-    kind = ComparisonHead if settings.encoding == "cross_and_bi" else LinearHead
-    return kind(output, hidden, is_difference=outputs > facts.num_logits)
+    return LinearHead(output, hidden, is_difference=outputs > facts.num_logits)
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:

@@ -67,7 +67,7 @@ def test_a_linear_head_after_the_relational_layer_reads_one_vector_of_the_joined
     assert torch.equal(head((joined,)), head(vectors(2)))
 
 
-def test_a_comparison_is_of_both_texts_whatever_their_order_and_length() -> None:
+def test_a_comparison_is_of_both_texts_in_any_order_and_of_any_length() -> None:
     head, (pair, first, second) = head_of("qqp", {"tasks.qqp.encoding": "cross_and_bi"}), vectors(3)
     one, two = (text * 32**0.25 / text.norm(dim=1, keepdim=True) for text in (first, second))
     joined = torch.cat([pair, (one - two).abs(), one * two], dim=1)
