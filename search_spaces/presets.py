@@ -135,7 +135,6 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     Measured with MiniLM on SST, QQP and STS, 600 steps (docs/measurements.md, "Settings to start with"):
     - a pair in one input and a comparison of its texts, each encoded alone, are better than the first alone: the two
       make different mistakes. The second is what encoders of sentences were pretrained for.
-    - batches of 32 are better than as many of 16, and as good as twice as many.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
       the encoder's own: in so few steps there is little to overfit; in many, try `encoder.dropout=0.1`.
     - a high rate for the heads, which start at random, and slightly lower ones for each layer further down. Twice the
@@ -178,8 +177,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     )
     scales = by_task("target_scale", ["unit"] * len(regressions), regressions)
     encodings = by_task("encoding", ["cross_and_bi"] * len(pairs), pairs)
-    batches = by_task("batch_size", [32] * len(names), names)
-    return base.override({**by_task("pooling", ["mean"] * len(names), names), **encodings, **batches, **scales})
+    return base.override({**by_task("pooling", ["mean"] * len(names), names), **encodings, **scales})
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:

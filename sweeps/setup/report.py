@@ -12,6 +12,7 @@ import torch
 from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
 from mtlib.stages.plan import PlannedStage, plan_stages
+from results.analysis.ranking.note import counted
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.options import SweepOptions
@@ -83,7 +84,7 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     for number, overrides in enumerate(trials):
         values = [text_of(value) for value in overrides.values()]
         rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.common_replicates)]
-    return [f"{len(trials)} configurations on the grid, each trained {times}:", *align_columns(rows)]
+    return [f"{counted(len(trials), 'configuration')} on the grid, each trained {times}:", *align_columns(rows)]
 
 
 def describe_times(options: SweepOptions) -> str:

@@ -396,6 +396,7 @@ def test_with_more_than_two_workers_the_shapes_of_all_weights_count(
 def test_a_task_that_no_stage_trains_changes_no_key(num_workers: int) -> None:
     tasks = {name: TASKS[name] for name in ("qqp", "sts")}
     changes = {"pals.size": 8, "pals.num_heads": 2, "smart.weight": 1, "simcse.weight": 1, "precision": "fp32"}
+    changes |= {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross"}  # no other fits a relational layer
     two, three = general(tasks).override(changes), general({**tasks, "sst": TASKS["sst"]}).override(changes)
     two, three = two.override({"relational_tasks": "qqp"}), three.override({"relational_tasks": ["sst", "qqp"]})
     some = three.override({"stages": two.stages})
