@@ -74,7 +74,7 @@ class TokenTable:
         return ids
 
     def lengths(self, encoding: Encoding, max_length: int) -> np.ndarray:
-        """(rows,) tokens of each row's input, special tokens included, cut to `max_length`; the longer one of two."""
+        """(rows,) tokens of each row's input, special tokens included, cut to `max_length`; the longest of several."""
         longest: np.ndarray = self.input_lengths(np.arange(self.num_rows), encoding, max_length).max(axis=0)
         return longest
 
