@@ -1,6 +1,6 @@
 """The domain of a search: keys, their ranges, and conditions under which a key is sampled."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ SearchKey = str | tuple[str, ...]
 
 ALL_TASKS_PREFIX = "tasks.*."
 """Beginning of a key of every task that the base configuration trains."""
+ALL_STAGES_PREFIX = "stages.*."
+"""Beginning of a key of every stage."""
 
 JOINED_BY = " + "
 """Between the parts of the title of keys that vary together."""
@@ -139,10 +141,20 @@ def enabling_values(key: SearchKey, conditions: Mapping[SearchKey, Condition]) -
 
 def expand_tasks(changes: Mapping[str, Value], tasks: Sequence[str]) -> dict[str, Value]:
     """Changes by dotted key in which `tasks.*.KEY` stands for the key of each of these tasks."""
+    return expand_star(changes, ALL_TASKS_PREFIX, tasks)
+
+
+def expand_stages(changes: Mapping[str, Value], num_stages: int) -> dict[str, Value]:
+    """Changes by dotted key in which `stages.*.KEY` stands for the key of each stage."""
+    return expand_star(changes, ALL_STAGES_PREFIX, range(num_stages))
+
+
+def expand_star(changes: Mapping[str, Value], prefix: str, members: Iterable[object]) -> dict[str, Value]:
+    """Changes by dotted key in which a key with this prefix, `GROUP.*.`, stands for that of each member of a group."""
     expanded: dict[str, Value] = {}
     for key, value in changes.items():
-        names = tasks if key.startswith(ALL_TASKS_PREFIX) else ("",)
-        expanded.update({key.replace(ALL_TASKS_PREFIX, f"tasks.{name}.", 1): value for name in names})
+        own = [prefix.replace("*", str(member)) for member in members] if key.startswith(prefix) else [""]
+        expanded.update({f"{start}{key.removeprefix(prefix)}": value for start in own})
     return expanded
 
 

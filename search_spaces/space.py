@@ -33,6 +33,8 @@ from search_spaces.published import PublishedTable
 
 NamedOverrides = Mapping[str, Mapping[str, Any]]
 """Named groups of overrides; each group is by dotted key."""
+Grid = Mapping[SearchKey, tuple[Any, ...] | NamedOverrides]
+"""By searched key its values, in a list or by name."""
 
 NOT_QUESTIONS = ("domain", "space", "space_file", "space_source", "task_fit", "vary", "presets", "published")
 """Files of this folder that define no search space."""
@@ -55,7 +57,7 @@ class SearchSpace:
     question: str
     base: TrialConfig
     """The configuration that every trial changes."""
-    grid: Mapping[SearchKey, tuple[Any, ...] | NamedOverrides] = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)
     """Values by key; the cross product is the grid, the last key varies fastest. If the values are a mapping, the key
     is a name that the space defines, such as `order`, and each entry names a group of overrides."""
     ranges: Mapping[SearchKey, Range] = field(default_factory=dict)

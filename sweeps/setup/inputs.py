@@ -1,14 +1,16 @@
 """The inputs of a sweep: space, data and encoder, found, read and checked on the driver before anything starts."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.config.task_file import SPLITS, TASK_FILE, data_tasks
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
@@ -20,15 +22,9 @@ from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task, in_order
 from results.records.files import list_files, open_folder
 from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
-from search_spaces.domain import SearchKey, expand_tasks
+from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
-from search_spaces.space import (
-    NamedOverrides,
-    SearchSpace,
-    changed_keys,
-    grid_configs,
-    search_domain,
-)
+from search_spaces.space import Grid, SearchSpace, changed_keys, grid_configs, search_domain
 from search_spaces.space_file import find_space, is_path
 from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
 from search_spaces.vary import vary
@@ -255,9 +251,18 @@ def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace |
     else:
         keys = space.grid if options.search == "grid" else search_domain(space)
         place, searched = f"space '{space.name}'", [dotted for key in keys for dotted in changed_keys(space, key)]
+    rule = f"--set must leave alone what {place} searches ({', '.join(searched)})"
+    hint = "; 'stages.*.KEY=VALUE' sets a key in all stages of all trials" if "stages" in searched else ""
     for key, value in expand_tasks(options.set, base.active_tasks).items():
-        hits = [dotted for dotted in searched if key == dotted or key.startswith(f"{dotted}.")]
-        require(not hits, f"--set must leave alone what {place} searches ({', '.join(searched)})", f"{key}={value}")
+        is_hit = any(sets_searched(key, dotted) for dotted in searched)
+        require(not is_hit, rule, f"{key}={value}{hint if key.startswith('stages.') else ''}")
+
+
+def sets_searched(key: str, searched: str) -> bool:
+    """Whether a key of --set changes a key that is searched; `stages.*.KEY` is set within whole stages."""
+    if key.startswith(ALL_STAGES_PREFIX):
+        return fnmatchcase(searched, key)
+    return key == searched or key.startswith(f"{searched}.")
 
 
 def find_sources(options: SweepOptions, base: TrialConfig, name: str) -> tuple[Path, str, tuple[str, ...]]:
@@ -300,7 +305,7 @@ def configure(space: SearchSpace | None, base: TrialConfig, encoder: str, option
     has_grid = bool(space.grid) or options.search != "grid"
     require(has_grid, f"--search must be tpe or random for space '{space.name}', which has no grid", options.search)
     grid = short_grid(space) if is_demonstration(options) else space.grid
-    return dataclasses.replace(space, base=changed, grid=grid)
+    return set_stages(dataclasses.replace(space, base=changed, grid=grid), options.set)
 
 
 def is_demonstration(options: SweepOptions) -> bool:
@@ -314,7 +319,7 @@ def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> Trial
     given = {"encoder.name": encoder, "seed": options.seed, "data.hold_out": options.hold_out}
     base = base.override(given)
     try:
-        base = base.override(expand_tasks(options.set, base.active_tasks))
+        base = base.override(expand_keys(options.set, base))
     except ValueError as error:
         raise ValueError(f"--set: {error}") from error
     if base.encoder.start_from is not None:  # workers run in another folder than the command
@@ -322,23 +327,45 @@ def change_base(base: TrialConfig, encoder: str, options: SweepOptions) -> Trial
     return base
 
 
-def short_grid(space: SearchSpace) -> dict[SearchKey, tuple[Any, ...] | NamedOverrides]:
+def expand_keys(changes: Mapping[str, str], base: TrialConfig) -> dict[str, str]:
+    """Changes by dotted key, in which a star stands for every task or stage of a configuration."""
+    return expand_stages(expand_tasks(changes, base.active_tasks), len(base.stages))
+
+
+def short_grid(space: SearchSpace) -> Grid:
     """The space's grid for the demonstration, in which plans are short."""
-    return {
-        key: short_plans(space, named) if isinstance(named, Mapping) else named for key, named in space.grid.items()
-    }
+    return change_plans(space, lambda config: demo_stages(config.stages))
 
 
-def short_plans(space: SearchSpace, named: NamedOverrides) -> NamedOverrides:
-    """Named overrides, in which whole plans are shortened."""
-    tasks = space.base.active_tasks
-    plans = {
-        name: space.base.override(expand_tasks(changes, tasks)).stages
-        for name, changes in named.items()
-        if "stages" in changes
-    }
-    short = {name: {"stages": demo_stages(stages)} for name, stages in plans.items()}
-    return {name: {**changes, **short.get(name, {})} for name, changes in named.items()}
+def set_stages(space: SearchSpace, changes: Mapping[str, str]) -> SearchSpace:
+    """The space with what `changes`, those of --set, set in every stage, in its searched whole stages too.
+
+    Raises:
+        ValueError: a value does not suit a searched plan.
+    """
+    own = {key: value for key, value in changes.items() if key.startswith(ALL_STAGES_PREFIX)}
+    try:
+        return dataclasses.replace(
+            space, grid=change_plans(space, lambda config: config.override(expand_keys(own, config)).stages)
+        )
+    except ValueError as error:
+        raise ValueError(f"--set: {error}") from error
+
+
+def change_plans(space: SearchSpace, change: Callable[[TrialConfig], tuple[StageConfig, ...]]) -> Grid:
+    """The space's grid, in which whole stages that a name stands for are those that `change` makes of a configuration
+    with the name's overrides; ValueError names it."""
+    grid, tasks = dict(space.grid), space.base.active_tasks
+    for key, named in space.grid.items():
+        plans = {}
+        for name, changes in named.items() if isinstance(named, Mapping) else ():
+            try:
+                config = space.base.override(expand_tasks(changes, tasks))
+                plans[name] = {**changes, "stages": change(config)} if "stages" in changes else changes
+            except ValueError as error:
+                raise ValueError(f"{key_title(key)}={name}: {error}") from error
+        grid[key] = plans or grid[key]
+    return grid
 
 
 def planned_configs(options: SweepOptions, space: SearchSpace) -> list[TrialConfig]:

@@ -226,10 +226,36 @@ def test_set_must_not_change_keys_of_a_named_point(options: Options, tiny_folder
             ValueError, match=r"must leave alone what space 'orders' searches \(stages, smart\.weight\)"
         ):
             read_inputs(options(space="orders", data=tiny_folder, set={key: value}))
+    with pytest.raises(ValueError, match=r"got stages\.0\.epochs=1; 'stages\.\*\.KEY=VALUE' sets a key in all stages"):
+        read_inputs(options(space="orders", data=tiny_folder, set={"stages.0.epochs": "1"}))
     changes = {"optimizer.learning_rate": "0.5"}
     space = read_inputs(options(space="orders", data=tiny_folder, set=changes)).space
     assert space.base.optimizer.learning_rate == 0.5
     assert space.published == load_space("orders").published
+
+
+def test_set_changes_every_stage_of_whole_plans_that_are_searched(options: Options, tiny_folder: Path) -> None:
+    changes = {"stages.*.epochs": "3", "stages.*.steps_per_epoch": "7"}
+    short = grid_configs(read_inputs(options(space="orders", data=tiny_folder, set=changes)).space)
+    plain = grid_configs(load_space("orders"))
+    assert {len(config.stages) for config in plain} > {1, 2}
+    for old, new in zip(plain, short, strict=True):
+        wanted = tuple(dataclasses.replace(stage, epochs=3, steps_per_epoch=7) for stage in old.stages)
+        assert new.stages == wanted
+    demo = grid_configs(read_inputs(options(space="orders", set=changes)).space)
+    assert {(stage.epochs, stage.steps_per_epoch) for config in demo for stage in config.stages} == {(3, 7)}
+    with pytest.raises(ValueError, match=r"^--set: order=epoch_round_robin: stages\.0: epochs .* got 1$"):
+        read_inputs(options(space="orders", data=tiny_folder, set={"stages.*.epochs": "1"}))
+
+
+def test_set_of_every_stage_leaves_what_is_searched(options: Options, tiny_folder: Path) -> None:
+    searched = {"stages.0.order": "uniform,proportional"}
+    with pytest.raises(ValueError, match=r"must leave alone what --vary searches \(stages\.0\.order\)"):
+        read_inputs(options(space=None, vary=searched, data=tiny_folder, set={"stages.*.order": "annealed"}))
+    space = read_inputs(options(space=None, vary=searched, data=tiny_folder, set={"stages.*.epochs": "2"})).space
+    assert [stage.epochs for stage in space.base.stages] == [2]
+    with pytest.raises(ValueError, match=r"^--set: .*did you mean 'stages\.0\.epochs'"):
+        read_inputs(options(space="orders", data=tiny_folder, set={"stages.*.epoch": "2"}))
 
 
 def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:
