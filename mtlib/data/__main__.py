@@ -16,7 +16,7 @@ from mtlib.data.hold_out import repeats_row
 from mtlib.data.load import find_row_sources, task_source
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
 from mtlib.data.tables import Table, check_folder
-from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, Task
 
@@ -97,7 +97,7 @@ def describe_data(folder: Path) -> Iterator[str]:
         raise ValueError(f"{error}{hint}") from error
     read = read_tables(wanted.values(), folder)
     named = TASK_FILE if (folder / TASK_FILE).is_file() else "the names of its files"
-    yield f"{folder}: {number_of(len(present), 'task')}, by {named}"
+    yield f"{folder}: {counted(len(present), 'task')}, by {named}"
     for name in present:
         train, dev = (read[wanted[name, split]] for split in ("train", "dev"))
         yield from ("", heading(tasks[name]))
@@ -136,7 +136,7 @@ def heading(task: Task) -> str:
 
 def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
     """The rows of a split: how many, their labels and lengths, and those that are not used."""
-    yield f"  {table.split:<6}{number_of(len(table.ids), 'row')} {origin}"
+    yield f"  {table.split:<6}{counted(len(table.ids), 'row')} {origin}"
     yield f"        {describe_labels(task, table.labels)}"
     yield f"        {describe_lengths(table.texts)}"
     yield from describe_unused(table.skipped, table.left_out)
@@ -167,7 +167,7 @@ def describe_unused(skipped: Sequence[str], left_out: Sequence[str] = ()) -> Ite
     """Rows that are not used: how many, and the first with file and line."""
     if skipped:
         more = f", and {len(skipped) - MAX_LISTED_ROWS:,} more" if len(skipped) > MAX_LISTED_ROWS else ""
-        yield f"        unusable: {number_of(len(skipped), 'row')}: {', '.join(skipped[:MAX_LISTED_ROWS])}{more}"
+        yield f"        unusable: {counted(len(skipped), 'row')}: {', '.join(skipped[:MAX_LISTED_ROWS])}{more}"
     yield from (f"        left out: {line}" for line in left_out)
 
 
@@ -176,7 +176,7 @@ def describe_repeats(train: Table, dev: Table) -> str:
     count = int(repeats_row(dev.texts, train.texts).sum())
     what = "both texts" if len(dev.texts) == 2 else "the text"
     have = "has" if count == 1 else "have"
-    return f"        {number_of(count, 'row')} ({percent(count / len(dev.ids), 1)}) {have} {what} of a train row"
+    return f"        {counted(count, 'row')} ({percent(count / len(dev.ids), 1)}) {have} {what} of a train row"
 
 
 def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]:
@@ -185,7 +185,7 @@ def describe_test(config: TrialConfig, folder: Path, name: str) -> Iterator[str]
     source = None if files is not None and not files.test else task_source(config, folder, name, "test")
     if source is not None and is_there(source, folder):
         texts, skipped = read_unlabelled(source, folder)
-        yield f"  test  {number_of(len(texts[0]), 'row')} without labels of {describe_sources((source,))}"
+        yield f"  test  {counted(len(texts[0]), 'row')} without labels of {describe_sources((source,))}"
         yield f"        {describe_lengths(texts)}"
         yield from describe_unused(skipped)
     elif source is not None and files is not None:
@@ -204,11 +204,6 @@ def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
 
 def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
-
-
-def number_of(count: int, thing: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 if __name__ == "__main__":

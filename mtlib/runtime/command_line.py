@@ -102,6 +102,11 @@ def duration(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
+def counted(number: int, noun: str) -> str:
+    """E.g. `1 trial` and `2,000 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def discard_output() -> None:
     """Sends standard output to /dev/null, as Python would fail on a closed pipe when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

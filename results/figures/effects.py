@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from results.analysis.comparison.trial_scores import TrialScores
 from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.note import counted
 from results.analysis.ranking.render import value_text
 from results.figures.chart import Axis, Band, Chart, Mark, Panel, Reference, Series
 from results.figures.hover import score_described, trial_text, value_names

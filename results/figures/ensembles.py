@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
-from results.analysis.ranking.note import counted
 from results.ensembles.methods import TITLES
 from results.figures.chart import Axis, Chart, Panel, Series
 from results.figures.hover import score_title

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task, score_of, title_of, value_of
-from results.analysis.ranking.note import counted
 from results.figures.chart import Axis, Bars, Chart, Panel, Series
 from results.figures.hover import trial_text
 from results.figures.search import by_kind

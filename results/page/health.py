@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line, reason_of
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import CONFIDENCE
@@ -18,7 +19,7 @@ from results.analysis.effects.answer import MORE_REPLICATES, searched_text
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import report_command, resume_command
-from results.analysis.ranking.note import Note, capitalized, counted, named
+from results.analysis.ranking.note import Note, capitalized, named
 from results.analysis.ranking.penalty_notes import overwhelming_penalties, vanishing_penalties
 from results.analysis.ranking.render import value_text, why_unknown
 from results.analysis.sweep import Sweep

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
 from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.ranking.note import counted
 from results.analysis.sweep import Sweep
 from results.figures.curves import cost_chart
 from results.figures.ensembles import expected_chart

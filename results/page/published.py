@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.published_differences import find_differences, only_key, overall_of, plain
-from results.analysis.ranking.note import counted
 from results.analysis.ranking.rank import RankedConfiguration
 from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
 from results.analysis.sweep import Sweep

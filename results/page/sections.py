@@ -6,12 +6,12 @@ from functools import partial
 
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS
-from results.analysis.ranking.note import counted
 from results.analysis.ranking.rank import score_columns
 from results.analysis.ranking.render import (
     MAX_PARAM_COLUMNS,

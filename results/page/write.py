@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
-from results.analysis.ranking.note import counted
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
-from results.analysis.ranking.note import counted
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name

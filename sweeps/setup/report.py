@@ -11,8 +11,8 @@ import torch
 
 from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
+from mtlib.runtime.command_line import counted
 from mtlib.stages.plan import PlannedStage, plan_stages
-from results.analysis.ranking.note import counted
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import grid_trials, search_domain
 from sweeps.options import SweepOptions

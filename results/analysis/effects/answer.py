@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from mtlib.runtime.command_line import counted
 from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.analysis.effects.key_effects import ValueEffect
@@ -9,7 +10,7 @@ from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
-from results.analysis.ranking.note import capitalized, counted, named
+from results.analysis.ranking.note import capitalized, named
 from results.analysis.ranking.render import value_text, why_unknown
 from results.records.trials import TrialRecord
 

@@ -31,8 +31,3 @@ def named(names: Sequence[str]) -> str:
 def capitalized(sentence: str) -> str:
     """A sentence with a capital first letter; its other letters stay."""
     return sentence[:1].upper() + sentence[1:]
-
-
-def counted(number: int, noun: str) -> str:
-    """E.g. `1 trial` and `2,000 trials`."""
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

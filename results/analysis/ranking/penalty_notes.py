@@ -8,8 +8,9 @@ import pandas as pd
 
 from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
-from results.analysis.ranking.note import Note, counted, named
+from results.analysis.ranking.note import Note, named
 from results.records.trials import TrialRecord
 
 NUMERICALLY_NOTHING = 1e-5

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words
-from results.analysis.ranking.note import counted
+from mtlib.runtime.command_line import counted
 from results.inference.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict

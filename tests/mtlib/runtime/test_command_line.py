@@ -12,6 +12,7 @@ from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
     WRONG_USE,
+    counted,
     duration,
     number,
     parse_words,
@@ -123,3 +124,10 @@ def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
 )
 def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials"), (2000, "2,000 trials")]
+)
+def test_one_is_singular(count: int, expected: str) -> None:
+    assert counted(count, "trial") == expected

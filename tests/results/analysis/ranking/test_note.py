@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.analysis.ranking.note import MAX_NAMES, Note, counted, named
+from results.analysis.ranking.note import MAX_NAMES, Note, named
 
 
 def test_line_has_what_is_shown_and_what_to_set() -> None:
@@ -15,8 +15,3 @@ def test_line_has_what_is_shown_and_what_to_set() -> None:
 )
 def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
     assert named([f"t{place}" for place in range(number)]) == expected
-
-
-@pytest.mark.parametrize(("number", "expected"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
-def test_one_is_singular(number: int, expected: str) -> None:
-    assert counted(number, "trial") == expected
