@@ -1,6 +1,7 @@
 """Reads a sweep into pandas, and prints its answer and ranking: `python results/table.py SWEEP`."""
 
 import argparse
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
 from mtlib.runtime.errors import require
 from results.analysis.effects.answer import COMMAND_INDENT, answer_question
-from results.analysis.effects.frame import render_effects
+from results.analysis.effects.frame import render_differences, render_effects
+from results.analysis.effects.published_differences import find_differences, only_key
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.penalty_notes import vanishing_penalties
@@ -23,13 +25,14 @@ from results.analysis.ranking.render import PLAIN_WIDTH, render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
+from search_spaces.published import read_published
 
 EXAMPLES = """\
 examples:
   python results/table.py ~/multitask-sweeps/NAME
   python results/table.py ~/multitask-sweeps/NAME --csv > ranking.csv
   python results/table.py s3://bucket/sweeps/NAME
-  the mean score at each searched value, and its difference from the base value
+  the mean score at each searched value, its difference from the base value, and published differences
     python results/table.py ~/multitask-sweeps/NAME --effects
   how many replicates would find a difference of .01
     python results/table.py ~/multitask-sweeps/NAME --difference 0.01
@@ -45,10 +48,14 @@ in Python:
 
 
 def print_effects(sweep: Sweep, difference: float | None) -> None:
-    """Prints the answer to a sweep's question, and a table for each searched key."""
+    """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
     found, console = sweep.estimated_effects, new_console()
     print_wrapped(console, [*answer_question(found, sweep.records, difference), ""])
     console.print(render_effects(found))
+    for table in read_published(sweep.info):
+        with contextlib.suppress(ValueError):  # several keys, or no effects
+            differences = find_differences(table, sweep.tasks, *only_key(found))
+            console.print("", render_differences(f"{table.paper}, {table.table}", differences), sep="\n")
 
 
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:

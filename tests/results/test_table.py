@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from results.analysis.ranking.next_commands import resume_command
-from results.analysis.sweep import load_sweep
+from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import write_sweep
@@ -155,6 +155,14 @@ def test_effects_are_printed_as_tables_and_as_csv(sweep_folder: Path, capsys: py
     expected = load_sweep(sweep_folder).effects()
     assert frame["mean"].tolist() == expected["mean"].tolist()
     assert sorted(set(frame["task"])) == ["overall", "qqp", "sst", "sts"]
+
+
+def test_effects_stand_beside_published_ones(recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    """Differences from weight 0 in table 6: .789 and .789 against .781."""
+    assert main([str(recorded_sweep.path), "--effects"]) == 0
+    lines = capsys.readouterr().out.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
+    assert [(line.split()[0], line.split()[5]) for line in lines[2:4]] == [("0.3", "+0.008"), ("1", "+0.008")]
+    assert all(line.rstrip().endswith(("sign", "here")) for line in lines[2:4])
 
 
 def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

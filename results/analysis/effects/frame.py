@@ -1,6 +1,6 @@
 """Effects as data frames with a row for each value of each key, and as a printed table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import error_text, value_text
@@ -106,6 +107,24 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     for value in dict.fromkeys(value for own in effects for value in own):  # a task may not have all of them
         table.add_row(value_text(value), *(own.get(value, "") for own in effects))
     return table
+
+
+def render_differences(title: str, differences: Sequence[Difference]) -> Group:
+    """A table of differences in the overall score beside published ones.
+
+    Args:
+        title: of the published table.
+        differences: of the values, at least one.
+    """
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("value", "overall, difference", "95 % interval", "published", ""):
+        table.add_column(name, no_wrap=True)
+    for found in differences:
+        low, high = found.bounds
+        interval = "" if found.interval is None else f"{low:+.3f} to {high:+.3f}"
+        published = "" if found.published is None else f"{found.published:+.3f}"
+        table.add_row(value_text(found.value), f"{found.here:+.3f}", interval, published, found.verdict)
+    return Group(Text(f"Beside {title}"), table, Text(""))
 
 
 def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
