@@ -12,6 +12,7 @@ from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS
+from results.analysis.ranking.next_commands import selector_command
 from results.analysis.ranking.rank import score_columns
 from results.analysis.ranking.render import (
     MAX_PARAM_COLUMNS,
@@ -329,11 +330,12 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     """What was selected, what to expect, and the Pareto front."""
     selection = inputs.selection
     if inputs.selection_error:
-        again = "python results/selector.py SWEEP chooses ensembles again"
+        again = f"{selector_command(inputs.sweep.path)} chooses ensembles again"
         yield Text(paragraphs=[f"The chosen ensembles cannot be shown ({again}): {inputs.selection_error}."])
         return
     if selection is None:
-        yield Text(paragraphs=["No ensembles were chosen yet: python results/selector.py SWEEP chooses them."])
+        choose = f"{selector_command(inputs.sweep.path)} chooses them"
+        yield Text(paragraphs=[f"No ensembles were chosen yet: {choose}."])
         return
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     optimism = " ".join(optimism_sentences(selection))

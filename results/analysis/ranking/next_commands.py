@@ -17,6 +17,11 @@ def report_command(path: Location) -> str:
     return f"{program('results', 'report')} {shlex.quote(absolute_location(path))}"
 
 
+def selector_command(path: Location) -> str:
+    """The command that chooses ensembles of the sweep in a folder."""
+    return f"{program('results', 'selector')} {shlex.quote(absolute_location(path))}"
+
+
 def program(package: str, module: str) -> str:
     """The command of a module; the current folder, where scripts are not found outside the project's, may be gone."""
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from results.analysis.ranking.next_commands import program, resume_command
+from results.analysis.ranking.next_commands import program, resume_command, selector_command
 from results.records.files import PROJECT_FOLDER
 
 
@@ -17,6 +17,7 @@ def test_scripts_are_named_in_the_projects_folder_and_modules_elsewhere(
     monkeypatch.chdir(tmp_path)
     assert program("results", "table") == "python -m results.table"
     assert resume_command(Path("/my sweeps/first")) == "python -m sweeps.run --resume '/my sweeps/first'"
+    assert selector_command(Path("/my sweeps/first")) == "python -m results.selector '/my sweeps/first'"
 
 
 def test_the_one_command_names_itself_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
