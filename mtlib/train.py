@@ -25,7 +25,7 @@ from mtlib.stages.sampler import epoch_steps
 from mtlib.training.auto_precision import choose_precision
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
-from mtlib.training.run import Run, begin_next_stage, end_epoch, kept_weights, restore, state_of
+from mtlib.training.run import Run, begin_next_stage, end_epoch, fit_new_heads, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
 from mtlib.training.touched_rows import touched_words
 
@@ -137,6 +137,8 @@ def prepare_run(
     state = load_state(states) if states else None
     if state:
         restore(run, state)
+    else:
+        fit_new_heads(run)
     check_together(run)
     return run
 

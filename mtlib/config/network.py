@@ -126,6 +126,10 @@ class TaskConfig:
     chosen_layers: tuple[int, ...] = ()
     """Layers, from 0, whose rate is scaled by `optimizer.chosen_scale` in this task's steps, the others' by
     `optimizer.other_scale`. Source: TT 4.5."""
+    probe_rows: int = 0
+    """Train rows to which the task's head is fitted, with the encoder frozen, before the first step that trains it
+    (linear probing, then fine-tuning); all of them where there are fewer. 0: the head starts from random weights. Heads
+    that `encoder.start_heads` loads stay as they are. Source: Kumar et al. 2022."""
     scored_train_rows: int = 0
     """How many fixed rows of train are scored in evaluation mode beside dev each epoch; 0 for none. Source: BB table 6
     prints SST train."""
@@ -139,6 +143,7 @@ class TaskConfig:
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
         units = self.hidden_units
         require(units is None or units >= 1, "hidden_units must be at least 1, or none", units)
+        require(self.probe_rows >= 0, "probe_rows must be at least 0", self.probe_rows)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         check_layers("chosen_layers", self.chosen_layers)
         if self.head == "cosine":

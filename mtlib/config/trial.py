@@ -249,7 +249,13 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     return tree
 
 
-LATER_FIELDS: Mapping[str, Any] = {"target_scale": "raw", "score_every": 1, "batch_tokens": None, "row_share": 1}
+LATER_FIELDS: Mapping[str, Any] = {
+    "target_scale": "raw",
+    "score_every": 1,
+    "batch_tokens": None,
+    "row_share": 1,
+    "probe_rows": 0,
+}
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
 they are left out of hashes, so that those of earlier sweeps stay."""
 

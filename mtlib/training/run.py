@@ -18,6 +18,7 @@ from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
+from mtlib.training.linear_probe import fit_heads
 from mtlib.training.optimizer import AdamW, make_optimizer, optimizer_tensors, restore_optimizer
 from mtlib.training.touched_rows import TouchedRows
 
@@ -126,7 +127,18 @@ def begin_next_stage(run: Run) -> None:
         if run.teacher is not None:
             load_weights(run.teacher, run.stage_best[1])
     run.stage_best = None
+    fit_new_heads(run)
     carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
+
+
+def fit_new_heads(run: Run) -> None:
+    """Fits the heads of the tasks that the stage, which is about to begin, is the first to train; the mean teacher
+    begins with the same."""
+    before = tasks_active_by(run.config, run.stage - 1)
+    new = [task for task in tasks_active_by(run.config, run.stage) if task not in before]
+    fit_heads(run.model, run.config, run.corpus, new, run.device)
+    if run.teacher is not None:
+        load_weights(run.teacher.heads, run.model.heads.state_dict())
 
 
 def note_stage_best(run: Run, score: float) -> None:
