@@ -1,7 +1,7 @@
 """What does each of the settings to start with, `presets.general`, do?
 
 Command:  python sweeps/run.py --space general_settings --replicates 5 --data DIR --encoder DIR
-Cost:     14 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
+Cost:     15 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
           stages.0.steps_per_epoch=600` for shorter ones.
 Expected: No paper has these settings. Mean pooling, a rate of its own for the heads and a lower one for each layer
           further down are from Sun et al. 2019 and Howard and Ruder 2018.
@@ -27,6 +27,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
         "none": {},
         "batches_of_24": {f"tasks.{name}.batch_size": 24 for name in names},
+        "random_heads": {f"tasks.{name}.probe_rows": 0 for name in names},
         "first_token": {f"tasks.{name}.pooling": "cls" for name in names},
         "dropout": {"encoder.dropout": None},
         "half_rate": {"optimizer.learning_rate": rate / 2},

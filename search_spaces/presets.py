@@ -21,6 +21,9 @@ BEST_LAYERS = ((8, 9, 10, 11), (2, 3, 7, 8), (4, 5, 6, 7))
 """Of SST, QQP and STS the four layers that do best when trained alone (Triple Threat, table 5); no ties at the fourth:
 .490 against .471, .792 against .784, .825 against .823."""
 
+HEADS = {"pooling": "mean", "probe_rows": 1024}
+"""Of all tasks in `general`."""
+
 
 def bert_and_beyond() -> TrialConfig:
     """Settings of BERT and Beyond: staggered fine-tuning, cross-encoded pairs, batches of 16, SMART on SST and QQP.
@@ -137,6 +140,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
       the encoder's own: in so few steps there is little to overfit; in many, try `encoder.dropout=0.1`.
+    - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, which start at random, and slightly lower ones for each layer further down. Twice the
       rate, or the same one for all layers at twice the rate, is worse. Wider encoders usually need a lower rate.
     - the loss of a regression in standard deviations of its labels: on labels from 0 to 5 it starves the other tasks
@@ -177,7 +181,8 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     )
     scales = by_task("target_scale", ["unit"] * len(regressions), regressions)
     encodings = by_task("encoding", ["cross_and_bi"] * len(pairs), pairs)
-    return base.override({**by_task("pooling", ["mean"] * len(names), names), **encodings, **scales})
+    heads = {f"tasks.{name}.{key}": value for name in names for key, value in HEADS.items()}
+    return base.override({**heads, **encodings, **scales})
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:

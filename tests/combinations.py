@@ -56,6 +56,8 @@ METHODS: dict[str, Changes] = {
     "low rank": {**PALS, "pals.function": "low_rank"},
     "low rank, one for all layers": {**PALS, "pals.function": "identity", "pals.zero_start": True},
     "learned weights": {"loss_weighting": "uncertainty"},
+    "linear probing": {f"tasks.{task}.probe_rows": 40 for task in ALL},
+    "linear probing, mean teacher": {"tasks.sst.probe_rows": 40, "proximal.weight": 1, "proximal.tasks": ALL},
     "ordinal": {"tasks.sst.loss": "ordinal_log_loss"},
     "dual objective, weights": {
         "tasks.sst.loss": "dual_objective_cross_entropy",

@@ -58,7 +58,7 @@ def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction:
 
 
 def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor) -> Tensor:
-    """The task's loss, in fp32 also under mixed precision.
+    """The task's loss, in fp32 also under mixed precision, and in fp64 of logits in fp64.
 
     Args:
         config: the task's settings: its loss and that loss's settings are used.
@@ -68,6 +68,6 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
     """
     loss = LOSSES[config.loss]
     losses: Tensor = load_function(loss.functions[kind])(
-        logits.to(torch.float32), labels, **settings_of(loss.settings, config)
+        logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **settings_of(loss.settings, config)
     )
     return losses

@@ -33,12 +33,18 @@ class LinearHead(nn.Module):
 
     def forward(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """Logits (rows, num_logits) from one (rows, width) vector per input."""
+        return self.logits_of(self.features_of(vectors), self.weight, self.bias)
+
+    def features_of(self, vectors: tuple[Tensor, ...]) -> Tensor:
+        """What the output layer reads, (rows, features)."""
         if len(vectors) == 3:
             vectors = (vectors[0].float(), *compare_texts(*vectors[1:]))
         joined = torch.cat(vectors, dim=1)
-        if self.hidden is not None:
-            joined = functional.relu(self.hidden(joined))
-        outputs = functional.linear(joined, self.weight, self.bias)
+        return joined if self.hidden is None else functional.relu(self.hidden(joined))
+
+    def logits_of(self, features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Logits (rows, num_logits) by an output layer: `weight` (outputs, features) and `bias` (outputs,)."""
+        outputs = functional.linear(features, weight, bias)
         return outputs[:, 1:] - outputs[:, :1] if self.is_difference else outputs
 
 

@@ -91,14 +91,17 @@ class MultiTaskModel(nn.Module):
 
     def logits_of(self, task: str, vectors: Tensor) -> Tensor:
         """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
-        joined = self.dropout(vectors.flatten(1))  # (rows, inputs * hidden)
-        if self.relational is not None and task in self.relational_tasks:
-            parts: tuple[Tensor, ...] = (self.relational(joined),)
-        else:
-            parts = joined.split(vectors.shape[2], dim=1)
-        logits: Tensor = self.heads[task](parts)
+        logits: Tensor = self.heads[task](self.head_inputs(task, vectors))
         is_raw = isinstance(self.heads[task], CosineHead)  # it gives labels of the task's range
         return self.to_unit(task, logits) if is_raw else logits
+
+    def head_inputs(self, task: str, vectors: Tensor) -> tuple[Tensor, ...]:
+        """What the task's head is called with: pooled texts after dropout, or the relational layer's output."""
+        joined = self.dropout(vectors.flatten(1))  # (rows, inputs * hidden)
+        if self.relational is not None and task in self.relational_tasks:
+            return (self.relational(joined),)
+        parts: tuple[Tensor, ...] = joined.split(vectors.shape[2], dim=1)
+        return parts
 
     def to_unit(self, task: str, labels: Tensor) -> Tensor:
         """Labels in the scale of the task's loss."""

@@ -136,9 +136,9 @@ def fit_new_heads(run: Run) -> None:
     begins with the same."""
     before = tasks_active_by(run.config, run.stage - 1)
     new = [task for task in tasks_active_by(run.config, run.stage) if task not in before]
-    fit_heads(run.model, run.config, run.corpus, new, run.device)
-    if run.teacher is not None:
-        load_weights(run.teacher.heads, run.model.heads.state_dict())
+    for task in fit_heads(run.model, run.config, run.corpus, new, run.device):
+        if run.teacher is not None:
+            load_weights(run.teacher.heads[task], run.model.heads[task].state_dict())
 
 
 def note_stage_best(run: Run, score: float) -> None:

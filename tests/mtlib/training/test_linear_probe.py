@@ -1,0 +1,156 @@
+"""New heads are fitted to the frozen encoder: against a closed form, and nothing else moves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.loss.losses import mean_squared_error
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.heads import LinearHead
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.tasks import TASKS
+from mtlib.training.evaluation import predict, score
+from mtlib.training.linear_probe import FEWEST_ROWS, HeadFit, fit_heads, probe_rows
+from mtlib.training.run import Run, begin_next_stage
+
+CPU = torch.device("cpu")
+ALL_ROWS = {f"tasks.{task}.probe_rows": 10_000 for task in TASKS}
+HEADS: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "units": {"tasks.sst.hidden_units": 7, "tasks.qqp.hidden_units": 5},
+    "comparison": {"tasks.qqp.encoding": "cross_and_bi", "tasks.sts.encoding": "cross_and_bi"},
+    "bi-encoder": {"tasks.sts.encoding": "bi", "tasks.qqp.encoding": "bi"},
+    "two outputs": {"tasks.qqp.loss": "cross_entropy", "tasks.sst.loss": "ordinal_log_loss"},
+    "relational": {"relational_tasks": "qqp,sts", "pals.size": 8, "pals.num_heads": 2, "pals.tasks": "sst"},
+}
+
+
+def new_model(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder) -> MultiTaskModel:
+    model = MultiTaskModel(config, encoder)
+    for task in model.label_scales:
+        model.scale_of(task).fit(corpus[task, "train"].labels)
+    return model
+
+
+def new_head(width: int) -> LinearHead:
+    return LinearHead(torch.nn.Linear(width, 1), hidden=None, is_difference=False)
+
+
+def train_loss(model: MultiTaskModel, config: TrialConfig, corpus: Corpus, task: str) -> float:
+    return score(predict(model, config, corpus, task, "train", CPU), config)["loss"]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_fitted_heads_lower_the_loss_and_nothing_else_moves(
+    head: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override({**HEADS[head], **ALL_ROWS})
+    model = new_model(config, tiny_corpus, tiny_encoder).train()
+    tasks = config.active_tasks
+    before = {task: train_loss(model, config, tiny_corpus, task) for task in tasks}
+    start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = torch.get_rng_state()
+    fit_heads(model, config, tiny_corpus, tasks, CPU)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for task in tasks:
+        assert train_loss(model, config, tiny_corpus, task) < before[task]
+    for name, tensor in model.state_dict().items():
+        is_fitted = name.startswith("heads.") and ".hidden." not in name
+        assert torch.equal(tensor, start[name]) != is_fitted, name
+
+
+def test_a_regression_is_fitted_like_ridge_regression() -> None:
+    """The bias is not penalised: centred vectors and labels have the closed form."""
+    stream, penalty = torch.Generator().manual_seed(0), 0.5
+    vectors = torch.randn(50, 32, generator=stream) + 1
+    labels = 3 + vectors[:, 0] + torch.randn(50, generator=stream)
+    fit = HeadFit(new_head(32), vectors, labels, mean_squared_error)
+    fit.minimize(slice(None), penalty)
+    x, y = vectors.double().numpy(), labels.double().numpy()
+    centred = x - x.mean(0)
+    gram = centred.T @ centred / len(x) + penalty * np.eye(x.shape[1])
+    expected = np.linalg.solve(gram, centred.T @ (y - y.mean()) / len(x))
+    weight = fit.weight.detach().double().numpy()[0]
+    assert weight == pytest.approx(expected, abs=2e-3 * np.abs(expected).max())
+    fitted = (x @ weight).mean() + fit.bias.item()
+    assert fitted == pytest.approx(y.mean(), abs=1e-3)
+
+
+def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
+    """Labels that the vectors do not explain leave the weights near 0; labels that they do explain are found."""
+    stream = torch.Generator().manual_seed(0)
+    vectors = torch.randn(400, 32, generator=stream)
+    noise, true = torch.randn(400, generator=stream), vectors[:, 0] * 2
+    sizes = {}
+    for name, labels in (("noise", noise), ("true", true)):
+        fit = HeadFit(new_head(32), vectors, labels, mean_squared_error)
+        fit.fit()
+        sizes[name] = fit.weight.detach().norm().item()
+    assert sizes["noise"] < 0.2
+    assert sizes["true"] == pytest.approx(2, abs=0.1)
+    assert fit.weight[0, 0].item() == pytest.approx(2, abs=0.1)
+
+
+def test_rows_are_own_train_rows_and_differ_between_replicates(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
+    table = tiny_corpus["sst", "train"]
+    found = [
+        probe_rows(tiny_config.override({"tasks.sst.probe_rows": 20, "replicate": replicate}), table)
+        for replicate in (0, 0, 1)
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert len(set(found[0])) == 20
+    assert max(found[0]) < table.num_own_rows
+    assert len(probe_rows(tiny_config.override(ALL_ROWS), table)) == table.num_own_rows
+    assert len(probe_rows(tiny_config, table)) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tasks.sts.probe_rows": FEWEST_ROWS - 1},
+        {**ALL_ROWS, "encoder.start_from": "folder", "encoder.start_heads": True},
+        {**ALL_ROWS, "tasks.sts.encoding": "bi", "tasks.sts.head": "cosine"},
+    ],
+)
+def test_heads_that_are_not_to_be_fitted_stay(
+    changes: dict[str, Any], tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(changes)
+    model = MultiTaskModel(config.override({"encoder.start_heads": False}), tiny_encoder)
+    start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    fit_heads(model, config, tiny_corpus, ["sts"], CPU)
+    assert all(torch.equal(tensor, start[name]) for name, tensor in model.state_dict().items())
+
+
+def test_each_head_is_fitted_before_the_first_stage_that_trains_it(
+    new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tiny trial's first stage trains one task, its second all three."""
+    fitted: list[list[str]] = []
+
+    def fit(_model: object, _config: object, _corpus: object, tasks: list[str], _device: object) -> list[str]:
+        fitted.append(tasks)
+        return []
+
+    monkeypatch.setattr("mtlib.training.run.fit_heads", fit)
+    run = new_run(ALL_ROWS)
+    run.epoch = run.plan[0].epochs
+    begin_next_stage(run)
+    first, second = (list(stage.tasks) for stage in run.config.stages)
+    assert fitted == [first, [task for task in second if task not in first]]
+
+
+def test_the_mean_teacher_begins_with_the_fitted_heads(new_run: Callable[..., Run]) -> None:
+    run = new_run({**ALL_ROWS, "proximal.weight": 1.0, "proximal.tasks": "sst,qqp,sts"})
+    assert run.teacher is not None
+    for name, tensor in run.model.heads.state_dict().items():
+        assert torch.equal(tensor, run.teacher.heads.state_dict()[name])
