@@ -70,6 +70,7 @@ def active_task(task: str) -> Table:
         "target_scale": case("unit", REACHES if task == "sts" else REFUSED),
         "probability_factor": case(3, INERT),
         "chosen_layers": case([0], INERT),
+        "probe_rows": case(20, REACHES),
         "scored_train_rows": case(7, SCORES),
     }
     return {f"tasks.{task}.{name}": cases for name, cases in fields.items()}
@@ -354,6 +355,7 @@ BASES: dict[str, Base] = {
             "tasks.qqp.encoding": case("cross", REFUSED),
             "encoder.start_heads": case(True, INERT, {"encoder.start_from": START}),  # no other loss suits QQP
             "tasks.qqp.cosine_projection": case(False, REACHES),
+            "tasks.qqp.probe_rows": case(20, INERT),
             "tasks.qqp.head": case("linear", REACHES),
             "relational_tasks": case(["sst"], INERT) + case(["qqp"], REFUSED),
         },
@@ -491,6 +493,7 @@ BASES: dict[str, Base] = {
             "encoder.start_from": case(SAME_START, INERT) + case(None, REFUSED),
             "encoder.start_epoch": case("qqp", REACHES),
             "encoder.start_heads": case(False, REACHES),
+            "tasks.qqp.probe_rows": case(20, INERT),
         },
     ),
 }
