@@ -137,9 +137,9 @@ def prepare_run(
     state = load_state(states) if states else None
     if state:
         restore(run, state)
-    else:
-        fit_new_heads(run)
     check_together(run)
+    if state is None:
+        fit_new_heads(run)
     return run
 
 

@@ -141,7 +141,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
       the encoder's own: in so few steps there is little to overfit; in many, try `encoder.dropout=0.1`.
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
-    - a high rate for the heads, which start at random, and slightly lower ones for each layer further down. Twice the
+    - a high rate for the heads, and slightly lower ones for each layer further down. Twice the
       rate, or the same one for all layers at twice the rate, is worse. Wider encoders usually need a lower rate.
     - the loss of a regression in standard deviations of its labels: on labels from 0 to 5 it starves the other tasks
       under Adam's shared moments (measured with a weight of .1 instead).

@@ -1,7 +1,8 @@
 """Linear probing: a new head is fitted to the frozen encoder before the task's first step.
 
 A head with random weights sends random gradients into a pretrained encoder, which forgets before the head has learned.
-Source: Kumar et al. 2022 (linear probing, then fine-tuning).
+Source: Kumar et al. 2022, section 3.4 (linear probing, then fine-tuning), who probe on all rows until convergence; here
+on some, by L-BFGS with a penalty.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.loss.losses import loss_per_example
 from mtlib.model.heads import LinearHead
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers
 from mtlib.training.evaluation import evaluate_batches
@@ -30,7 +32,11 @@ FEWEST_ROWS = 10
 MAX_WORSE = 2
 """Weaker penalties that are tried after the one with the lowest loss so far."""
 NUM_PENALTIES = 14
+"""That are tried at most."""
 MAX_ITERATIONS = 50
+"""Of L-BFGS for each penalty."""
+BIAS_PENALTY = 1e-3
+"""On squared biases, so that a class that none of the rows has does not get probability 0."""
 
 
 def fit_heads(
@@ -49,17 +55,20 @@ def fit_heads(
 
     Returns:
         The tasks whose heads were fitted.
+
+    Raises:
+        TrainingDiverged: what a head reads is NaN or infinite, on every worker.
     """
     fitted = []
     for task in tasks:
-        head, rows = model.heads[task], probe_rows(config, corpus[task, "train"])
+        head, rows = model.heads[task], choose_rows(config, corpus[task, "train"])
         if isinstance(head, LinearHead) and len(rows) >= FEWEST_ROWS and not config.encoder.start_heads:
             fit_head(model, head, config, corpus[task, "train"], rows, device)
             fitted.append(task)
     return fitted
 
 
-def probe_rows(config: TrialConfig, table: TokenTable) -> np.ndarray:
+def choose_rows(config: TrialConfig, table: TokenTable) -> np.ndarray:
     """The rows of a train table to which its task's head is fitted, in random order."""
     order = numpy_stream(config.seed, config.replicate, "probe rows", table.task).permutation(table.num_own_rows)
     return order[: config.tasks[table.task].probe_rows]
@@ -77,6 +86,8 @@ def fit_head(
     task = table.task
     found = evaluate_batches(model, config, table, rows, device, partial(read_batch, head))
     positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
+    if not np.isfinite(parts).all():
+        raise TrainingDiverged(f"{task}: what its head reads of train is not finite")
     features = torch.from_numpy(parts[np.argsort(positions)]).to(device)
     labels = model.to_unit(task, torch.from_numpy(table.labels[rows]).to(device))
     loss = partial(loss_per_example, config.tasks[task], config.task(task).kind)
@@ -101,6 +112,8 @@ class HeadFit:
     loss on the validation rows rises. The strongest penalty is taken whose loss there is within a standard error of the
     lowest (Hastie et al. 2009, 7.10), and all rows are fitted with it. The first penalty is in proportion to the
     squared length of the features, so that no choice depends on their scale.
+
+    `weight`, (outputs, features), and `bias`, (outputs,), are the fit.
 
     Args:
         head: gives the first weights, which stay as they are in it.
@@ -142,7 +155,8 @@ class HeadFit:
 
         def closure() -> Tensor:
             optimizer.zero_grad()
-            total = self.losses(rows).mean() + penalty * self.weight.square().sum()
+            squares = penalty * self.weight.square().sum() + BIAS_PENALTY * self.bias.square().sum()
+            total = self.losses(rows).mean() + squares
             total.backward()  # type: ignore[no-untyped-call]
             return total
 

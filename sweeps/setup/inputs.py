@@ -344,6 +344,8 @@ def set_stages(space: SearchSpace, changes: Mapping[str, str]) -> SearchSpace:
         ValueError: a value does not suit a searched plan.
     """
     own = {key: value for key, value in changes.items() if key.startswith(ALL_STAGES_PREFIX)}
+    if not own:
+        return space
     try:
         return dataclasses.replace(
             space, grid=change_plans(space, lambda config: config.override(expand_keys(own, config)).stages)
@@ -359,11 +361,13 @@ def change_plans(space: SearchSpace, change: Callable[[TrialConfig], tuple[Stage
     for key, named in space.grid.items():
         plans = {}
         for name, changes in named.items() if isinstance(named, Mapping) else ():
-            try:
-                config = space.base.override(expand_tasks(changes, tasks))
-                plans[name] = {**changes, "stages": change(config)} if "stages" in changes else changes
-            except ValueError as error:
-                raise ValueError(f"{key_title(key)}={name}: {error}") from error
+            plans[name] = changes
+            if "stages" in changes:
+                try:
+                    config = space.base.override(expand_tasks(changes, tasks))
+                    plans[name] = {**changes, "stages": change(config)}
+                except ValueError as error:
+                    raise ValueError(f"{key_title(key)}={name}: {error}") from error
         grid[key] = plans or grid[key]
     return grid
 

@@ -9,13 +9,14 @@ import torch
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.losses import mean_squared_error
+from mtlib.loss.losses import cross_entropy, mean_squared_error
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import LinearHead
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import TrainingDiverged
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import predict, score
-from mtlib.training.linear_probe import FEWEST_ROWS, HeadFit, fit_heads, probe_rows
+from mtlib.training.linear_probe import BIAS_PENALTY, FEWEST_ROWS, HeadFit, choose_rows, fit_heads
 from mtlib.training.run import Run, begin_next_stage
 
 CPU = torch.device("cpu")
@@ -67,20 +68,37 @@ def test_fitted_heads_lower_the_loss_and_nothing_else_moves(
 
 
 def test_a_regression_is_fitted_like_ridge_regression() -> None:
-    """The bias is not penalised: centred vectors and labels have the closed form."""
+    """The bias is a weight with a penalty of its own."""
     stream, penalty = torch.Generator().manual_seed(0), 0.5
     vectors = torch.randn(50, 32, generator=stream) + 1
     labels = 3 + vectors[:, 0] + torch.randn(50, generator=stream)
     fit = HeadFit(new_head(32), vectors, labels, mean_squared_error)
     fit.minimize(slice(None), penalty)
-    x, y = vectors.double().numpy(), labels.double().numpy()
-    centred = x - x.mean(0)
-    gram = centred.T @ centred / len(x) + penalty * np.eye(x.shape[1])
-    expected = np.linalg.solve(gram, centred.T @ (y - y.mean()) / len(x))
-    weight = fit.weight.detach().double().numpy()[0]
-    assert weight == pytest.approx(expected, abs=2e-3 * np.abs(expected).max())
-    fitted = (x @ weight).mean() + fit.bias.item()
-    assert fitted == pytest.approx(y.mean(), abs=1e-3)
+    x, y = np.c_[vectors.double().numpy(), np.ones(50)], labels.double().numpy()
+    gram = x.T @ x / 50 + np.diag([penalty] * 32 + [BIAS_PENALTY])
+    expected = np.linalg.solve(gram, x.T @ y / 50)
+    found = [*fit.weight.detach().numpy()[0], fit.bias.item()]
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_class_without_rows_keeps_a_probability() -> None:
+    vectors = torch.randn(200, 32, generator=torch.Generator().manual_seed(0))
+    head = LinearHead(torch.nn.Linear(32, 3), hidden=None, is_difference=False)
+    fit = HeadFit(head, vectors, (vectors[:, 0] > 0).float(), cross_entropy)
+    fit.fit()
+    logits = head.logits_of(vectors.double(), fit.weight, fit.bias)
+    assert (logits.argmax(1) == (vectors[:, 0] > 0)).double().mean() > 0.9
+    assert 1e-4 < logits.softmax(1)[:, 2].mean() < 0.02
+
+
+def test_features_that_are_not_finite_are_refused(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override(ALL_ROWS)
+    model = new_model(config, tiny_corpus, tiny_encoder)
+    next(model.encoder.parameters()).data.fill_(float("nan"))
+    with pytest.raises(TrainingDiverged, match="sst: what its head reads of train is not finite"):
+        fit_heads(model, config, tiny_corpus, ["sst"], CPU)
 
 
 def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
@@ -101,15 +119,15 @@ def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
 def test_rows_are_own_train_rows_and_differ_between_replicates(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
     table = tiny_corpus["sst", "train"]
     found = [
-        probe_rows(tiny_config.override({"tasks.sst.probe_rows": 20, "replicate": replicate}), table)
+        choose_rows(tiny_config.override({"tasks.sst.probe_rows": 20, "replicate": replicate}), table)
         for replicate in (0, 0, 1)
     ]
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
     assert len(set(found[0])) == 20
     assert max(found[0]) < table.num_own_rows
-    assert len(probe_rows(tiny_config.override(ALL_ROWS), table)) == table.num_own_rows
-    assert len(probe_rows(tiny_config, table)) == 0
+    assert len(choose_rows(tiny_config.override(ALL_ROWS), table)) == table.num_own_rows
+    assert len(choose_rows(tiny_config, table)) == 0
 
 
 @pytest.mark.parametrize(
