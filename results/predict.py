@@ -16,7 +16,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.data.file_readers import Format, MissingColumnError
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, parse_words, run_command
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
@@ -177,9 +177,8 @@ def predict_file(options: argparse.Namespace) -> None:
         predictor = load(task.name)
         with open_output(output) as write, show_rows(stream, name) as on_rows:
             num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
-    rows_done = f"{num_rows:,} row{'' if num_rows == 1 else 's'}"
     duration = f"{time.monotonic() - start:.1f} s"
-    print_note(f"{name}: {rows_done} predicted in {duration}{blank_text(num_blank, first_blank)}")
+    print_note(f"{name}: {counted(num_rows, 'row')} predicted in {duration}{blank_text(num_blank, first_blank)}")
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:

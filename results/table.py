@@ -1,7 +1,6 @@
 """Reads a sweep into pandas, and prints its answer and ranking: `python results/table.py SWEEP`."""
 
 import argparse
-import contextlib
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -52,10 +51,13 @@ def print_effects(sweep: Sweep, difference: float | None) -> None:
     found, console = sweep.estimated_effects, new_console()
     print_wrapped(console, [*answer_question(found, sweep.records, difference), ""])
     console.print(render_effects(found))
+    try:
+        key, column = only_key(found)
+    except ValueError:  # several keys, or no effects
+        return
     for table in read_published(sweep.info):
-        with contextlib.suppress(ValueError):  # several keys, or no effects
-            differences = find_differences(table, sweep.tasks, *only_key(found))
-            console.print("", render_differences(f"{table.paper}, {table.table}", differences), sep="\n")
+        differences = find_differences(table, sweep.tasks, key, column)
+        console.print("", render_differences(f"{table.paper}, {table.table}", column, differences), sep="\n")
 
 
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:

@@ -21,9 +21,6 @@ BEST_LAYERS = ((8, 9, 10, 11), (2, 3, 7, 8), (4, 5, 6, 7))
 """Of SST, QQP and STS the four layers that do best when trained alone (Triple Threat, table 5); no ties at the fourth:
 .490 against .471, .792 against .784, .825 against .823."""
 
-HEADS = {"pooling": "mean", "probe_rows": 1024}
-"""Of all tasks in `general`."""
-
 
 def bert_and_beyond() -> TrialConfig:
     """Settings of BERT and Beyond: staggered fine-tuning, cross-encoded pairs, batches of 16, SMART on SST and QQP.
@@ -181,8 +178,9 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     )
     scales = by_task("target_scale", ["unit"] * len(regressions), regressions)
     encodings = by_task("encoding", ["cross_and_bi"] * len(pairs), pairs)
-    heads = {f"tasks.{name}.{key}": value for name in names for key, value in HEADS.items()}
-    return base.override({**heads, **encodings, **scales})
+    pooling = by_task("pooling", ["mean"] * len(names), names)
+    probes = by_task("probe_rows", [1024] * len(names), names)
+    return base.override({**pooling, **probes, **encodings, **scales})
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:

@@ -91,7 +91,19 @@ def embed(
     The model is in evaluation mode; arguments are those of `predict`.
     """
     table = corpus[task, split]
-    found = evaluate_batches(model, config, table, np.arange(table.num_rows), device, embed_batch)
+    return evaluate_rows(model, config, table, np.arange(table.num_rows), device, embed_batch)
+
+
+def evaluate_rows(
+    model: MultiTaskModel,
+    config: TrialConfig,
+    table: TokenTable,
+    rows: np.ndarray,
+    device: torch.device,
+    function: Callable[[MultiTaskModel, Batch], Tensor],
+) -> np.ndarray:
+    """A function's values of each of at least one row in evaluation mode, (rows, ...), the same on every worker."""
+    found = evaluate_batches(model, config, table, rows, device, function)
     positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
     return np.asarray(parts[np.argsort(positions)])
 

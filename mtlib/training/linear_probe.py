@@ -21,7 +21,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.runtime.workers import gather_from_workers
-from mtlib.training.evaluation import evaluate_batches
+from mtlib.training.evaluation import evaluate_rows
 
 VALIDATION_SHARE = 0.2
 """Of the rows, for the choice of the penalty on squared weights."""
@@ -84,11 +84,10 @@ def fit_head(
 ) -> None:
     """Fits a task's head to rows of its train table, with a penalty that is chosen on a part of them."""
     task = table.task
-    found = evaluate_batches(model, config, table, rows, device, partial(read_batch, head))
-    positions, parts = (np.concatenate(column) for column in zip(*found, strict=True))
-    if not np.isfinite(parts).all():
+    inputs = evaluate_rows(model, config, table, rows, device, partial(read_batch, head))
+    if not np.isfinite(inputs).all():
         raise TrainingDiverged(f"{task}: what its head reads of train is not finite")
-    features = torch.from_numpy(parts[np.argsort(positions)]).to(device)
+    features = torch.from_numpy(inputs).to(device)
     labels = model.to_unit(task, torch.from_numpy(table.labels[rows]).to(device))
     loss = partial(loss_per_example, config.tasks[task], config.task(task).kind)
     fit = HeadFit(head, features, labels, loss)

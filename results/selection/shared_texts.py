@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mtlib.runtime.command_line import counted
 from results.analysis.comparison.groups import are_usable
 from results.records.selection import Selection, TaskSelection
 
@@ -10,7 +11,7 @@ def describe_groups(chosen: TaskSelection) -> str:
     """The number of groups, after that of dev examples; empty where no texts are shared, or this is not known."""
     if chosen.num_groups in (None, chosen.num_examples):
         return ""
-    return f" in {chosen.num_groups:,} group{'' if chosen.num_groups == 1 else 's'} of connected texts"
+    return f" in {counted(chosen.num_groups, 'group')} of connected texts"
 
 
 def shared_text_sentences(selection: Selection) -> Iterator[str]:

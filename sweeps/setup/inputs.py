@@ -259,9 +259,11 @@ def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace |
 
 
 def sets_searched(key: str, searched: str) -> bool:
-    """Whether a key of --set changes a key that is searched; `stages.*.KEY` is set within whole stages."""
+    """Whether a key of --set changes a key that is searched; `stages.*.KEY` is set within a whole list of stages, but
+    not within a single stage of it."""
     if key.startswith(ALL_STAGES_PREFIX):
-        return fnmatchcase(searched, key)
+        is_single_stage = searched.count(".") == 1 and searched.startswith("stages.")
+        return is_single_stage or fnmatchcase(searched, key)
     return key == searched or key.startswith(f"{searched}.")
 
 

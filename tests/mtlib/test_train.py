@@ -28,6 +28,7 @@ from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import TOKENS, EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from tests.killed import Killed
+from tests.recorded_details import record_details
 
 
 @dataclasses.dataclass
@@ -468,8 +469,10 @@ def test_bf16_losses_are_close_to_fp32(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
     short = tiny_config.override({**LONG, "stages.1.epochs": 1, "stages.1.steps_per_epoch": 3})
-    whole = record_losses(short, tiny_corpus, tiny_encoder, lambda objective: objective)
-    mixed = record_losses(short.override({"precision": "bf16"}), tiny_corpus, tiny_encoder, lambda objective: objective)
+    whole = record_details(short, tiny_corpus, tiny_encoder, lambda objective: objective)
+    mixed = record_details(
+        short.override({"precision": "bf16"}), tiny_corpus, tiny_encoder, lambda objective: objective
+    )
     assert not torch.equal(whole, mixed)
     assert torch.allclose(whole[:, 0], mixed[:, 0], rtol=0.02)
 
@@ -508,25 +511,6 @@ def test_a_fourth_task_needs_one_entry_and_its_data(
 
 
 LONG = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "stages.1.epochs": 4, "stages.0.steps_per_epoch": 7}
-
-
-def record_losses(
-    config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, wrap: Callable[[nn.Module], nn.Module]
-) -> torch.Tensor:
-    """Loss and penalty of every batch of every step, over the global batch; (steps, 2)."""
-    seen: list[list[float]] = []
-    count_details = mtlib.training.step.count_details
-
-    def listening(run: Any, batches: Any, places: Any, details: list[list[float]], step: int) -> None:
-        seen.extend(numbers[:2] for numbers in details)
-        count_details(run, batches, places, details, step)
-
-    mtlib.training.step.count_details = listening
-    try:
-        train(config, corpus, encoder, wrap=wrap)
-    finally:
-        mtlib.training.step.count_details = count_details
-    return torch.tensor(seen)
 
 
 def test_workers_with_different_states_stop_together(

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.render import error_text, value_text
+from results.analysis.ranking.render import error_text, narrow_table, value_text
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -93,7 +92,7 @@ def render_effects(effects: SweepEffects) -> Group:
 
 def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     """The table of one key."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = narrow_table()
     table.add_column("value", no_wrap=True)
     for column in columns:
         table.add_column(column.title, no_wrap=True)
@@ -109,19 +108,19 @@ def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     return table
 
 
-def render_differences(title: str, differences: Sequence[Difference]) -> Group:
+def render_differences(title: str, column: ColumnEffects, differences: Sequence[Difference]) -> Group:
     """A table of differences in the overall score beside published ones.
 
     Args:
         title: of the published table.
+        column: of the overall score.
         differences: of the values, at least one.
     """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = narrow_table()
     for name in ("value", "overall, difference", "95 % interval", "published", ""):
         table.add_column(name, no_wrap=True)
     for found in differences:
-        low, high = found.bounds
-        interval = "" if found.interval is None else f"{low:+.3f} to {high:+.3f}"
+        interval = "" if found.interval is None else column.bounds_text(found.interval)
         published = "" if found.published is None else f"{found.published:+.3f}"
         table.add_row(value_text(found.value), f"{found.here:+.3f}", interval, published, found.verdict)
     return Group(Text(f"Beside {title}"), table, Text(""))

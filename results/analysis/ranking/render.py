@@ -57,7 +57,7 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
     names = list(dict.fromkeys(name for row in rows for name in row.params))
     columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table = narrow_table()
     table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
     separator = "\n" if is_tall else " "
     for header in ["searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names):
@@ -74,6 +74,11 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
         status = [row.status.replace(", ", f",{separator}")] if has_status else []
         table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
     return table
+
+
+def narrow_table() -> Table:
+    """An empty table with a space between its columns and a line below the header only."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def broken_key(key: str) -> str:

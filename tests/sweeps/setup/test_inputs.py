@@ -26,7 +26,7 @@ from search_spaces.space import SearchSpace, grid_configs, load_space, space_nam
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
-from sweeps.setup.inputs import SweepInputs, planned_configs, read_inputs, read_points
+from sweeps.setup.inputs import SweepInputs, check_changes, planned_configs, read_inputs, read_points
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
@@ -256,6 +256,14 @@ def test_set_of_every_stage_leaves_what_is_searched(options: Options, tiny_folde
     assert [stage.epochs for stage in space.base.stages] == [2]
     with pytest.raises(ValueError, match=r"^--set: .*did you mean 'stages\.0\.epochs'"):
         read_inputs(options(space="orders", data=tiny_folder, set={"stages.*.epoch": "2"}))
+
+
+def test_set_of_every_stage_is_refused_where_a_single_whole_stage_is_searched(options: Options) -> None:
+    base = load_space("smart_lambda").base
+    stages = {f"{epochs} epochs": {"stages.1": {**to_dict(base.stages[1]), "epochs": epochs}} for epochs in (2, 4)}
+    space = space_with(base, grid={"plan": stages})
+    with pytest.raises(ValueError, match=r"must leave alone what space '.*' searches \(stages\.1\)"):
+        check_changes(options(space="smart_lambda", set={"stages.*.steps_per_epoch": "7"}), base, space)
 
 
 def test_varied_keys_are_searched_around_the_general_settings(options: Options, tiny_folder: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-import mtlib.training.step
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
@@ -31,6 +30,7 @@ from tests.combinations import (
     fits,
 )
 from tests.killed import Killed
+from tests.recorded_details import record_details
 from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
@@ -66,25 +66,6 @@ def details_of(
     """`record_details` as a job of a worker."""
     details: list[list[float]] = record_details(config, corpus, encoder, wrap).tolist()
     return details
-
-
-def record_details(
-    config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder, wrap: Callable[[nn.Module], nn.Module]
-) -> torch.Tensor:
-    """Sums of every batch of the first steps over the global batch; (batches, terms)."""
-    seen: list[list[float]] = []
-    count_details = mtlib.training.step.count_details
-
-    def recording(run: Any, batches: Any, places: Any, details: list[list[float]], step: int) -> None:
-        seen.extend(details)
-        count_details(run, batches, places, details, step)
-
-    mtlib.training.step.count_details = recording
-    try:
-        train(config, corpus, encoder, wrap=wrap)
-    finally:
-        mtlib.training.step.count_details = count_details
-    return torch.tensor(seen)
 
 
 def compare(two_workers: Callable[[Material], torch.Tensor], inputs: Material, min_batches: int) -> None:
