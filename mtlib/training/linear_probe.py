@@ -35,6 +35,10 @@ NUM_PENALTIES = 14
 """That are tried at most."""
 MAX_ITERATIONS = 50
 """Of L-BFGS for each penalty."""
+SMALLEST_DEVIATION = 0.01
+"""Of a feature, relative to the median of all: a feature that hardly varies gets no large weight."""
+TINY = 1e-12
+"""In place of a deviation of 0."""
 BIAS_PENALTY = 1e-3
 """On squared biases, so that a class that none of the rows has does not get probability 0."""
 
@@ -92,7 +96,7 @@ def fit_head(
     loss = partial(loss_per_example, config.tasks[task], config.task(task).kind)
     fit = HeadFit(head, features, labels, loss)
     fit.fit()
-    weight, bias = gather_from_workers((fit.weight.detach().cpu(), fit.bias.detach().cpu()))[0]
+    weight, bias = gather_from_workers([part.cpu() for part in fit.layer()])[0]
     with torch.no_grad():
         head.weight.copy_(weight)
         head.bias.copy_(bias)
@@ -105,14 +109,17 @@ def read_batch(head: LinearHead, model: MultiTaskModel, batch: Batch) -> Tensor:
 
 
 class HeadFit:
-    """The fit of a head's output layer, in fp64, with a penalty on squared weights.
+    """The fit of a head's output layer, in fp64, with a penalty on squared weights of standardised features.
+
+    Features of several kinds, such as a pair's state and a comparison of its texts, differ in scale: with one penalty
+    on the weights of raw features, those of small ones would stay near 0.
 
     The penalty falls from one under which the weights are nearly 0, each fit starting from the one before, until the
     loss on the validation rows rises. The strongest penalty is taken whose loss there is within a standard error of the
     lowest (Hastie et al. 2009, 7.10), and all rows are fitted with it. The first penalty is in proportion to the
-    squared length of the features, so that no choice depends on their scale.
+    squared length of the standardised features.
 
-    `weight`, (outputs, features), and `bias`, (outputs,), are the fit.
+    `weight`, (outputs, features), and `bias`, (outputs,), are the fit for standardised features.
 
     Args:
         head: gives the first weights, which stay as they are in it.
@@ -124,9 +131,14 @@ class HeadFit:
     def __init__(
         self, head: LinearHead, features: Tensor, labels: Tensor, loss: Callable[[Tensor, Tensor], Tensor]
     ) -> None:
-        self.head, self.loss, self.features, self.labels = head, loss, features.double(), labels.double()
-        self.weight, self.bias = (part.detach().double().requires_grad_() for part in (head.weight, head.bias))
-        self.first_penalty = float(features.square().sum(dim=1).mean())
+        self.head, self.loss, self.labels = head, loss, labels.double()
+        features, weight, bias = features.double(), head.weight.detach().double(), head.bias.detach().double()
+        self.mean, deviation = features.mean(dim=0), features.std(dim=0)
+        self.deviation = deviation.clamp(min=max(SMALLEST_DEVIATION * float(deviation.median()), TINY))
+        self.features = (features - self.mean) / self.deviation
+        self.weight = (weight * self.deviation).requires_grad_()
+        self.bias = (bias + weight @ self.mean).requires_grad_()
+        self.first_penalty = float(self.features.square().sum(dim=1).mean())
 
     def fit(self) -> None:
         """Fits `weight` and `bias` with the chosen penalty."""
@@ -142,6 +154,11 @@ class HeadFit:
             if lowest < min(loss for _, loss, _ in tried[-MAX_WORSE:]):
                 break
         self.minimize(slice(None), next(penalty for penalty, loss, _ in tried if loss <= lowest + error))
+
+    def layer(self) -> tuple[Tensor, Tensor]:
+        """The fit for features as they are: a weight, (outputs, features), and a bias, (outputs,)."""
+        weight = self.weight.detach() / self.deviation
+        return weight, self.bias.detach() - weight @ self.mean
 
     def losses(self, rows: slice) -> Tensor:
         """The loss of each of some rows."""

@@ -125,7 +125,7 @@ def test_general_settings_are_for_any_tasks(tasks: tuple[str, ...]) -> None:
     assert config.active_tasks == tasks
     assert {config.tasks[task].pooling for task in tasks} == {"mean"}
     optimizer = config.optimizer
-    assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (1.5e-4, 1e-3, 0.95)
+    assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (7e-5, 1e-3, 0.95)
     assert (optimizer.schedule, optimizer.warmup_fraction) == ("slanted_triangular", 0.1)
     assert {task: config.tasks[task].target_scale for task in tasks} == {
         task: "unit" if task == "sts" else "raw" for task in tasks

@@ -68,17 +68,20 @@ def test_fitted_heads_lower_the_loss_and_nothing_else_moves(
 
 
 def test_a_regression_is_fitted_like_ridge_regression() -> None:
-    """The bias is a weight with a penalty of its own."""
+    """The bias is a weight with a penalty of its own; features are standardised."""
     stream, penalty = torch.Generator().manual_seed(0), 0.5
-    vectors = torch.randn(50, 32, generator=stream) + 1
+    vectors = torch.randn(50, 32, generator=stream) * torch.linspace(0.5, 2, 32) + 1
     labels = 3 + vectors[:, 0] + torch.randn(50, generator=stream)
     fit = HeadFit(new_head(32), vectors, labels, mean_squared_error)
     fit.minimize(slice(None), penalty)
-    x, y = np.c_[vectors.double().numpy(), np.ones(50)], labels.double().numpy()
+    raw = vectors.double().numpy()
+    mean, deviation = raw.mean(0), raw.std(0, ddof=1)
+    x, y = np.c_[(raw - mean) / deviation, np.ones(50)], labels.double().numpy()
     gram = x.T @ x / 50 + np.diag([penalty] * 32 + [BIAS_PENALTY])
     expected = np.linalg.solve(gram, x.T @ y / 50)
-    found = [*fit.weight.detach().numpy()[0], fit.bias.item()]
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert [*fit.weight.detach().numpy()[0], fit.bias.item()] == pytest.approx(expected, abs=1e-4)
+    weight, bias = fit.layer()
+    assert (raw @ weight.numpy()[0] + bias.item()) == pytest.approx(x @ expected, abs=1e-3)
 
 
 def test_a_class_without_rows_keeps_a_probability() -> None:
@@ -86,7 +89,7 @@ def test_a_class_without_rows_keeps_a_probability() -> None:
     head = LinearHead(torch.nn.Linear(32, 3), hidden=None, is_difference=False)
     fit = HeadFit(head, vectors, (vectors[:, 0] > 0).float(), cross_entropy)
     fit.fit()
-    logits = head.logits_of(vectors.double(), fit.weight, fit.bias)
+    logits = head.logits_of(vectors.double(), *fit.layer())
     assert (logits.argmax(1) == (vectors[:, 0] > 0)).double().mean() > 0.9
     assert 1e-4 < logits.softmax(1)[:, 2].mean() < 0.02
 
@@ -110,10 +113,27 @@ def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
     for name, labels in (("noise", noise), ("true", true)):
         fit = HeadFit(new_head(32), vectors, labels, mean_squared_error)
         fit.fit()
-        sizes[name] = fit.weight.detach().norm().item()
+        sizes[name] = fit.layer()[0].norm().item()
     assert sizes["noise"] < 0.2
     assert sizes["true"] == pytest.approx(2, abs=0.1)
-    assert fit.weight[0, 0].item() == pytest.approx(2, abs=0.1)
+    assert fit.layer()[0][0, 0].item() == pytest.approx(2, abs=0.1)
+
+
+def test_the_fit_does_not_depend_on_the_scale_of_a_feature() -> None:
+    """Nor does a feature that never varies in these rows get a weight."""
+    stream = torch.Generator().manual_seed(0)
+    vectors = torch.randn(400, 8, generator=stream)
+    labels = vectors @ torch.linspace(-1, 1, 8) + torch.randn(400, generator=stream)
+    scales = torch.logspace(-0.4, 0.4, 8)
+    still = torch.full((400, 1), 3.0)
+    predicted = []
+    for features in (vectors, torch.cat([vectors * scales + 5, still], dim=1)):
+        fit = HeadFit(new_head(features.shape[1]), features, labels, mean_squared_error)
+        fit.fit()
+        weight, bias = fit.layer()
+        predicted.append((features.double() @ weight[0] + bias).numpy())
+    assert weight[0, -1].abs() < 1e-3
+    assert predicted[0] == pytest.approx(predicted[1], abs=0.05)
 
 
 def test_rows_are_own_train_rows_and_differ_between_replicates(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
