@@ -1,5 +1,6 @@
-"""The details of every batch of a training, as its steps count them."""
+"""What trainings do, recorded to compare them: the details of every batch, reports and final weights."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,32 @@ from torch import nn
 import mtlib.training.step
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
+from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport
+
+
+@dataclasses.dataclass
+class Trace:
+    """Reports and final weights of a run, to compare runs bit for bit."""
+
+    reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
+    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+    def watch(self, objective: nn.Module) -> nn.Module:
+        assert isinstance(objective, Objective)
+        self.model = objective.model
+        return objective
+
+    def note(self, report: EpochReport) -> bool:
+        self.reports[report.epoch] = report
+        self.weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        return True
+
+    def values(self) -> list[tuple[Any, ...]]:
+        points = [point for report in self.reports.values() for point in report.points]
+        return [(point.step, point.task, point.split, point.metric, point.value) for point in points]
 
 
 def record_details(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import nn
 
 import mtlib.training.step
 from mtlib.checkpoints.best_weights import weights_path
@@ -19,7 +18,6 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
-from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.active_weights import part_of_weight
@@ -28,25 +26,7 @@ from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import TOKENS, EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from tests.killed import Killed
-from tests.recorded_details import record_details
-
-
-@dataclasses.dataclass
-class Trace:
-    """Reports and final weights of a run, to compare runs bit for bit."""
-
-    reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
-    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-
-    def watch(self, objective: nn.Module) -> nn.Module:
-        assert isinstance(objective, Objective)
-        self.model = objective.model
-        return objective
-
-    def note(self, report: EpochReport) -> bool:
-        self.reports[report.epoch] = report
-        self.weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        return True
+from tests.recorded_details import Trace, record_details
 
 
 def scores_of(report: EpochReport) -> list[tuple[Any, ...]]:

@@ -3,7 +3,6 @@
 The ordinary tests are short runs of `COVER`, which has every method and every order; the whole matrix is slow.
 """
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport, StepProgress
+from mtlib.training.epoch_report import StepProgress
 from tests.combinations import (
     ALTERNATING_ONLY,
     COVER,
@@ -30,7 +29,7 @@ from tests.combinations import (
     fits,
 )
 from tests.killed import Killed
-from tests.recorded_details import record_details
+from tests.recorded_details import Trace, record_details
 from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
@@ -110,27 +109,6 @@ def test_a_combination_is_built_or_refused_with_its_reason(order: str, tiny_conf
         )
         with pytest.raises(ValueError, match=reason):
             tiny_config.override(changes)
-
-
-@dataclasses.dataclass
-class Trace:
-    """Reports and final weights of a run."""
-
-    reports: dict[int, EpochReport] = dataclasses.field(default_factory=dict)
-    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-
-    def watch(self, objective: Any) -> Any:
-        self.model = objective.model
-        return objective
-
-    def note(self, report: EpochReport) -> bool:
-        self.reports[report.epoch] = report
-        self.weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        return True
-
-    def values(self) -> list[tuple[Any, ...]]:
-        points = [point for report in self.reports.values() for point in report.points]
-        return [(point.step, point.task, point.split, point.metric, point.value) for point in points]
 
 
 def compare_killed(inputs: Material, folder: Path, kills: list[int], checkpoint_steps: int) -> None:
