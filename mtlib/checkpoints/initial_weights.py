@@ -55,9 +55,11 @@ def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights outside the encoder whose names and shapes fit; ValueError if there are none."""
-    rest = {name: tensor for name, tensor in weights.items() if name in own and not name.startswith(ENCODER)}
-    fitting = {name: tensor for name, tensor in rest.items() if tensor.shape == own[name].shape}
+    """The parts outside the encoder, such as a task's head, whose weights all fit by name and shape; ValueError if
+    there are none."""
+    rest = [name for name in own if not name.startswith(ENCODER)]
+    misfits = {part_of_weight(name) for name in rest if name not in weights or weights[name].shape != own[name].shape}
+    fitting = {name: weights[name] for name in rest if part_of_weight(name) not in misfits}
     if not fitting:
         rule = "encoder.start_heads must be false unless heads fit"
         raise ValueError(f"{rule}, got {where}, which has no head weights that fit")

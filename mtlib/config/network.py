@@ -129,7 +129,8 @@ class TaskConfig:
     probe_rows: int = 0
     """Train rows to which the task's head is fitted, with the encoder frozen, before the first step that trains it
     (linear probing, then fine-tuning); all of them where there are fewer. With less than 10 rows the head starts from
-    random weights, as cosine heads always do. Inert with `encoder.start_heads`. Source: Kumar et al. 2022."""
+    random weights, as cosine heads always do. Heads that `encoder.start_heads` loads stay. Source: Kumar et al.
+    2022."""
     scored_train_rows: int = 0
     """How many fixed rows of train are scored in evaluation mode beside dev each epoch; 0 for none. Source: BB table 6
     prints SST train."""

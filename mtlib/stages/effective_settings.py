@@ -154,7 +154,7 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
     conditions = {
         **of_one_method(LOSSES, settings.loss),
         "cosine_projection": settings.head == "cosine",
-        "probe_rows": settings.head == "linear" and not config.encoder.start_heads,
+        "probe_rows": settings.head == "linear",
         "probability_factor": is_drawn,
         "chosen_layers": has_chosen,
     }

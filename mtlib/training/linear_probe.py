@@ -48,8 +48,8 @@ def fit_heads(
 ) -> list[str]:
     """Fits the heads of tasks to `probe_rows` of their train rows, the same on every worker; no random stream moves.
 
-    Of a head with a ReLU layer, the layer after it is fitted. Cosine heads, those that `encoder.start_heads` loads and
-    those with too few rows stay as they are.
+    Of a head with a ReLU layer, the layer after it is fitted. Cosine heads and those with too few rows stay as they
+    are.
 
     Args:
         model: on `device`; its other weights stay.
@@ -66,7 +66,7 @@ def fit_heads(
     fitted = []
     for task in tasks:
         head, rows = model.heads[task], choose_rows(config, corpus[task, "train"])
-        if isinstance(head, LinearHead) and len(rows) >= FEWEST_ROWS and not config.encoder.start_heads:
+        if isinstance(head, LinearHead) and len(rows) >= FEWEST_ROWS:
             fit_head(model, head, config, corpus[task, "train"], rows, device)
             fitted.append(task)
     return fitted

@@ -132,10 +132,12 @@ def begin_next_stage(run: Run) -> None:
 
 
 def fit_new_heads(run: Run) -> None:
-    """Fits the heads of the tasks that the stage, which is about to begin, is the first to train; the mean teacher
-    begins with the same."""
-    before = tasks_active_by(run.config, run.stage - 1)
-    new = [task for task in tasks_active_by(run.config, run.stage) if task not in before]
+    """Fits the heads of the tasks that the stage, which is about to begin, is the first to train, unless they were
+    loaded; the mean teacher begins with the same."""
+    before, loaded = tasks_active_by(run.config, run.stage - 1), run.origin.started
+    new = [
+        task for task in tasks_active_by(run.config, run.stage) if task not in before and f"heads.{task}" not in loaded
+    ]
     for task in fit_heads(run.model, run.config, run.corpus, new, run.device):
         if run.teacher is not None:
             load_weights(run.teacher.heads[task], run.model.heads[task].state_dict())

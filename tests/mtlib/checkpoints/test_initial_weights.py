@@ -128,10 +128,7 @@ def test_heads_are_new_without_start_heads(
 def test_heads_of_another_shape_or_name_are_new(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     changes = {"tasks.sst.hidden_units": 7, "pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["qqp"]}
     model, digests = begin(model_folder, **{"encoder.start_heads": True, **changes})
-    assert set(digests) == {"encoder", "heads.qqp", "heads.sts", "heads.sst"}
-    assert digests["heads.sst"] == digest_of(
-        {"heads.sst.bias": trained["heads.sst.bias"]}
-    )  # a weight of the same shape
+    assert set(digests) == {"encoder", "heads.qqp", "heads.sts"}  # SST's bias alone would fit
     found, same = model.state_dict(), [name for name in part(trained, False) if ".sst." not in name]
     assert_equal(found, trained, same)
     assert found["heads.sst.weight"].shape == (5, 7)

@@ -493,7 +493,7 @@ BASES: dict[str, Base] = {
             "encoder.start_from": case(SAME_START, INERT) + case(None, REFUSED),
             "encoder.start_epoch": case("qqp", REACHES),
             "encoder.start_heads": case(False, REACHES),
-            "tasks.qqp.probe_rows": case(20, INERT),
+            "tasks.qqp.probe_rows": case(20, CAREFUL),
         },
     ),
 }
