@@ -10,6 +10,7 @@ Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL B
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ class BatchOrder:
     the previous pass left it."""
     is_one_set_per_epoch: bool = False
     """Whether a stage needs as many epochs as sets, or one of them is never trained."""
+    has_all_sets_per_epoch: bool = False
+    """Whether each epoch has a step of each set, so that `steps_per_epoch` must be at least their number."""
     has_own_length: bool = False
     """Whether the demonstration leaves its epochs whole: they end where the order says, or are short already."""
     length_counts: Callable[[Any], bool] = lambda _stage: False
@@ -111,8 +114,22 @@ def rounds_of(counts: Sequence[int]) -> Rounds:
 
 
 def sequential(sets: StageSets, _number: int) -> Rounds:
-    """All batches of the first set, then all of the second, and so on."""
-    return [(position,) for position, count in enumerate(sets.batches) for _ in range(count)]
+    """One epoch: all batches of the first set, then all of the second, and so on.
+
+    Of `steps_per_epoch` steps each set has a share in proportion to its batches, so that no set is left out.
+    """
+    steps = sets.steps_per_epoch
+    counts = sets.batches if steps is None else divide_steps(steps, sets.batches)
+    return [(position,) for position, count in enumerate(counts) for _ in range(count)]
+
+
+def divide_steps(steps: int, batches: Sequence[int]) -> list[int]:
+    """Steps in proportion to numbers of batches, at least one for each of them; `steps` is at least their number."""
+    bounds = [0]
+    for num_after, batches_so_far in zip(range(len(batches) - 1, -1, -1), accumulate(batches), strict=True):
+        bound = steps * batches_so_far // sum(batches)
+        bounds.append(min(max(bound, bounds[-1] + 1), steps - num_after))
+    return [end - start for start, end in pairwise(bounds)]
 
 
 def epoch_round_robin(sets: StageSets, number: int) -> Rounds:
@@ -176,9 +193,11 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
     ),
     "sequential": BatchOrder(
         title="sequential",
-        description="Each set once in full, one after another (MP 4.1).",
+        description="Each set once in full, one after another (MP 4.1); with `steps_per_epoch`, each for its "
+        "share of the steps.",
         function=sequential,
         has_own_length=True,
+        has_all_sets_per_epoch=True,
     ),
     "epoch_round_robin": BatchOrder(
         title="epoch round robin",

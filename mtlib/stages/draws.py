@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from mtlib.config.batch_orders import BATCH_ORDERS, Rounds, StageSets, sequential
+from mtlib.config.batch_orders import BATCH_ORDERS, Rounds, StageSets
 from mtlib.config.schema import settings_of
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -80,7 +80,7 @@ def stage_draws(
 def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
     """Pass `number` of a stage's order: positions of the sets of each step. A set alone is the same in every order."""
     if len(sets.batches) == 1:
-        return sequential(sets, number)
+        return [(0,)] * sets.batches[0]
     order = BATCH_ORDERS[stage.order]
     rounds = order.function(sets, number, **settings_of(order.settings, stage))
     return rounds if stage.sum_losses else [(index,) for step in rounds for index in step]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, divide_steps
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream, stream_seed
@@ -31,8 +31,6 @@ from tests.mtlib.config.config_cases import RANDOM_ORDERS
 Steps = list[tuple[Draw, ...]]
 
 SIZES = {"sst": 2, "qqp": 3, "sts": 4, "cfimdb": 5, "snli": 1}
-FIXED_ORDERS = (*ROUND_ORDERS, "sequential")
-"""Orders whose passes are all equal."""
 ALL_SETS: dict[str, Any] = {"tasks": ("sst", "qqp", "sts"), "extra_data": ("snli", "cfimdb")}
 GROUPS: tuple[dict[str, Any], ...] = (
     {"tasks": ("qqp",)},
@@ -137,6 +135,34 @@ def summed(stage: StageConfig) -> list[Steps]:
     return draws_of(config_of(stage).override({"stages.0.sum_losses": True}), BY_HAND)
 
 
+@pytest.mark.parametrize(
+    ("steps", "first", "second"),
+    [
+        (3, "sst0 qqp0 sts0", "sst1 qqp1 sts1"),
+        (4, "sst0 qqp0 sts0 sts1", "sst1 qqp1 sts2 sts3"),
+        (5, "sst0 qqp0 qqp1 sts0 sts1", "sst1 qqp2 qqp3 sts2 sts3"),
+        (9, "sst0 sst1 qqp0 qqp1 qqp2 qqp3 sts0 sts1 sts2", "sst2 sst3 qqp4 qqp5 qqp6 qqp7 sts3 sts4 sts5"),
+    ],
+)
+def test_sequential_steps_are_divided_among_the_sets_in_each_epoch(steps: int, first: str, second: str) -> None:
+    stage = StageConfig(tasks=("sst", "qqp", "sts"), order="sequential", epochs=2, steps_per_epoch=steps)
+    epochs = draws_of(config_of(stage), BY_HAND)
+    assert [" ".join(f"{name}{position}" for ((name, position),) in steps) for steps in epochs] == [first, second]
+
+
+@pytest.mark.parametrize(
+    "batches", [(1,), (7,), (1, 1), (534, 2419, 378), (1, 5000), (5000, 1), (1, 1, 1, 900), (3, 3, 3)]
+)
+def test_steps_are_divided_in_proportion_with_at_least_one_each(batches: tuple[int, ...]) -> None:
+    assert divide_steps(sum(batches), batches) == list(batches)
+    for steps in (*range(len(batches), 60), 200, 100_003):
+        shares = divide_steps(steps, batches)
+        assert sum(shares) == steps
+        exact = [max(1.0, steps * count / sum(batches)) for count in batches]
+        most = 1 if steps >= 1000 else len(batches)  # sets of less than a step take from others
+        assert all(share >= 1 and abs(share - part) <= most for share, part in zip(shares, exact, strict=True))
+
+
 def test_sequential_and_epoch_round_robin_known_by_hand() -> None:
     tasks = ("sst", "qqp", "sts")
     sequential = joined(draws_of(config_of(StageConfig(tasks=tasks, order="sequential", epochs=2)), BY_HAND))
@@ -166,12 +192,11 @@ def test_an_epoch_round_robin_of_given_length_continues_each_sets_own_stream() -
 
 
 @pytest.mark.parametrize("sum_losses", [False, True])
-@pytest.mark.parametrize("order", FIXED_ORDERS)
+@pytest.mark.parametrize("order", ROUND_ORDERS)
 @pytest.mark.parametrize("length", [1, 4, 9, 11, 37])
 def test_epochs_of_any_length_are_slices_of_one_stream(order: str, sum_losses: bool, length: int) -> None:
-    sums = sum_losses and order in ROUND_ORDERS
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
-    stage = StageConfig(**ALL_SETS, order=order, sum_losses=sums, epochs=20)
+    stage = StageConfig(**ALL_SETS, order=order, sum_losses=sum_losses, epochs=20)
     stream = joined(draws_of(config_of(stage), num_rows))
     cut = config_of(stage).override({"stages.0.steps_per_epoch": length})
     parts = draws_of(cut, num_rows)[: len(stream) // length]
