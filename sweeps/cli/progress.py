@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,8 @@ from rich.text import Text
 from mtlib.runtime.command_line import duration
 from mtlib.tasks import value_of
 from results.records.trials import TrialRecord
-from sweeps.cli.sweep_state import TIMED_STATUSES, score_texts
+from sweeps.cli.sweep_state import score_texts
+from sweeps.cli.time_left import ExpectedSeconds, expect_seconds, num_further_left, sum_seconds
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
@@ -147,15 +149,24 @@ def summary(ledger: Ledger, started: float) -> str:
 def seconds_left(ledger: Ledger, now: float) -> float | None:
     """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end.
 
-    The time of a trial is the mean over completed and pruned ones, or else extrapolated from running ones.
+    The times are those of trials that have ended, or else extrapolated from running ones.
     """
-    places = ledger.progress
+    records, places, plan = ledger.records, ledger.progress, ledger.plan
+    num_common = plan.options.common_replicates
     parts = {name: place["step"] / place["num_steps"] if "step" in place else 0.0 for name, place in places.items()}
-    lengths = [record.wall_seconds for record in ledger.records.values() if record.status in TIMED_STATUSES]
-    lengths = lengths or [(now - places[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION]
-    if not lengths or not (parts or ledger.counts.get("queued")):
-        return None
-    mean = sum(lengths) / len(lengths)
     num_queued = ledger.counts.get("queued", 0)
-    num_busy = max(1, min(len(ledger.lanes), num_queued + len(parts)))
-    return (num_queued + sum(1 - part for part in parts.values())) * mean / num_busy
+    expected = expect_seconds(records.values(), num_common) or extrapolate(places, parts, now)
+    if expected is None or not (parts or num_queued):
+        return None
+    running = [(records[name].replicate, 1 - part) for name, part in parts.items()]
+    num_further = num_further_left(records.values(), plan.options, plan.num_configurations, ledger.num_alone)
+    total = sum_seconds(expected, num_common, num_left=num_queued, num_further=num_further, running=running)
+    return total / max(1, min(len(ledger.lanes), num_queued + len(parts)))
+
+
+def extrapolate(
+    places: Mapping[str, Mapping[str, Any]], parts: Mapping[str, float], now: float
+) -> ExpectedSeconds | None:
+    """The time of a trial by the running ones of which enough is done; None if there are none."""
+    lengths = [(now - places[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION]
+    return ExpectedSeconds(common=fmean(lengths), further=fmean(lengths)) if lengths else None

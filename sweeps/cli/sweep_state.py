@@ -1,9 +1,8 @@
 """The state of a sweep by its files alone: what is done, running and left, the best score, what to type next."""
 
-import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,10 +23,8 @@ from results.records.trials import (
     stopped_status,
     sweep_tasks,
 )
+from sweeps.cli.time_left import expect_seconds, num_further_left, num_planned_epochs, sum_seconds
 from sweeps.options import SweepOptions
-
-TIMED_STATUSES = ("complete", "pruned")
-"""Statuses of trials whose time predicts that of others; reused trials take no time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +42,10 @@ class SweepState:
     """Those that ran when the sweep stopped are `interrupted`."""
     num_expected: int
     """Trials that there will be: no replicates follow a first trial that did not complete."""
+    num_further_left: int
+    """Of these, trainings that only the best configurations get and that have not begun."""
+    common_replicates: int
+    """Trainings that every configuration gets."""
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
@@ -121,13 +122,23 @@ class SweepState:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds until a running sweep ends, by the mean time of its trials; None if it is not known."""
-        lengths = [record.wall_seconds for record in self.records if record.status in TIMED_STATUSES]
-        if not (self.is_running and lengths and self.num_running):
+        """Estimated seconds until a running sweep ends, by the time of its trials; None if it is not known."""
+        expected = expect_seconds(self.records, self.common_replicates)
+        if not (self.is_running and expected and self.num_running):
             return None
-        running = (record for record in self.records if record.status == "running")
-        open_parts = sum(1 - record.epochs / num_planned_epochs(record) for record in running)
-        return (self.num_left + open_parts) * sum(lengths) / len(lengths) / self.num_running
+        running = [
+            (record.replicate, 1 - record.epochs / num_planned_epochs(record))
+            for record in self.records
+            if record.status == "running"
+        ]
+        total = sum_seconds(
+            expected,
+            self.common_replicates,
+            num_left=self.num_left,
+            num_further=self.num_further_left,
+            running=running,
+        )
+        return total / self.num_running
 
 
 def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Exception]]]:
@@ -150,6 +161,10 @@ def read_sweep_state(folder: Path) -> SweepState:
     stopped = find_stop_time(folder)
     is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
     space = info.get("space") or {}
+    options = saved_counts(info)
+    firsts = [record for record in records if record.replicate == 0]
+    num_configurations = options.num_drawn or len(firsts)
+    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),
@@ -157,7 +172,9 @@ def read_sweep_state(folder: Path) -> SweepState:
         metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
         records=tuple(records if is_running else map(as_stopped, records)),
-        num_expected=num_expected_trials(info, records),
+        num_expected=max(len(records), options.num_trials(num_configurations, num_alone)),
+        num_further_left=num_further_left(records, options, num_configurations, num_alone),
+        common_replicates=options.common_replicates,
         is_running=is_running,
         stopped_at=stopped,
     )
@@ -168,19 +185,11 @@ def as_stopped(record: TrialRecord) -> TrialRecord:
     return replace(record, status=stopped_status(record.status))
 
 
-def num_expected_trials(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
-    """The trials that a sweep will have had at its end, by its saved options; those on record if it has none."""
+def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
+    """The options of a sweep that decide its number of trials; the defaults if it has none."""
     saved = info.get("options") or {}
     names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
-    options = SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
-    firsts = [record for record in records if record.replicate == 0]
-    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
-    return max(len(records), options.num_trials(options.num_drawn or len(firsts), num_alone))
-
-
-def num_planned_epochs(record: TrialRecord) -> int:
-    """Epochs of a whole trial, over all stages."""
-    return sum(int(stage["epochs"]) for stage in json.loads(record.config)["stages"])
+    return SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
 
 
 def trial_place(record: TrialRecord) -> str:

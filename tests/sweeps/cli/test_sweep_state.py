@@ -14,7 +14,7 @@ from mtlib.tasks import TASKS
 from results.records.files import PROJECT_FOLDER
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.trials import TrialRecord, write_sweep, write_trials
-from sweeps.cli.sweep_state import list_sweeps, num_planned_epochs, read_sweep_state, trial_place
+from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, trial_place
 from tests.results.conftest import build_record
 
 Write = Callable[..., Path]
@@ -104,8 +104,15 @@ def test_time_left_follows_from_ended_trials(write: Write) -> None:
     assert read_sweep_state(write(*running, name="new", life="running")).seconds_left is None
 
 
+def test_replicates_of_the_best_are_expected_to_take_as_long_as_whole_trials(write: Write) -> None:
+    options = {"search": "tpe", "trials": 4, "replicates": 3, "replicate_best": 2, "chosen_by": 1}
+    done = trial(0, "complete", wall_seconds=100.0), trial(1, "pruned", wall_seconds=20.0)
+    state = read_sweep_state(write(*done, trial(2, "running", epochs=0), options=options, life="running"))
+    assert state.num_left == 1 + 4
+    assert state.seconds_left == pytest.approx(60 + 4 * 100 + 60)
+
+
 def test_epochs_are_of_all_stages() -> None:
-    assert num_planned_epochs(trial(0, "running")) == 4
     assert trial_place(trial(0, "running", epochs=3)) == "3 of 4"
 
 
