@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +33,8 @@ examples:
   python results/table.py s3://bucket/sweeps/NAME
   the mean score at each searched value, its difference from the base value, and published differences
     python results/table.py ~/multitask-sweeps/NAME --effects
+  differences from another value than the base configuration's
+    python results/table.py ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
   how many replicates would find a difference of .01
     python results/table.py ~/multitask-sweeps/NAME --difference 0.01
 
@@ -46,9 +48,9 @@ in Python:
 """
 
 
-def print_effects(sweep: Sweep, difference: float | None) -> None:
+def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
     """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
-    found, console = sweep.estimated_effects, new_console()
+    found, console = sweep.estimate_effects(bases), new_console()
     print_wrapped(console, [*answer_question(found, sweep.records, difference), ""])
     console.print(render_effects(found))
     try:
@@ -106,26 +108,36 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
-    sweep = load_sweep(options.sweep)
+    require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
+    sweep, bases = load_sweep(options.sweep), dict(map(key_and_value, options.base))
     if options.csv:
-        frame = sweep.effects() if options.effects else sweep.ranking()
+        frame = sweep.effects(bases) if options.effects else sweep.ranking()
         print(frame.to_csv(index=False), end="")
     elif options.effects:
-        print_effects(sweep, options.difference)
+        print_effects(sweep, options.difference, bases)
     else:
         print_ranking(sweep, options.difference)
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """`smart.weight=0.45` as a key and its value."""
+    key, sign, value = text.partition("=")
+    require(bool(sign and key), "--base must be KEY=VALUE, e.g. smart.weight=0.45", text)
+    return key, value
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     usage, description = (
-        "SWEEP [--effects] [--difference X] [--csv]",
+        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv]",
         "Prints the answer and ranking of a sweep, ended or running.",
     )
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
+    base_help = "with --effects: the value of KEY that others are compared with (default: the base configuration's)"
+    parser.add_argument("--base", metavar="KEY=VALUE", action="extend", nargs="+", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")

@@ -110,8 +110,12 @@ class Sweep:
         """
         return to_frame(self.ranked, self.tasks)
 
-    def effects(self) -> pd.DataFrame:
+    def effects(self, bases: Mapping[str, str] | None = None) -> pd.DataFrame:
         """What each searched key does to each score; only finished trials count.
+
+        Args:
+            bases: by key, the value that others are compared with, as it is shown: `{"smart.weight": "0.45"}`. None for
+                the base configuration's.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -129,9 +133,10 @@ class Sweep:
             What is not known is missing.
 
         Raises:
-            ValueError: as `ranking`, or `sweep.json` does not record what was searched.
+            ValueError: as `ranking`; `sweep.json` does not record what was searched; or one of `bases` is no searched
+                key with listed values, or no value that a finished trial has.
         """
-        return effects_frame(self.estimated_effects)
+        return effects_frame(self.estimate_effects(bases))
 
     @cached_property
     def plot(self) -> "SweepPlots":
@@ -169,7 +174,11 @@ class Sweep:
     @cached_property
     def estimated_effects(self) -> SweepEffects:
         """The effects of the searched keys; raises as `effects`."""
-        return sweep_effects(self.path, self.info, self.records, self.scores)
+        return self.estimate_effects()
+
+    def estimate_effects(self, bases: Mapping[str, str] | None = None) -> SweepEffects:
+        """The effects of the searched keys, some with another base value; arguments and errors as of `effects`."""
+        return sweep_effects(self.path, self.info, self.records, self.scores, bases)
 
     @cached_property
     def scores(self) -> TrialScores:

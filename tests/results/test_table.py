@@ -165,6 +165,37 @@ def test_effects_stand_beside_published_ones(recorded_sweep: Sweep, capsys: pyte
     assert all(line.rstrip().endswith(("sign", "here")) for line in lines[2:4])
 
 
+def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    def overall(frame: pd.DataFrame, value: float, column: str) -> float:
+        return float(frame[(frame["task"] == "overall") & (frame["value"] == value)][column].iloc[0])
+
+    assert main([str(recorded_sweep.path), "--effects", "--csv", "--base", "smart.weight=1"]) == 0
+    turned, usual = pd.read_csv(io.StringIO(capsys.readouterr().out)), recorded_sweep.effects()
+    assert overall(turned, 0.0, "difference") == pytest.approx(-overall(usual, 1.0, "difference"))
+    assert overall(turned, 0.0, "mean") == overall(usual, 0.0, "mean")
+    assert turned[turned["is_base"].astype(bool)]["value"].unique().tolist() == [1.0]
+    assert main([str(recorded_sweep.path), "--effects", "--base", "smart.weight=1"]) == 0
+    lines = capsys.readouterr().out.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
+    assert lines[2].split()[0] == "0"
+    assert lines[2].split()[5] == "-0.008"  # .781 against .789
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--base", "smart.weight=1"], "--base must be given with --effects, got smart.weight=1"),
+        (["--effects", "--base", "1"], "--base must be KEY=VALUE, e.g. smart.weight=0.45, got 1"),
+        (["--effects", "--base", "smart.weight=2"], "unknown value of smart.weight '2'; "),
+        (["--effects", "--base", "smart.wait=1"], "unknown searched key 'smart.wait'; did you mean 'smart.weight'?"),
+    ],
+)
+def test_wrong_base_value_is_one_line(
+    words: list[str], error: str, recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(recorded_sweep.path), *words]) == 2
+    assert error in capsys.readouterr().err
+
+
 def test_vanishing_penalty_is_mentioned(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = load_sweep(sweep_folder)
     print_ranking(sweep)

@@ -1,10 +1,11 @@
 """The keys that a sweep searched: their values in order, the base value, or the range."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import require, require_name
+from results.analysis.ranking.render import value_text
 from results.records.trials import TrialRecord
 from search_spaces.domain import JOINED_BY, expand_tasks
 
@@ -31,7 +32,8 @@ class SearchedKey:
     values: tuple[Any, ...]
     """Its values in the order of the space; empty if it has a range."""
     base: Any = None
-    """The value that others are compared with: the base configuration's if that is searched, else the first."""
+    """The value that others are compared with: the base configuration's if that is searched, else the first, unless
+    another one is asked for."""
     range: KeyRange | None = None
     """Where it was sampled from a range."""
 
@@ -68,6 +70,29 @@ def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> li
     named = [named_key(name, values, info["base"], records) for name, values in grid.items() if name not in ranges]
     order = [*grid, *(name for name in ranges if name not in grid)]
     return sorted([*keys, *named], key=lambda key: order.index(key.name))
+
+
+def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, str]) -> list[SearchedKey]:
+    """The keys, some of them with another base value.
+
+    Args:
+        keys: of a sweep.
+        bases: by the key's name, the value as the effects show it.
+
+    Raises:
+        ValueError: a key is not searched or has a range, or no finished trial has the value.
+    """
+    for name in bases:
+        require_name(name, [key.name for key in keys], "searched key")
+    return [with_base(key, bases[key.name]) if key.name in bases else key for key in keys]
+
+
+def with_base(key: SearchedKey, text: str) -> SearchedKey:
+    """The key with the base value that is shown as `text`; raises as `with_bases`."""
+    require(key.range is None, "a base value must be of a key with listed values", f"{key.name}, which has a range")
+    values = {value_text(value): value for value in key.values}
+    require_name(text, values, f"value of {key.name}")
+    return replace(key, base=values[text])
 
 
 def ranged_key(

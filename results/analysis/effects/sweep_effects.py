@@ -15,7 +15,7 @@ from results.analysis.effects.detectable import Precision, precision_of
 from results.analysis.effects.interactions import Interaction, find_interactions
 from results.analysis.effects.key_effects import ValueContrasts, ValueEffect, grid_contrasts, key_effects
 from results.analysis.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
-from results.analysis.effects.searched_keys import SearchedKey, searched_keys
+from results.analysis.effects.searched_keys import SearchedKey, searched_keys, with_bases
 from results.analysis.effects.trained_models import TrainedModels, trained_models
 from results.records.files import Location
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
@@ -102,7 +102,11 @@ class SweepEffects:
 
 
 def sweep_effects(
-    path: Location, info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores
+    path: Location,
+    info: Mapping[str, Any],
+    records: Sequence[TrialRecord],
+    scores: TrialScores,
+    bases: Mapping[str, str] | None = None,
 ) -> SweepEffects:
     """Estimates the effects of a sweep's keys. Only finished trials count.
 
@@ -114,16 +118,17 @@ def sweep_effects(
         info: the content of `sweep.json`.
         records: its trials.
         scores: of these trials.
+        bases: other base values, as in `with_bases`; None for those of the sweep.
 
     Raises:
-        ValueError: as `searched_keys`.
+        ValueError: as `searched_keys` and `with_bases`.
     """
     finished = [record for record in records if record.status in COMPLETED]
     counted, best = finished, replicated_best(info, records)
     if best is not None:
         is_grid = info.get("search") == "grid"
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
-    keys, search = searched_keys(info, counted), info["search"]
+    keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
     scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
     tasks = [task for task in scores.tasks if scored[task]]
     has_different_tasks = any(scored[task] != scored[OVERALL] for task in tasks)

@@ -1,12 +1,13 @@
 """Searched keys, their values, base values and ranges are read from a sweep's records."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from results.analysis.effects.searched_keys import KeyRange, SearchedKey, searched_keys
+from results.analysis.effects.searched_keys import KeyRange, SearchedKey, searched_keys, with_bases
 from results.records.trials import TrialRecord
 
 MakeRecord = Callable[..., TrialRecord]
@@ -91,3 +92,32 @@ def test_sweep_that_does_not_record_its_search_is_refused() -> None:
 @pytest.mark.parametrize("params", [{}, {"other": 1}])
 def test_undrawn_key_has_no_value(params: Mapping[str, Any]) -> None:
     assert SearchedKey(name="smart.weight", values=()).value_of(params) is None
+
+
+KEYS = (
+    SearchedKey(name="smart.weight", values=(0.0, 0.45), base=0.0),
+    SearchedKey(name="a.x + a.y", values=((8, 2), (16, None)), base=(8, 2)),
+    SearchedKey(name="optimizer.layer_decay", values=(), range=KeyRange(low=0.5, high=1.0, is_log=False)),
+)
+
+
+def test_another_base_value_is_given_as_it_is_shown() -> None:
+    found = with_bases(KEYS, {"smart.weight": "0.45", "a.x + a.y": "16-none"})
+    assert [key.base for key in found] == [0.45, (16, None), None]
+    assert with_bases(KEYS, {}) == list(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("bases", "error"),
+    [
+        (
+            {"smart.wait": "0"},
+            "unknown searched key 'smart.wait'; did you mean 'smart.weight'? known: smart.weight, a.x",
+        ),
+        ({"smart.weight": "0.5"}, "unknown value of smart.weight '0.5'; did you mean '0.45'? known: 0.45, 0"),
+        ({"optimizer.layer_decay": "1"}, "must be of a key with listed values, got optimizer.layer_decay, which has a"),
+    ],
+)
+def test_base_values_that_cannot_be_are_refused(bases: dict[str, str], error: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(error)):
+        with_bases(KEYS, bases)
