@@ -1,5 +1,7 @@
 """Expected times of the trials that are left, by hand."""
 
+from typing import Any
+
 import pytest
 
 from mtlib.config.training import StageConfig
@@ -12,7 +14,7 @@ CONFIG = TrialConfig(stages=(StageConfig(tasks=("qqp",), epochs=1), StageConfig(
 
 
 def trial(number: int, status: str, seconds: float, *, replicate: int = 0, epochs: int = 4) -> TrialRecord:
-    changes = {"status": status, "config": CONFIG, "wall_seconds": seconds, "epochs": epochs}
+    changes: Any = {"status": status, "config": CONFIG, "wall_seconds": seconds, "epochs": epochs}
     return build_record(number, replicate=replicate, **changes)
 
 
