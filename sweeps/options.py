@@ -152,12 +152,8 @@ class SweepOptions:
     def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
         """Trials of so many configurations; `num_alone` are trained once, as their first trial did not complete."""
         num_repeated = num_configurations - num_alone
-        return num_alone + num_repeated * self.common_replicates + self.num_further(num_configurations, num_alone)
-
-    def num_further(self, num_configurations: int, num_alone: int = 0) -> int:
-        """Of these trials, those that only the best configurations get."""
-        num_best = min(self.replicate_best or 0, num_configurations - num_alone)
-        return num_best * (self.replicates - self.common_replicates)
+        num_further = min(self.replicate_best or 0, num_repeated) * (self.replicates - self.common_replicates)
+        return num_alone + num_repeated * self.common_replicates + num_further
 
     @property
     def keep_bytes(self) -> int:

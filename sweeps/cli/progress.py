@@ -15,7 +15,7 @@ from mtlib.runtime.command_line import duration
 from mtlib.tasks import value_of
 from results.records.trials import TrialRecord
 from sweeps.cli.sweep_state import score_texts
-from sweeps.cli.time_left import ExpectedSeconds, expect_seconds, num_further_left, sum_seconds
+from sweeps.cli.time_left import ExpectedSeconds, expect_seconds, seconds_to_train
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
@@ -151,16 +151,15 @@ def seconds_left(ledger: Ledger, now: float) -> float | None:
 
     The times are those of trials that have ended, or else extrapolated from running ones.
     """
-    records, places, plan = ledger.records, ledger.progress, ledger.plan
-    num_common = plan.options.common_replicates
+    records, places = ledger.records, ledger.progress
     parts = {name: place["step"] / place["num_steps"] if "step" in place else 0.0 for name, place in places.items()}
     num_queued = ledger.counts.get("queued", 0)
-    expected = expect_seconds(records.values(), num_common) or extrapolate(places, parts, now)
+    expected = expect_seconds(records.values()) or extrapolate(places, parts, now)
     if expected is None or not (parts or num_queued):
         return None
     running = [(records[name].replicate, 1 - part) for name, part in parts.items()]
-    num_further = num_further_left(records.values(), plan.options, plan.num_configurations, ledger.num_alone)
-    total = sum_seconds(expected, num_common, num_left=num_queued, num_further=num_further, running=running)
+    counts = {"num_configurations": ledger.plan.num_configurations, "num_left": num_queued}
+    total = seconds_to_train(expected, records.values(), **counts, running=running)
     return total / max(1, min(len(ledger.lanes), num_queued + len(parts)))
 
 
@@ -169,4 +168,4 @@ def extrapolate(
 ) -> ExpectedSeconds | None:
     """The time of a trial by the running ones of which enough is done; None if there are none."""
     lengths = [(now - places[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION]
-    return ExpectedSeconds(common=fmean(lengths), further=fmean(lengths)) if lengths else None
+    return ExpectedSeconds(first=fmean(lengths), further=fmean(lengths)) if lengths else None

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from results.records.trials import (
     stopped_status,
     sweep_tasks,
 )
-from sweeps.cli.time_left import expect_seconds, num_further_left, num_planned_epochs, sum_seconds
+from sweeps.cli.time_left import expect_seconds, num_planned_epochs, seconds_to_train
 from sweeps.options import SweepOptions
 
 
@@ -42,10 +42,8 @@ class SweepState:
     """Those that ran when the sweep stopped are `interrupted`."""
     num_expected: int
     """Trials that there will be: no replicates follow a first trial that did not complete."""
-    num_further_left: int
-    """Of these, trainings that only the best configurations get and that have not begun."""
-    common_replicates: int
-    """Trainings that every configuration gets."""
+    num_configurations: int
+    """Configurations that there will be."""
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
@@ -123,7 +121,7 @@ class SweepState:
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until a running sweep ends, by the time of its trials; None if it is not known."""
-        expected = expect_seconds(self.records, self.common_replicates)
+        expected = expect_seconds(self.records)
         if not (self.is_running and expected and self.num_running):
             return None
         running = [
@@ -131,14 +129,8 @@ class SweepState:
             for record in self.records
             if record.status == "running"
         ]
-        total = sum_seconds(
-            expected,
-            self.common_replicates,
-            num_left=self.num_left,
-            num_further=self.num_further_left,
-            running=running,
-        )
-        return total / self.num_running
+        counts = {"num_configurations": self.num_configurations, "num_left": self.num_left}
+        return seconds_to_train(expected, self.records, **counts, running=running) / self.num_running
 
 
 def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Exception]]]:
@@ -160,11 +152,7 @@ def read_sweep_state(folder: Path) -> SweepState:
     info, records = read_sweep(folder), read_trials(folder)
     stopped = find_stop_time(folder)
     is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
-    space = info.get("space") or {}
-    options = saved_counts(info)
-    firsts = [record for record in records if record.replicate == 0]
-    num_configurations = options.num_drawn or len(firsts)
-    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
+    space, options = info.get("space") or {}, saved_counts(info)
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),
@@ -172,9 +160,8 @@ def read_sweep_state(folder: Path) -> SweepState:
         metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
         records=tuple(records if is_running else map(as_stopped, records)),
-        num_expected=max(len(records), options.num_trials(num_configurations, num_alone)),
-        num_further_left=num_further_left(records, options, num_configurations, num_alone),
-        common_replicates=options.common_replicates,
+        num_expected=num_expected_trials(options, records),
+        num_configurations=options.num_drawn or len(first_replicates(records)),
         is_running=is_running,
         stopped_at=stopped,
     )
@@ -186,10 +173,22 @@ def as_stopped(record: TrialRecord) -> TrialRecord:
 
 
 def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
-    """The options of a sweep that decide its number of trials; the defaults if it has none."""
+    """The saved options of a sweep that decide its number of trials; the defaults if it has none."""
     saved = info.get("options") or {}
     names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
     return SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
+
+
+def num_expected_trials(options: SweepOptions, records: Sequence[TrialRecord]) -> int:
+    """The trials that a sweep will have had at its end, by its saved options; those on record if it has none."""
+    firsts = first_replicates(records)
+    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
+    return max(len(records), options.num_trials(options.num_drawn or len(firsts), num_alone))
+
+
+def first_replicates(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """A trial of each configuration."""
+    return [record for record in records if record.replicate == 0]
 
 
 def trial_place(record: TrialRecord) -> str:

@@ -33,16 +33,17 @@ class Ledger:
     """Whether the records differ from those on disk."""
 
     @property
-    def num_alone(self) -> int:
-        """Configurations without replicates: their first trial was pruned or failed."""
+    def num_expected(self) -> int:
+        """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
         firsts = [record for record in self.records.values() if record.replicate == 0]
-        return sum(record.status in NOT_REPLICATED for record in firsts)
+        num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
+        return self.plan.options.num_trials(self.plan.num_configurations, num_alone)
 
     @property
     def counts(self) -> dict[str, int]:
         """Trials by status; those not suggested yet count as queued."""
         counts = Counter(record.status for record in self.records.values())
-        waiting = self.plan.options.num_trials(self.plan.num_configurations, self.num_alone) - len(self.records)
+        waiting = self.num_expected - len(self.records)
         return dict(counts + Counter(queued=max(0, waiting)))
 
     @property

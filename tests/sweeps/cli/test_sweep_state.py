@@ -104,12 +104,15 @@ def test_time_left_follows_from_ended_trials(write: Write) -> None:
     assert read_sweep_state(write(*running, name="new", life="running")).seconds_left is None
 
 
-def test_replicates_of_the_best_are_expected_to_take_as_long_as_whole_trials(write: Write) -> None:
-    options = {"search": "tpe", "trials": 4, "replicates": 3, "replicate_best": 2, "chosen_by": 1}
+@pytest.mark.parametrize(("best", "num_further"), [(2, 4), (None, 6)])
+def test_further_replicates_are_expected_to_take_as_long_as_whole_trials(
+    best: int | None, num_further: int, write: Write
+) -> None:
+    options = {"search": "tpe", "trials": 4, "replicates": 3, "replicate_best": best, "chosen_by": 1}
     done = trial(0, "complete", wall_seconds=100.0), trial(1, "pruned", wall_seconds=20.0)
     state = read_sweep_state(write(*done, trial(2, "running", epochs=0), options=options, life="running"))
-    assert state.num_left == 1 + 4
-    assert state.seconds_left == pytest.approx(60 + 4 * 100 + 60)
+    assert state.num_left == 1 + num_further
+    assert state.seconds_left == pytest.approx(60 + num_further * 100 + 60)
 
 
 def test_epochs_are_of_all_stages() -> None:
