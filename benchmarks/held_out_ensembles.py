@@ -133,11 +133,12 @@ def summary_lines(found: pd.DataFrame) -> list[str]:
     """Counts and means over all sweeps and tasks."""
     leads, expected = found["held_out_lead"], found["expected_lead"]
     is_ensemble = found["models"] > 1
-    error = leads[is_ensemble].std(ddof=1) / np.sqrt(max(is_ensemble.sum(), 1))
+    count = int(is_ensemble.sum())
+    error = f" ± {leads[is_ensemble].std(ddof=1) / np.sqrt(count):.4f}" if count > 1 else ""
     return [
-        f"{len(found)} choices, {is_ensemble.sum()} of them of more than one model",
+        f"{len(found)} choices, {count} of them of more than one model",
         f"Of these {(leads[is_ensemble] > 0).sum()} were better on held-out rows than the best single model, by "
-        f"{leads[is_ensemble].mean():+.4f} ± {error:.4f} on average; expected were {expected[is_ensemble].mean():+.4f}",
+        f"{leads[is_ensemble].mean():+.4f}{error} on average; expected were {expected[is_ensemble].mean():+.4f}",
         f"Held-out scores agree with the expected ones in {agrees(found).sum()} of {len(found)}; on average they are "
         f"{(found['held_out'] - found['expected']).mean():+.4f} from them",
     ]

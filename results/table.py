@@ -12,7 +12,7 @@ from rich.console import Console
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.runtime.command_line import new_parser, number, parse_words, run_command
+from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.errors import require
 from results.analysis.effects.answer import COMMAND_INDENT, answer_question
 from results.analysis.effects.frame import render_differences, render_effects
@@ -109,7 +109,8 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
-    sweep, bases = load_sweep(options.sweep), dict(map(key_and_value, options.base))
+    bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
+    sweep = load_sweep(options.sweep)
     if options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
         print(frame.to_csv(index=False), end="")
@@ -117,13 +118,6 @@ def run_table(arguments: Sequence[str] | None) -> None:
         print_effects(sweep, options.difference, bases)
     else:
         print_ranking(sweep, options.difference)
-
-
-def key_and_value(text: str) -> tuple[str, str]:
-    """`smart.weight=0.45` as a key and its value."""
-    key, sign, value = text.partition("=")
-    require(bool(sign and key), "--base must be KEY=VALUE, e.g. smart.weight=0.45", text)
-    return key, value
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -136,8 +130,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
-    base_help = "with --effects: the value of KEY that others are compared with (default: the base configuration's)"
-    parser.add_argument("--base", metavar="KEY=VALUE", action="extend", nargs="+", default=[], help=base_help)
+    base_help = (
+        "with --effects: the value of KEY that others are compared with (default: the base configuration's); may be "
+        "repeated"
+    )
+    parser.add_argument("--base", metavar="KEY=VALUE", action="append", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")

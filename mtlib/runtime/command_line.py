@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from mtlib.runtime.errors import require_name
+from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import as_typed
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
@@ -57,6 +57,13 @@ def whole_number(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be a whole number, got '{text}'") from error
+
+
+def key_and_value(flag: str, text: str, example: str) -> tuple[str, str]:
+    """A flag's `KEY=VALUE` as key and value, without white space around them; ValueError with an example otherwise."""
+    key, equals, value = map(str.strip, text.partition("="))
+    require(bool(key and equals), f"{flag} must be KEY=VALUE, e.g. {example}", f"'{text}'")
+    return key, value
 
 
 def number(text: str) -> float:

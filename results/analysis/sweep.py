@@ -110,12 +110,12 @@ class Sweep:
         """
         return to_frame(self.ranked, self.tasks)
 
-    def effects(self, bases: Mapping[str, str] | None = None) -> pd.DataFrame:
+    def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """What each searched key does to each score; only finished trials count.
 
         Args:
-            bases: by key, the value that others are compared with, as it is shown: `{"smart.weight": "0.45"}`. None for
-                the base configuration's.
+            bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
+                configuration's.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -174,11 +174,13 @@ class Sweep:
     @cached_property
     def estimated_effects(self) -> SweepEffects:
         """The effects of the searched keys; raises as `effects`."""
-        return self.estimate_effects()
+        return sweep_effects(self.path, self.info, self.records, self.scores)
 
-    def estimate_effects(self, bases: Mapping[str, str] | None = None) -> SweepEffects:
+    def estimate_effects(self, bases: Mapping[str, Any] | None = None) -> SweepEffects:
         """The effects of the searched keys, some with another base value; arguments and errors as of `effects`."""
-        return sweep_effects(self.path, self.info, self.records, self.scores, bases)
+        return (
+            sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
+        )
 
     @cached_property
     def scores(self) -> TrialScores:

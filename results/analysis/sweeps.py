@@ -47,7 +47,7 @@ class Sweeps:
         return stack(self, Sweep.ranking)
 
     def effects(self) -> pd.DataFrame:
-        """As `Sweep.effects`; raises as it does."""
+        """As `Sweep.effects`, with the base values of each sweep; raises as it does."""
         return stack(self, Sweep.effects)
 
 

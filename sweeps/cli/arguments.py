@@ -10,7 +10,7 @@ from typing import get_args
 from mtlib.config.task_file import data_tasks
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, new_parser, number, whole_number
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from search_spaces.space import space_names
@@ -290,12 +290,5 @@ def check_data_folder(text: str) -> Path:
 
 def read_changes(flag: str, texts: Sequence[str]) -> dict[str, str]:
     """`KEY=VALUE` texts as values by key; of a key that is there twice the last value."""
-    changes = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise ValueError(
-                f"{flag} must be KEY=VALUE, e.g. optimizer.learning_rate={EXAMPLE_VALUES[flag]}, got '{text}'"
-            )
-        changes[key.strip()] = value.strip()
-    return changes
+    example = f"optimizer.learning_rate={EXAMPLE_VALUES[flag]}"
+    return dict(key_and_value(flag, text, example) for text in texts)

@@ -174,8 +174,10 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     assert overall(turned, 0.0, "difference") == pytest.approx(-overall(usual, 1.0, "difference"))
     assert overall(turned, 0.0, "mean") == overall(usual, 0.0, "mean")
     assert turned[turned["is_base"].astype(bool)]["value"].unique().tolist() == [1.0]
-    assert main([str(recorded_sweep.path), "--effects", "--base", "smart.weight=1"]) == 0
-    lines = capsys.readouterr().out.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
+    assert main(["--effects", "--base", "smart.weight=1.0", str(recorded_sweep.path)]) == 0
+    text = capsys.readouterr().out
+    assert "difference from the base value (smart.weight 1);" in " ".join(text.split())
+    lines = text.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
     assert lines[2].split()[0] == "0"
     assert lines[2].split()[5] == "-0.008"  # .781 against .789
 
@@ -184,7 +186,7 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     ("words", "error"),
     [
         (["--base", "smart.weight=1"], "--base must be given with --effects, got smart.weight=1"),
-        (["--effects", "--base", "1"], "--base must be KEY=VALUE, e.g. smart.weight=0.45, got 1"),
+        (["--effects", "--base", "1"], "--base must be KEY=VALUE, e.g. smart.weight=0.45, got '1'"),
         (["--effects", "--base", "smart.weight=2"], "unknown value of smart.weight '2'; "),
         (["--effects", "--base", "smart.wait=1"], "unknown searched key 'smart.wait'; did you mean 'smart.weight'?"),
     ],

@@ -83,8 +83,8 @@ def dropped(effects: SweepEffects) -> list[str]:
         return ["Only trainings that all configurations have count here; the best were trained again for the ranking."]
     return [
         f"Only the best configurations by their dev score were trained again and are compared. Nothing shows that the "
-        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse. Differences are from the "
-        "base value where it is among the best, else from the first value that is."
+        f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse. Differences are from "
+        f"{effects.base_text}."
     ]
 
 

@@ -146,7 +146,8 @@ def effects_legend(effects: SweepEffects) -> list[str]:
     has_values = any(column.values for column in effects.columns.values())
     has_curves = any(column.curves for column in effects.columns.values())
     of_values = (
-        "Mean score and difference from the base value; below, its 95 % interval, for all values of a key at once."
+        f"Mean score and difference from the base value ({effects.base_text}); "
+        "below, its 95 % interval, for all values of a key at once."
     )
     of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."
     shared = "Intervals hold the variance of training and of the dev examples."

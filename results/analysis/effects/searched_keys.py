@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import nearest_first, require, require_name
 from results.analysis.ranking.render import value_text
 from results.records.trials import TrialRecord
 from search_spaces.domain import JOINED_BY, expand_tasks
@@ -72,12 +72,12 @@ def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> li
     return sorted([*keys, *named], key=lambda key: order.index(key.name))
 
 
-def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, str]) -> list[SearchedKey]:
-    """The keys, some of them with another base value.
+def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[SearchedKey]:
+    """The keys, some of them with another base value; one of which no finished trial has a value stays as it is.
 
     Args:
         keys: of a sweep.
-        bases: by the key's name, the value as the effects show it.
+        bases: by the key's name, the value, or its text: as the effects show it, or any other of the same number.
 
     Raises:
         ValueError: a key is not searched or has a range, or no finished trial has the value.
@@ -87,12 +87,33 @@ def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, str]) -> list[Se
     return [with_base(key, bases[key.name]) if key.name in bases else key for key in keys]
 
 
-def with_base(key: SearchedKey, text: str) -> SearchedKey:
-    """The key with the base value that is shown as `text`; raises as `with_bases`."""
+def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
+    """The key with another base value; arguments and errors as of `with_bases`."""
     require(key.range is None, "a base value must be of a key with listed values", f"{key.name}, which has a range")
-    values = {value_text(value): value for value in key.values}
-    require_name(text, values, f"value of {key.name}")
-    return replace(key, base=values[text])
+    if not key.values:
+        return key
+    found = [value for value in key.values if is_same(value, wanted)]
+    if not found:
+        shown = [value_text(value) for value in key.values]
+        raise ValueError(f"unknown value of {key.name} '{wanted}'; {nearest_first(str(wanted), shown)}")
+    return replace(key, base=found[0])
+
+
+def is_same(value: Any, wanted: Any) -> bool:
+    """Whether a searched value is the one that is given, or the one that a text stands for."""
+    if not isinstance(wanted, str) or isinstance(value, str):
+        return bool(value == hashable(wanted))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_of(wanted) == value
+    return wanted.lower() == value_text(value).lower()
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text is; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def ranged_key(

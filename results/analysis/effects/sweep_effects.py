@@ -17,6 +17,7 @@ from results.analysis.effects.key_effects import ValueContrasts, ValueEffect, gr
 from results.analysis.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys, with_bases
 from results.analysis.effects.trained_models import TrainedModels, trained_models
+from results.analysis.ranking.render import value_text
 from results.records.files import Location
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
@@ -85,6 +86,12 @@ class SweepEffects:
     """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
 
     @property
+    def base_text(self) -> str:
+        """The values that differences are from, e.g. `smart.weight 0`."""
+        listed = [key for key in self.keys if key.range is None]
+        return ", ".join(f"{key.name} {value_text(key.base)}" for key in listed)
+
+    @property
     def compared(self) -> list[ColumnEffects]:
         """The score that the search maximised, or each task's where overall scores are not compared; empty: no effects
         of these could be estimated."""
@@ -106,7 +113,7 @@ def sweep_effects(
     info: Mapping[str, Any],
     records: Sequence[TrialRecord],
     scores: TrialScores,
-    bases: Mapping[str, str] | None = None,
+    bases: Mapping[str, Any] | None = None,
 ) -> SweepEffects:
     """Estimates the effects of a sweep's keys. Only finished trials count.
 

@@ -101,10 +101,34 @@ KEYS = (
 )
 
 
-def test_another_base_value_is_given_as_it_is_shown() -> None:
-    found = with_bases(KEYS, {"smart.weight": "0.45", "a.x + a.y": "16-none"})
-    assert [key.base for key in found] == [0.45, (16, None), None]
-    assert with_bases(KEYS, {}) == list(KEYS)
+@pytest.mark.parametrize(
+    ("bases", "expected"),
+    [
+        ({"smart.weight": "0.45", "a.x + a.y": "16-none"}, [0.45, (16, None), None]),
+        ({"smart.weight": 0.45, "a.x + a.y": [16, None]}, [0.45, (16, None), None]),
+        ({"smart.weight": "45e-2"}, [0.45, (8, 2), None]),
+        ({"smart.weight": "0.0"}, [0.0, (8, 2), None]),
+        ({}, [0.0, (8, 2), None]),
+    ],
+)
+def test_another_base_value_is_given_as_a_value_or_as_its_text(bases: dict[str, Any], expected: list[Any]) -> None:
+    assert [key.base for key in with_bases(KEYS, bases)] == expected
+
+
+def test_numbers_that_are_shown_alike_are_different_base_values() -> None:
+    key = SearchedKey(name="rate", values=(1.0, 1.0000001), base=1.0)
+    assert with_bases([key], {"rate": "1.0000001"})[0].base == 1.0000001
+
+
+@pytest.mark.parametrize("wanted", ["true", "True", True])
+def test_a_base_value_may_be_a_truth_value(wanted: Any) -> None:
+    key = SearchedKey(name="stages.0.sum_losses", values=(False, True), base=False)
+    assert with_bases([key], {key.name: wanted})[0].base is True
+
+
+def test_a_key_without_finished_trials_has_no_other_base_value() -> None:
+    key = SearchedKey(name="smart.weight", values=())
+    assert with_bases([key], {"smart.weight": "0.45"}) == [key]
 
 
 @pytest.mark.parametrize(
