@@ -11,7 +11,8 @@ Answer:   open; no run of ours on the course's full data yet.
 
 Models 4 to 6 need two further files: see the space `pals_more_data`. The baseline trains SST, QQP and STS one after
 another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not given: here the
-round robin of 4.1, for the same number of steps.
+round robin of 4.1, for the same number of steps. With `stages.*.steps_per_epoch` the baseline divides each epoch among the
+three, in proportion to their batches.
 
 With data of other tasks: `presets.general` without PALs, with attention of width 204, with low-rank layers of width
 100.

@@ -52,7 +52,8 @@ class BatchOrder:
     """What it does and its source, for the page of the configuration."""
     function: Callable[..., Rounds]
     """From `StageSets`, a number from 0 and the order's settings by name to the rounds of that pass. An order that
-    depends on the epoch gives one epoch of the stage for each number, `steps_per_epoch` rounds where that is set."""
+    depends on the epoch, or divides its steps, gives one epoch of the stage for each number, `steps_per_epoch` rounds
+    where that is set."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of every stage. They are inert where another order is chosen."""
     has_rounds: bool = False

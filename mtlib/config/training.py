@@ -40,7 +40,8 @@ class StageConfig:
     steps_per_epoch: int | None = None
     """Optimizer steps of an epoch, at least 1. None: as many as the order needs, or, where tasks are drawn at random,
     as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which begins again,
-    reshuffled, whenever it has ended; `sequential` divides them among its sets. Source: TU 5.2, MP 5.3."""
+    reshuffled, whenever it has ended. Only `sequential` divides the steps of each epoch among the sets, in proportion
+    to their batches, at least one each. Source: TU 5.2, MP 5.3."""
     start_from: Literal["last", "best"] = "last"
     """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
     dev score of the tasks that had been active, with a new optimizer. Source: TU table 4."""
@@ -73,7 +74,9 @@ class StageConfig:
         sets = len(self.tasks) + len(self.extra_data)
         rule = f"epochs of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
         require(not BATCH_ORDERS[self.order].is_one_set_per_epoch or self.epochs >= sets, rule, self.epochs)
-        rule = f"steps_per_epoch of {self.order} must be at least the number of its sets, {sets}"
+        rule = (
+            f"steps_per_epoch of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
+        )
         require(not BATCH_ORDERS[self.order].has_all_sets_per_epoch or steps is None or steps >= sets, rule, steps)
         rule = f"sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}"
         require(not self.sum_losses or self.order in ROUND_ORDERS, rule, self.order)

@@ -117,8 +117,8 @@ def test_an_epoch_per_set_needs_as_many_epochs_as_sets(extra: list[str], sets: i
 @pytest.mark.parametrize(("extra", "sets"), [([], 3), (["snli"], 4)])
 def test_an_epoch_of_all_sets_needs_as_many_steps_as_sets(extra: list[str], sets: int) -> None:
     changes = {"stages.0.order": "sequential", "stages.0.extra_data": extra}
-    rule = f"stages.0: steps_per_epoch of sequential must be at least the number of its sets, {sets}"
-    assert override_error({**changes, "stages.0.steps_per_epoch": sets - 1}) == f"{rule}, got {sets - 1}"
+    rule = f"stages.0: steps_per_epoch of sequential must be at least the number of its sets, {sets}, or one is "
+    assert override_error({**changes, "stages.0.steps_per_epoch": sets - 1}) == f"{rule}never trained, got {sets - 1}"
     for steps in (None, sets, sets + 1):
         assert BASE.override({**changes, "stages.0.steps_per_epoch": steps}).stages[0].steps_per_epoch == steps
     fewer = BASE.override({"stages.0.order": "uniform", "stages.0.steps_per_epoch": 1})
