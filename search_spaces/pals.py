@@ -12,8 +12,8 @@ Answer:   With MiniLM, 600 steps and two trainings each: overall .565, .717, .71
 
 Models 4 to 6 need two further files: see the space `pals_more_data`. The baseline trains SST, QQP and STS one after
 another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not given: here the
-round robin of 4.1, for the same number of steps. With `stages.*.steps_per_epoch` the baseline divides each epoch among the
-three, in proportion to their batches.
+round robin of 4.1, for the same number of steps. With `stages.*.steps_per_epoch` the baseline divides each epoch among
+the three, in proportion to their batches.
 
 With data of other tasks: `presets.general` without PALs, with attention of width 204, with low-rank layers of width
 100.
