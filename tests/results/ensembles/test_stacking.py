@@ -46,7 +46,7 @@ def test_mixture_weights_match_scipy(task: Task, shrinkage: float, seed: int, mo
     monkeypatch.setattr(weighting, "NUM_ROUNDS", 3000)
     pool = build_pool(task, SKILLS[:4], num_rows=150, seed=seed)
     probs = right_probabilities(pool, np.arange(4), all_rows(pool))
-    np.testing.assert_allclose(mixture(probs, [shrinkage])[0], optimal_mixture(probs, shrinkage), atol=1e-4)
+    np.testing.assert_allclose(mixture(probs, [shrinkage])[0], optimal_mixture(probs, shrinkage), atol=2e-5)
 
 
 @pytest.mark.parametrize(("shrinkage", "share"), [(1.0, 1e-6), (0.1, 1e-4), (0.0, 0.1)])
