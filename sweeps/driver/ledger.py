@@ -34,10 +34,14 @@ class Ledger:
 
     @property
     def num_expected(self) -> int:
-        """The expected number of trials: no replicates follow a first trial that was pruned or failed."""
-        firsts = [record for record in self.records.values() if record.replicate == 0]
-        num_alone = sum(record.status in NOT_REPLICATED for record in firsts)
-        return self.plan.options.num_trials(self.plan.num_configurations, num_alone)
+        """The expected number of trials: no replicates follow a first trial that was pruned or failed.
+
+        Those that had begun when it failed count.
+        """
+        records, common = self.records.values(), self.plan.options.common_replicates
+        alone = {record.number for record in records if record.replicate == 0 and record.status in NOT_REPLICATED}
+        num_begun = sum(record.number in alone and 0 < record.replicate < common for record in records)
+        return self.plan.options.num_trials(self.plan.num_configurations, len(alone)) + num_begun
 
     @property
     def counts(self) -> dict[str, int]:

@@ -2,8 +2,10 @@
 
 Optuna knows configurations; Tune trains each once or, with replicates, several times. The first training of a
 configuration decides whether it is pruned or has failed; if it completes, the replicates follow at once, before new
-configurations, and Optuna receives the mean of their best scores. With `--replicate-best` the best configurations get
-further replicates once all have ended; Optuna receives none of these, so that its values stay comparable.
+configurations, and Optuna receives the mean of their best scores. Without a scheduler nothing is pruned, so replicates
+start before the first training has ended where a lane would be idle; one that has started is trained to its end, even
+if the first fails. With `--replicate-best` the best configurations get further replicates once all have ended; Optuna
+receives none of these, so that its values stay comparable.
 
 When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them,
 until the sweep is resumed.
@@ -55,6 +57,10 @@ class OpenConfiguration:
     """Its trials that have not ended, started or not."""
     completed: list[CompletedTrial] = field(default_factory=list)
     """Its completed trials."""
+    first_state: TrialState = TrialState.FAIL
+    """How its first trial ended, if it did not complete."""
+    first_scores: Mapping[str, float] = field(default_factory=dict)
+    """The best scores of a first trial that was pruned."""
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
@@ -85,6 +91,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._running: dict[str, TrialSpec] = {}
         self._configurations: dict[int, OpenConfiguration] = {}
         self._completed = completed_trials(plan, known)
+        self._on_record = frozenset(record.trial_id for record in known)
+        self._queued = set(self._on_record)
+        """Ids of all trials that have been queued, in this run or before."""
         self._has_chosen_best = plan.options.replicate_best is None
         self._is_stopped = False
         self._interrupted: list[TrialSpec] = []
@@ -170,6 +179,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
+            self._queued |= {spec.trial_id for spec in left[number]}
             trial = asked.get(number)
             is_running = trial is not None and trial.state == TrialState.RUNNING
             if is_running or (trial is None and not common[number]):
@@ -200,9 +210,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         if result and spec.replicate == 0:
             self._report(spec, result)
         if spec.replicate == 0 and not (result and result["is_last"]):
-            self._tell(spec.number, TrialState.PRUNED if result else TrialState.FAIL, best_scores(result or {}))
-            return
-        if result:
+            configuration.first_state = TrialState.PRUNED if result else TrialState.FAIL
+            configuration.first_scores = best_scores(result or {})
+            self._drop_replicates(spec.number)
+        elif result:
             completed = CompletedTrial(
                 number=spec.number,
                 replicate=spec.replicate,
@@ -212,17 +223,19 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             )
             configuration.completed.append(completed)
             self._completed.append(completed)
-        if spec.replicate == 0:
-            self._queue_replicates(spec, configuration)
+            if spec.replicate == 0:
+                self._queue_replicates(spec)
         if configuration.num_open == 0:
-            self._tell(spec.number, TrialState.COMPLETE)
+            state = TrialState.COMPLETE if configuration.completed else configuration.first_state
+            self._tell(spec.number, state, configuration.first_scores)
 
     def _next_trial(self) -> TrialSpec | None:
         """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training."""
         while (index := self.order.choose([self._stage_keys_of(spec) for spec in self._pending])) is None:
-            if self._num_left == 0 or len(self._pending) >= self.max_live:
+            if self._num_left > 0 and len(self._pending) < self.max_live:
+                self._pending.append(self._sample())
+            elif not self._queue_early_replicates():
                 return None
-            self._pending.append(self._sample())
         spec = self._pending.pop(index)
         if spec.number not in self._configurations and not self._is_further(spec):
             trial = self._ask_known(spec.number, spec.params)
@@ -274,16 +287,30 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         known = {record.trial_id for record in self._known} | {spec.trial_id for spec in unended}
         self._pending += further_specs(self._plan, self._completed, known)
 
-    def _queue_replicates(self, spec: TrialSpec, configuration: OpenConfiguration) -> None:
-        """Queues the replicates of a configuration whose first trial has completed, before all others."""
-        queued = {other.trial_id for other in self._pending}
-        specs = [
-            make_spec(self._plan.space, spec.number, k, spec.params)
-            for k in range(1, self._plan.options.common_replicates)
-        ]
-        new = [other for other in specs if other.trial_id not in queued]
+    def _queue_replicates(self, first: TrialSpec) -> bool:
+        """Queues the replicates of a configuration that have not been queued, before all others; whether it has any."""
+        replicates = range(1, self._plan.options.common_replicates)
+        specs = [make_spec(self._plan.space, first.number, replicate, first.params) for replicate in replicates]
+        new = [spec for spec in specs if spec.trial_id not in self._queued]
         self._pending[:0] = new
-        configuration.num_open += len(new)
+        self._queued |= {spec.trial_id for spec in new}
+        self._configurations[first.number].num_open += len(new)
+        return bool(new)
+
+    def _queue_early_replicates(self) -> bool:
+        """Queues replicates of a first trial that is running, if none is ever pruned; whether there are any."""
+        firsts = [spec for spec in self._running.values() if spec.replicate == 0]
+        return self._plan.options.scheduler == "none" and any(map(self._queue_replicates, firsts))
+
+    def _drop_replicates(self, number: int) -> None:
+        """Removes the replicates of a configuration that have not begun."""
+        dropped = [
+            spec
+            for spec in self._pending
+            if spec.number == number and not self._is_further(spec) and spec.trial_id not in self._on_record
+        ]
+        self._pending = [spec for spec in self._pending if spec not in dropped]
+        self._configurations[number].num_open -= len(dropped)
 
     def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
         """Reports an intermediate value, once per epoch."""

@@ -105,7 +105,7 @@ def unfinished_specs(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[Tr
     wanted = range(plan.options.common_replicates) if is_complete else [0]
     return [
         spec_of_record(plan.space, records[0], by_replicate.get(replicate), replicate)
-        for replicate in sorted({*wanted, *(by_replicate if is_complete else [])})
+        for replicate in sorted({*wanted, *by_replicate})
         if replicate not in by_replicate or by_replicate[replicate].status in UNFINISHED
     ]
 

@@ -183,12 +183,42 @@ def test_failed_replicate_leaves_the_mean_of_the_others(make_plan: MakePlan) -> 
 
 
 def test_search_waits_for_a_trial_that_may_need_replicates(make_plan: MakePlan) -> None:
-    run = Run(make_plan(replicates=2, grid={"smart.weight": (0.0, 1.0)}), max_live=3)
+    run = Run(make_plan(replicates=2, scheduler="asha", grid={"smart.weight": (0.0, 1.0)}), max_live=3)
     assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0001-r0", None]
     run.end(1, 0.5, tune_id=1)
     run.end(1, 0.5, is_last=False, tune_id=2)
     assert run.suggest() == "0000-r1"
     assert run.suggest() == Searcher.FINISHED
+
+
+def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: MakePlan) -> None:
+    run = Run(make_plan(replicates=3, grid={"smart.weight": (1.0,)}), max_live=2)
+    assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0000-r1", None]
+    run.end(1, 0.7, tune_id=2)
+    assert run.suggest() == "0000-r2"
+    run.end(1, 0.2, tune_id=1)
+    assert run.states() == ["RUNNING"]
+    run.end(1, 0.3)
+    assert run.suggest() == Searcher.FINISHED
+    assert (run.states(), run.study.get_trials()[0].value) == (["COMPLETE"], pytest.approx(0.4))
+
+
+def test_new_configurations_start_before_replicates_of_running_ones(make_plan: MakePlan) -> None:
+    run = Run(make_plan(replicates=2, grid={"smart.weight": (0.0, 1.0)}), max_live=3)
+    assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0001-r0", "0000-r1"]
+
+
+@pytest.mark.parametrize(("best", "state"), [(0.7, "COMPLETE"), (None, "FAIL")])
+def test_replicate_that_has_begun_counts_though_the_first_fails(
+    make_plan: MakePlan, best: float | None, state: str
+) -> None:
+    run = Run(make_plan(replicates=4, grid={"smart.weight": (1.0,)}), max_live=2)
+    assert [run.suggest(), run.suggest()] == ["0000-r0", "0000-r1"]
+    run.fail(tune_id=1)
+    assert run.states() == ["RUNNING"]
+    assert run.suggest() == Searcher.FINISHED, "no more are begun"
+    run.end(1, best, tune_id=2) if best else run.fail(tune_id=2)
+    assert (run.states(), run.study.get_trials()[0].value) == ([state], best)
 
 
 def test_after_a_stop_nothing_is_suggested_and_interrupted_trials_stay_running_in_the_study(

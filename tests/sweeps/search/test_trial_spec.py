@@ -47,6 +47,8 @@ def test_new_trial_is_the_base_with_searched_values_and_replicate(
         (["complete", "failed"], [2]),
         (["complete", "reused", "pruned"], []),
         (["queued", "complete"], [0]),
+        (["running", "running"], [0, 1]),
+        (["failed", "interrupted"], [1]),
     ],
 )
 def test_pending_trials_are_unfinished_ones_and_replicates_of_completed_ones(
