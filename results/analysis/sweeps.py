@@ -1,10 +1,11 @@
 """Several sweeps as pandas data frames, one below the other: trials, curves, rankings and effects."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -46,9 +47,9 @@ class Sweeps:
         """As `Sweep.ranking`: each sweep's configurations are compared among themselves only; raises as it does."""
         return stack(self, Sweep.ranking)
 
-    def effects(self) -> pd.DataFrame:
-        """As `Sweep.effects`, with the base values of each sweep; raises as it does."""
-        return stack(self, Sweep.effects)
+    def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """As `Sweep.effects`, with the base values of each sweep where `bases` has none; raises as it does."""
+        return stack(self, lambda sweep: sweep.effects(bases))
 
 
 def distinct_ends(paths: Sequence[str]) -> list[str]:

@@ -57,6 +57,15 @@ def test_frames_are_those_of_the_sweeps_with_their_names_in_front(sweep_folder: 
             pd.testing.assert_frame_equal(own, single[title])
 
 
+def test_effects_of_all_sweeps_are_from_the_base_values_given(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
+    one = load_sweep(sweep_folder)
+    other = one.effects().query("is_base == False and key == 'smart.weight'").iloc[0]
+    found = load_sweeps([sweep_folder]).effects({"smart.weight": other["value"]})
+    assert set(found.query("is_base == True and key == 'smart.weight'")["value"]) == {other["value"]}
+
+
 def test_one_sweep_is_enough_and_the_command_exports_the_function(sweep_folder: Path) -> None:
     assert load_from_table is load_sweeps
     assert list(load_sweeps([sweep_folder]).trials["sweep"]) == ["example"] * 3
