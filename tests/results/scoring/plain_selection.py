@@ -102,10 +102,12 @@ def optimal_mixture(probs: Floats, shrinkage: float) -> Floats:
     def loss(logits: Floats) -> float:
         return mixture_loss(probs, shrinkage, softmax(logits))
 
-    def gradient(logits: Floats) -> Floats:
+    def loss_gradient(logits: Floats) -> Floats:
         weights = softmax(logits)
         by_weight = -(probs / (weights @ probs)).mean(axis=1)
-        return weights * (by_weight - weights @ by_weight) - shrinkage / len(probs) * (1 - len(probs) * weights)
+        gradient: Floats = weights * (by_weight - weights @ by_weight) - shrinkage * (1 / len(probs) - weights)
+        return gradient
 
-    found = minimize(loss, np.zeros(len(probs)), jac=gradient, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000})
+    equal = np.zeros(len(probs))
+    found = minimize(loss, equal, jac=loss_gradient, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000})
     return np.asarray(softmax(found.x))
