@@ -150,7 +150,7 @@ class SweepOptions:
         return self.replicates if self.replicate_best is None else self.chosen_by
 
     def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
-        """Trials of so many configurations; `num_alone` are trained once, as their first trial did not complete."""
+        """Trials of so many configurations; of `num_alone`, whose first trial did not complete, that trial only."""
         num_repeated = num_configurations - num_alone
         num_further = min(self.replicate_best or 0, num_repeated) * (self.replicates - self.common_replicates)
         return num_alone + num_repeated * self.common_replicates + num_further

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import first_line, require, require_name
+from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.files import Location, absolute_location
 
@@ -48,8 +49,22 @@ class Sweeps:
         return stack(self, Sweep.ranking)
 
     def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """As `Sweep.effects`, with the base values of each sweep where `bases` has none; raises as it does."""
-        return stack(self, lambda sweep: sweep.effects(bases))
+        """As `Sweep.effects`; raises as it does.
+
+        Args:
+            bases: as there; for each sweep those count whose key it searched. At least one sweep must have each key.
+        """
+        wanted, searched = bases or {}, set[str]()
+
+        def effects_of(sweep: Sweep) -> pd.DataFrame:
+            names = {key.name for key in searched_keys(sweep.info, sweep.records)}
+            searched.update(names)
+            return sweep.effects({name: value for name, value in wanted.items() if name in names})
+
+        effects = stack(self, effects_of)
+        for name in wanted:
+            require_name(name, sorted(searched), "searched key")
+        return effects
 
 
 def distinct_ends(paths: Sequence[str]) -> list[str]:

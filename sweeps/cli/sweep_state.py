@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from results.records.trials import (
 )
 from sweeps.cli.time_left import expect_seconds, num_planned_epochs, seconds_to_train
 from sweeps.options import SweepOptions
+from sweeps.search.trial_spec import num_expected_trials
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class SweepState:
     records: tuple[TrialRecord, ...]
     """Those that ran when the sweep stopped are `interrupted`."""
     num_expected: int
-    """Trials that there will be: no replicates follow a first trial that did not complete."""
+    """Trials that there will be, with those on record."""
     num_configurations: int
     """Configurations that there will be."""
     is_running: bool
@@ -153,6 +154,7 @@ def read_sweep_state(folder: Path) -> SweepState:
     stopped = find_stop_time(folder)
     is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
     space, options = info.get("space") or {}, saved_counts(info)
+    num_configurations = options.num_drawn or len({record.number for record in records})
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),
@@ -160,8 +162,8 @@ def read_sweep_state(folder: Path) -> SweepState:
         metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
         records=tuple(records if is_running else map(as_stopped, records)),
-        num_expected=num_expected_trials(options, records),
-        num_configurations=options.num_drawn or len(first_replicates(records)),
+        num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
+        num_configurations=num_configurations,
         is_running=is_running,
         stopped_at=stopped,
     )
@@ -177,18 +179,6 @@ def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
     saved = info.get("options") or {}
     names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
     return SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
-
-
-def num_expected_trials(options: SweepOptions, records: Sequence[TrialRecord]) -> int:
-    """The trials that a sweep will have had at its end, by its saved options; those on record if it has none."""
-    firsts = first_replicates(records)
-    num_alone = sum(record.status in ("pruned", "failed") for record in firsts)
-    return max(len(records), options.num_trials(options.num_drawn or len(firsts), num_alone))
-
-
-def first_replicates(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """A trial of each configuration."""
-    return [record for record in records if record.replicate == 0]
 
 
 def trial_place(record: TrialRecord) -> str:

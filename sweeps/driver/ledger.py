@@ -11,10 +11,7 @@ from results.records.trials import OVERALL, UNFINISHED, TrialRecord, write_trial
 from search_spaces.space import grid_trials
 from sweeps.lanes.messages import Event
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import TrialSpec, make_spec
-
-NOT_REPLICATED = ("pruned", "failed")
-"""Statuses of a configuration's first trial after which no replicates follow."""
+from sweeps.search.trial_spec import TrialSpec, make_spec, num_expected_trials
 
 
 @dataclass(kw_only=True)
@@ -33,21 +30,11 @@ class Ledger:
     """Whether the records differ from those on disk."""
 
     @property
-    def num_expected(self) -> int:
-        """The expected number of trials: no replicates follow a first trial that was pruned or failed.
-
-        Those that had begun when it failed count.
-        """
-        records, common = self.records.values(), self.plan.options.common_replicates
-        alone = {record.number for record in records if record.replicate == 0 and record.status in NOT_REPLICATED}
-        num_begun = sum(record.number in alone and 0 < record.replicate < common for record in records)
-        return self.plan.options.num_trials(self.plan.num_configurations, len(alone)) + num_begun
-
-    @property
     def counts(self) -> dict[str, int]:
         """Trials by status; those not suggested yet count as queued."""
-        counts = Counter(record.status for record in self.records.values())
-        waiting = self.num_expected - len(self.records)
+        records, plan = list(self.records.values()), self.plan
+        counts = Counter(record.status for record in records)
+        waiting = num_expected_trials(plan.options, plan.num_configurations, records) - len(records)
         return dict(counts + Counter(queued=max(0, waiting)))
 
     @property

@@ -58,7 +58,7 @@ class OpenConfiguration:
     completed: list[CompletedTrial] = field(default_factory=list)
     """Its completed trials."""
     first_state: TrialState = TrialState.FAIL
-    """How its first trial ended, if it did not complete."""
+    """How its first trial ended, if it did not complete; FAIL until it has ended in this run."""
     first_scores: Mapping[str, float] = field(default_factory=dict)
     """The best scores of a first trial that was pruned."""
 
@@ -92,8 +92,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._configurations: dict[int, OpenConfiguration] = {}
         self._completed = completed_trials(plan, known)
         self._on_record = frozenset(record.trial_id for record in known)
-        self._queued = set(self._on_record)
-        """Ids of all trials that have been queued, in this run or before."""
+        self._queued_replicates = set(self._on_record)
+        """Ids of the replicates that are on record or have been queued in this run."""
         self._has_chosen_best = plan.options.replicate_best is None
         self._is_stopped = False
         self._interrupted: list[TrialSpec] = []
@@ -179,7 +179,6 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         asked = newest_trials(self._study)
         for number, records in by_number.items():
             self._pending += left[number]
-            self._queued |= {spec.trial_id for spec in left[number]}
             trial = asked.get(number)
             is_running = trial is not None and trial.state == TrialState.RUNNING
             if is_running or (trial is None and not common[number]):
@@ -289,18 +288,24 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
 
     def _queue_replicates(self, first: TrialSpec) -> bool:
         """Queues the replicates of a configuration that have not been queued, before all others; whether it has any."""
-        replicates = range(1, self._plan.options.common_replicates)
-        specs = [make_spec(self._plan.space, first.number, replicate, first.params) for replicate in replicates]
-        new = [spec for spec in specs if spec.trial_id not in self._queued]
-        self._pending[:0] = new
-        self._queued |= {spec.trial_id for spec in new}
+        ids = {trial_id_of(first.number, again): again for again in range(1, self._plan.options.common_replicates)}
+        new = [again for trial_id, again in ids.items() if trial_id not in self._queued_replicates]
+        self._pending[:0] = [make_spec(self._plan.space, first.number, again, first.params) for again in new]
+        self._queued_replicates |= set(ids)
         self._configurations[first.number].num_open += len(new)
         return bool(new)
 
     def _queue_early_replicates(self) -> bool:
-        """Queues replicates of a first trial that is running, if none is ever pruned; whether there are any."""
+        """Queues replicates of one configuration whose first trial is running, if none is ever pruned; whether it did.
+
+        It is the one that began first of those that have any left.
+        """
         firsts = [spec for spec in self._running.values() if spec.replicate == 0]
-        return self._plan.options.scheduler == "none" and any(map(self._queue_replicates, firsts))
+        if self._plan.options.scheduler == "none":
+            for first in firsts:
+                if self._queue_replicates(first):
+                    return True
+        return False
 
     def _drop_replicates(self, number: int) -> None:
         """Removes the replicates of a configuration that have not begun."""
@@ -325,7 +330,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         `scores` are those of its first trial, for a configuration that is not.
         """
         configuration = self._configurations.pop(number)
-        trial, completed = configuration.trial, configuration.completed
+        trial, completed = configuration.trial, sorted(configuration.completed, key=lambda one: one.replicate)
         if state == TrialState.COMPLETE:
             describe_end(trial, [one.trial_id for one in completed], [one.scores for one in completed])
             self._study.tell(trial, sum(one.best for one in completed) / len(completed))

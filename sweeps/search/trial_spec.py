@@ -7,7 +7,10 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, trial_config
-from sweeps.options import SweepPlan
+from sweeps.options import SweepOptions, SweepPlan
+
+NOT_REPLICATED = ("pruned", "failed")
+"""Statuses of a configuration's first trial after which no replicates begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,8 @@ def completed_trials(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[Co
 def further_specs(plan: SweepPlan, completed: Iterable[CompletedTrial], known: Collection[str]) -> list[TrialSpec]:
     """The replicates that only the best configurations get, by the trainings that every configuration gets.
 
-    The choice does not depend on the further replicates, so it is the same after a kill.
+    A configuration whose first training failed gets none, though a replicate may have completed. The choice does not
+    depend on the further replicates, so it is the same after a kill.
 
     Args:
         plan: of a sweep with `replicate_best`, all of whose configurations have ended their common trainings.
@@ -83,7 +87,7 @@ def further_specs(plan: SweepPlan, completed: Iterable[CompletedTrial], known: C
     scores: dict[int, list[float]] = {}
     params = {}
     for trial in sorted(completed, key=lambda trial: (trial.number, trial.replicate)):
-        if trial.replicate < options.common_replicates:
+        if trial.replicate == 0 or (trial.number in scores and trial.replicate < options.common_replicates):
             scores.setdefault(trial.number, []).append(trial.best)
             params[trial.number] = trial.params
     best = sorted(scores, key=lambda number: (-sum(scores[number]) / len(scores[number]), number))
@@ -93,6 +97,16 @@ def further_specs(plan: SweepPlan, completed: Iterable[CompletedTrial], known: C
         for number in best[: options.replicate_best]
     ]
     return [spec for spec in specs if spec.trial_id not in known]
+
+
+def num_expected_trials(options: SweepOptions, num_configurations: int, records: Sequence[TrialRecord]) -> int:
+    """The number of trials that a sweep will have had at its end, by what is on record.
+
+    After a first trial that was pruned or failed no replicates begin; those that had begun before count.
+    """
+    alone = {record.number for record in records if record.replicate == 0 and record.status in NOT_REPLICATED}
+    num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in records)
+    return options.num_trials(num_configurations, len(alone)) + num_begun
 
 
 def unfinished_specs(plan: SweepPlan, records: Sequence[TrialRecord]) -> list[TrialSpec]:

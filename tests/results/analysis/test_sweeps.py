@@ -1,5 +1,6 @@
 """Several sweeps are read into frames with a column that names the sweep, and stable types."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,19 @@ def test_effects_of_all_sweeps_are_from_the_base_values_given(sweep_folder: Path
     other = one.effects().query("is_base == False and key == 'smart.weight'").iloc[0]
     found = load_sweeps([sweep_folder]).effects({"smart.weight": other["value"]})
     assert set(found.query("is_base == True and key == 'smart.weight'")["value"]) == {other["value"]}
+
+
+def test_base_value_of_a_key_counts_for_the_sweeps_that_searched_it(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
+    one = load_sweep(sweep_folder)
+    text = json.dumps(one.info).replace("smart", "simcse")
+    records = tuple(replace(record, params={"simcse.weight": record.params["smart.weight"]}) for record in one.records)
+    both = Sweeps(sweeps=(one, replace(one, info={**json.loads(text), "name": "again"}, records=records)))
+    found = both.effects({"smart.weight": 1.0}).query("is_base == True and task == 'overall'")
+    assert dict(zip(found["key"], found["value"], strict=True)) == {"smart.weight": 1.0, "simcse.weight": 0.5}
+    with pytest.raises(ValueError, match=r"searched key.*pals\.size"):
+        both.effects({"pals.size": 0})
 
 
 def test_one_sweep_is_enough_and_the_command_exports_the_function(sweep_folder: Path) -> None:

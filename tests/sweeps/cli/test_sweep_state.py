@@ -85,6 +85,14 @@ def test_trials_that_are_not_suggested_yet_are_left(write: Write) -> None:
     assert read_sweep_state(write(*records, name="grid", options=grid)).num_left == 1 + 2 * 3 - 2
 
 
+def test_replicates_that_had_begun_when_the_first_failed_count(write: Write) -> None:
+    ended = {"0000-r0": "failed", "0000-r1": "complete", "0001-r0": "complete", "0001-r1": "complete"}
+    records = [trial(int(name[3]), status, replicate=int(name[-1]), trial_id=name) for name, status in ended.items()]
+    state = read_sweep_state(write(*records, options={"search": "grid", "replicates": 3}))
+    assert (state.num_expected, state.num_left) == (5, 1), "0001-r2"
+    assert state.next_command == f"python sweeps/run.py --resume {state.folder}"
+
+
 def test_best_is_by_the_searched_metric_and_not_of_a_failed_trial(write: Write) -> None:
     scores = [{"sst": 0.5, "overall": 0.6}, {"sst": 0.4, "overall": 0.7}, {"overall": 0.9}]
     trials = [

@@ -40,6 +40,19 @@ def test_grid_is_queued_from_the_start(make_plan: MakePlan) -> None:
     assert ledger.counts == {"queued": 3}
 
 
+def test_replicates_that_had_begun_when_the_first_failed_count(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=3)
+    ledger = open_ledger(plan)
+    start(ledger)
+    add_trial(ledger, make_spec(plan.space, 0, 1, {"smart.weight": 0.0}))
+    start(ledger, "0000-r1")
+    assert ledger.counts == {"running": 2, "queued": 7}
+    end(ledger, "failed")
+    assert ledger.counts == {"failed": 1, "running": 1, "queued": 6}
+    end(ledger, "complete", trial_id="0000-r1")
+    assert ledger.num_unfinished == 6
+
+
 def test_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan(workers=2))
     start(ledger)

@@ -200,7 +200,9 @@ def test_without_pruning_replicates_start_where_a_lane_would_be_idle(make_plan: 
     assert run.states() == ["RUNNING"]
     run.end(1, 0.3)
     assert run.suggest() == Searcher.FINISHED
-    assert (run.states(), run.study.get_trials()[0].value) == (["COMPLETE"], pytest.approx(0.4))
+    (trial,) = run.study.get_trials()
+    assert (trial.state.name, trial.value) == ("COMPLETE", pytest.approx(0.4))
+    assert trial.user_attrs[TRIALS_ATTRIBUTE] == "0000-r0 0000-r1 0000-r2", "in this order, whichever ends first"
 
 
 def test_new_configurations_start_before_replicates_of_running_ones(make_plan: MakePlan) -> None:

@@ -1,5 +1,6 @@
 """Resumed searches: suggestions and the study continue from the records, after any kill."""
 
+import functools
 import random
 import re
 from collections import Counter
@@ -272,10 +273,14 @@ class SimulatedSweep:
     """Of all recorded trials."""
     specs: dict[str, TrialSpec] = field(default_factory=dict)
     num_ends: Counter[str] = field(default_factory=Counter)
+    failing: frozenset[str] = frozenset()
+    """Ids of further trials that fail."""
 
     def outcome(self, trial_id: str) -> tuple[str, float]:
         """How a trial ends, whenever it is trained, and with what score."""
         chance = random.Random(trial_id)
+        if trial_id in self.failing:
+            return "failed", 0.0
         first = trial_id.endswith("r0")
         may_prune = first and self.plan.options.scheduler == "asha"
         how = chance.choices(("complete", "reused", "pruned" if may_prune else "complete", "failed"), (5, 1, 2, 1))[0]
@@ -309,6 +314,8 @@ class SimulatedSweep:
                 running[name] = run.count
                 if self.stream.random() < 0.1 and self.plan.options.search != "grid":
                     return False  # killed before the new trial came on record
+                has_failed = self.statuses.get(f"{name[:4]}-r0") == "failed"
+                assert name in self.specs or not has_failed, "no replicate begins after its first has failed"
                 self.specs[name], self.statuses[name] = spec, "queued"
                 continue
             if running:
@@ -356,10 +363,12 @@ class SimulatedSweep:
             run.end(2, best, is_last=how != "pruned", tune_id=tune_id)
 
 
-def run_to_end(plan: SweepPlan, seed: int) -> SimulatedSweep:
+def run_to_end(
+    plan: SweepPlan, seed: int, max_live: int | None = None, failing: frozenset[str] = frozenset()
+) -> SimulatedSweep:
     """Runs drivers until all trials have ended."""
-    world = SimulatedSweep(plan, random.Random(seed))
-    max_live = world.stream.randint(1, 3)
+    world = SimulatedSweep(plan, random.Random(seed), failing=failing)
+    max_live = max_live or world.stream.randint(1, 3)
     for _ in range(200):
         try:
             if world.run_driver(world.stream.randint(0, 25), max_live):
@@ -376,7 +385,8 @@ def run_to_end(plan: SweepPlan, seed: int) -> SimulatedSweep:
 def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_one(
     make_plan: MakePlan, make: Callable[..., SweepPlan], scheduler: str, options: dict[str, int], seed: int
 ) -> None:
-    """Without a scheduler replicates may begin early: they count, even if the first training of all fails later."""
+    """Without a scheduler replicates may begin early: they count, even if the first training of the configuration fails
+    later; see the next test."""
     plan = make(make_plan, scheduler=scheduler, **options)
     world = run_to_end(plan, seed)
     expected, common = set[str](), plan.options.common_replicates
@@ -402,3 +412,46 @@ def test_sweep_killed_or_interrupted_at_any_moment_ends_like_an_uninterrupted_on
         assert trial.params == world.specs[names[0]].params
     assert num_finished(study) == dict.fromkeys(range(5), 1), "every configuration ends once"
     assert not [trial for trial in study.get_trials() if not trial.state.is_finished()]
+
+
+@pytest.mark.parametrize(
+    ("options", "fail_all"), [({}, False), ({}, True), ({"replicates": 4, "replicate_best": 2, "chosen_by": 3}, False)]
+)
+@pytest.mark.parametrize("make", [grid_plan, tpe_plan])
+def test_replicates_that_have_begun_are_trained_to_their_end_though_the_first_fails(
+    make_plan: MakePlan, make: Callable[..., SweepPlan], options: dict[str, int], fail_all: bool
+) -> None:
+    """Two configurations on three lanes: one lane is idle while the first trials run. That of the first fails."""
+    few = {"trials": 2} if make is tpe_plan else {"grid": {"smart.weight": (0.0, 1.0)}}
+    build = make_plan if make is grid_plan else functools.partial(make, make_plan)
+    numbers_begun = Counter[int]()
+    for seed in range(20):
+        plan = build(**few, name=f"sweep{seed}", scheduler="none", **{"replicates": 3, **options})
+        failing = frozenset(f"0000-r{again}" for again in range(1 + 3 * fail_all))
+        world = run_to_end(plan, seed, 3, failing=failing)
+        begun = [name for name in world.specs if name.startswith("0000")]
+        numbers_begun[len(begun)] += 1
+        assert len(begun) <= plan.options.common_replicates, "none of the further ones"
+        assert world.num_ends == dict.fromkeys(world.specs, 1)
+        bests = [best for how, best in map(world.outcome, begun) if how in ("complete", "reused")]
+        trial = newest_trials(open_study(plan.options.folder, plan.options.name))[0]
+        assert (trial.state.name, trial.value) == (
+            ("COMPLETE", pytest.approx(sum(bests) / len(bests))) if bests else ("FAIL", None)
+        )
+    assert len(numbers_begun) > 1, f"otherwise this test shows little: {numbers_begun}"
+
+
+@pytest.mark.parametrize("status", ["queued", "interrupted"])
+def test_replicate_on_record_is_trained_though_the_first_fails_after_the_resume(
+    make_plan: MakePlan, status: str
+) -> None:
+    plan = make_plan(replicates=3, scheduler="none", grid={"smart.weight": (1.0,)})
+    first = Run(plan, max_live=2)
+    assert [first.suggest(), first.suggest()] == ["0000-r0", "0000-r1"]
+    run = Run(plan, known=[record_of(plan, spec, status) for spec in first.announced])
+    assert run.suggest() == "0000-r0"
+    run.fail()
+    assert run.suggest() == "0000-r1"
+    run.end(1, 0.7)
+    assert run.suggest() == Searcher.FINISHED
+    assert (run.states(), run.study.get_trials()[0].value) == (["COMPLETE"], 0.7)

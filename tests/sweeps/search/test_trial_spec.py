@@ -73,6 +73,17 @@ def test_best_configurations_get_further_replicates_in_turn(make_plan: MakePlan)
     assert found[2].params == {"smart.weight": 0.1}
 
 
+def test_configuration_whose_first_training_failed_gets_no_further_replicates(make_plan: MakePlan) -> None:
+    """A replicate of it that had begun before may have completed."""
+    plan = make_plan(replicates=3, replicate_best=2, chosen_by=2)
+    scores = {(0, 1): 0.9, (1, 0): 0.5, (1, 1): 0.5}
+    completed = [
+        CompletedTrial(number=number, replicate=replicate, params=PARAMS, best=best, scores={})
+        for (number, replicate), best in scores.items()
+    ]
+    assert [spec.trial_id for spec in further_specs(plan, completed, ())] == ["0001-r2"]
+
+
 def test_of_equal_scores_the_lower_number_is_better(make_plan: MakePlan) -> None:
     plan = make_plan(replicates=3, replicate_best=2)
     completed = [CompletedTrial(number=n, replicate=0, params=PARAMS, best=0.5, scores={}) for n in (4, 1, 3)]
