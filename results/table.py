@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.errors import require
-from results.analysis.effects.answer import COMMAND_INDENT, answer_question
+from results.analysis.effects.answer import COMMAND_INDENT
 from results.analysis.effects.frame import render_differences, render_effects
 from results.analysis.effects.published_differences import find_differences, only_key
 from results.analysis.ranking.gradient_notes import gradient_notes
@@ -51,7 +51,7 @@ in Python:
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
     """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
     found, console = sweep.estimate_effects(bases), new_console()
-    print_wrapped(console, [*answer_question(found, sweep.records, difference), ""])
+    print_wrapped(console, [*sweep.answer_from(found, difference), ""])
     console.print(render_effects(found))
     try:
         key, column = only_key(found)

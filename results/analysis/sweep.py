@@ -15,6 +15,7 @@ from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import TrialScores, read_scores
 from results.analysis.effects.answer import answer_question
+from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
@@ -161,10 +162,14 @@ class Sweep:
             difference: above 0; the answer says how many replicates would find it. None for the largest undecided one.
         """
         try:
-            return answer_question(self.estimated_effects, self.records, difference)
+            return self.answer_from(self.estimated_effects, difference)
         except ValueError as error:
             question = (self.info.get("space") or {}).get("question")
             return [str(question or self.name), f"The question has no answer: {reason_of(error)}."]
+
+    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> list[str]:
+        """As `answer`, from effects of this sweep, such as those with another base value; raises as `effects`."""
+        return answer_question(effects, self.records, difference, early=self.early_effects, ranked=self.ranked)
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
@@ -183,15 +188,30 @@ class Sweep:
         )
 
     @cached_property
+    def early_effects(self) -> EarlyEffects | None:
+        """Where a search pruned trials, the effects on the scores at the last epoch that all first trials reached; None
+        for a grid, whose values are compared among trials that finished. Raises as `effects`."""
+        early = None if self.info["search"] == "grid" else early_trials(self.records, self.curves)
+        if early is None:
+            return None
+        scores = self.scores_of(early.records, early.curves)
+        effects = sweep_effects(self.path, self.info, early.records, scores)
+        return EarlyEffects(epoch=early.epoch, effects=effects)
+
+    @cached_property
     def scores(self) -> TrialScores:
         """The trials' scores at their best epochs; raises as `ranking`."""
+        return self.scores_of(self.records, self.curves)
+
+    def scores_of(self, records: Sequence[TrialRecord], curves: pd.DataFrame) -> TrialScores:
+        """Scores of some trials at the best epochs of these curves; raises as `ranking`."""
         root = open_folder(self.path)
 
         def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
             ids, labels, logits = stack_predictions(root, task, split, wanted)
             return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
 
-        return read_scores(self.records, self.curves, self.tasks, read)
+        return read_scores(records, curves, self.tasks, read)
 
 
 def load_sweep(path: Location) -> Sweep:

@@ -1,17 +1,20 @@
 """The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
+from results.analysis.effects.early_effects import EarlyEffects
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
-from results.analysis.ranking.render import value_text, why_unknown
+from results.analysis.ranking.rank import RankedConfiguration
+from results.analysis.ranking.render import searched_values, value_text, why_unknown
 from results.records.trials import TrialRecord
 
 MORE_REPLICATES = 3
@@ -24,7 +27,12 @@ COMMAND_INDENT = "  "
 
 
 def answer_question(
-    effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None = None
+    effects: SweepEffects,
+    records: Sequence[TrialRecord],
+    difference: float | None = None,
+    *,
+    early: EarlyEffects | None = None,
+    ranked: Sequence[RankedConfiguration] = (),
 ) -> list[str]:
     """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
 
@@ -33,6 +41,9 @@ def answer_question(
         records: its trials, from which the cost of more replicates is taken.
         difference: above 0; the answer says how many replicates would find it. None for the largest one that was
             observed where nothing is decided.
+        early: effects on early scores, which a search that pruned trials shows where those on the final ones are not
+            known.
+        ranked: the configurations, best first, of which a search names the best.
     """
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
@@ -41,9 +52,58 @@ def answer_question(
         effects.question,
         *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
         *(ignored if difference and effects.search != "grid" else []),
+        *early_answers(effects, early),
+        *best_found(effects, ranked),
         *dropped(effects),
         *left_out(effects, records),
     ]
+
+
+def early_answers(effects: SweepEffects, early: EarlyEffects | None) -> Iterator[str]:
+    """The effects on early scores, where those on the final score are not known, but these are."""
+    metric = effects.metric
+    column, own = effects.columns.get(metric), early.effects.columns.get(metric) if early else None
+    if early is None or column is None or column.is_known or own is None or not own.is_known:
+        return
+    yield (
+        f"Effects on the scores after epoch {early.epoch}, which all {own.num_configurations} configurations have "
+        "(fast learning counts more there):"
+    )
+    yield from key_answers(early.effects, own)
+
+
+def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration]) -> Iterator[str]:
+    """Whether the best configuration that a search found is better than the base configuration."""
+    scored = [row for row in ranked if row.scores and row.tasks == ranked[0].tasks]
+    base = next((row for row in scored if all(has_base_value(key, row.params) for key in effects.keys)), None)
+    if effects.search == "grid" or base is None or len(scored) < 2:
+        return
+    (best, *_), name = scored, f"the base configuration, {base.number:04d}"
+    names = [*dict.fromkeys(name for row in scored for name in row.params)]
+    if base is best:
+        yield f"{capitalized(name)}, has the highest overall score: the search found nothing better."
+        return
+    found = f"{best.number:04d} ({searched_values(names, best.params)})"
+    if base.was_dropped:
+        yield f"The best configuration is {found}; {name}, has fewer trainings and is not compared."
+        return
+    assert base.below_best is not None
+    over = f"{base.below_best:+.3f} overall above {name}"
+    if base.margin is None:
+        yield f"The best configuration, {found}, is {over}; no configuration was trained twice (--replicates 3)."
+    elif base.may_be_best:
+        yield (
+            f"It is not decided whether the best configuration, {found}, is better than {name}: it is "
+            f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} would be significant."
+        )
+    else:
+        yield f"The best configuration, {found}, is better: {over}, and {base.margin:.3f} would be significant."
+
+
+def has_base_value(key: SearchedKey, params: Mapping[str, Any]) -> bool:
+    """Whether a configuration has the base value of a key, or does not have the key."""
+    value = key.value_of(params)
+    return value is None or bool(value == key.base)
 
 
 def task_answers(effects: SweepEffects) -> Iterator[str]:
@@ -92,7 +152,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     """Why there is no answer, and what would give one."""
     reason = f"Not known: {why_uncertain(effects, column)}."
     if effects.search != "grid":
-        return f"{reason} Draw more (--trials)."
+        more = max(1, sum(record.replicate == 0 for record in records))
+        return f"{reason} To draw as many again:\n{COMMAND_INDENT}{resume_command(effects.path)} --extend {more}"
     return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}"
 
 
@@ -134,7 +195,7 @@ def answers(
 def replicates_text(column: ColumnEffects) -> str:
     """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
     fewest, most = column.num_replicates
-    return f"{most} replicates" if fewest == most else f"{fewest} to {most} replicates"
+    return counted(most, "replicate") if fewest == most else f"{fewest} to {most} replicates"
 
 
 def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:

@@ -20,7 +20,9 @@ from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 POINTS = 101
 """Of a curve, from one end of the range to the other."""
 CONFIGURATIONS_PER_TERM = 4
-"""Fewest for each term of the fit: with fewer, terms of the highest power are left out, then the whole fit."""
+"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out."""
+CONFIGURATIONS_PER_LINEAR_TERM = 3
+"""Fewest for each term of a fit with lines alone: with fewer there is none."""
 MAX_POWER = 3
 NUM_CURVES = 4000
 """Drawn around the fitted one, for the interval of the optimum."""
@@ -84,7 +86,8 @@ def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Seq
     for power in range(MAX_POWER, 0, -1):
         design, columns = build_design(keys, params, power)
         num_terms = int(np.linalg.matrix_rank(design))
-        if len(params) >= CONFIGURATIONS_PER_TERM * num_terms:
+        fewest = CONFIGURATIONS_PER_TERM if power > 1 else CONFIGURATIONS_PER_LINEAR_TERM
+        if len(params) >= fewest * num_terms:
             return fit_design(design, columns, means, num_terms)
     return None
 

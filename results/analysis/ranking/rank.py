@@ -19,7 +19,7 @@ from results.analysis.comparison.confidence_set import confidence_set
 from results.analysis.comparison.configuration_means import ModelScores, configuration_means
 from results.analysis.comparison.replicated_best import ReplicatedBest
 from results.analysis.comparison.trial_scores import TOTAL, Column, TrialScores
-from results.records.trials import OVERALL, TrialRecord
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 FRAME_TYPES = {
     "number": "int64",
@@ -56,7 +56,7 @@ class RankedConfiguration:
     status: str
     """Of its trials: `complete`, or where they differ `complete 2, failed 1`."""
     trials: tuple[str, ...]
-    """Replicates with an overall score that have not failed."""
+    """Replicates with an overall score: the completed ones, or if there are none, those that have not failed."""
     scores: Mapping[Column, Score]
     """At each trial's best overall epoch, `TOTAL` among them; empty where no trial counts."""
     best_epoch: float | None
@@ -113,7 +113,8 @@ def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRec
 
 def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
     """One configuration from its replicates."""
-    trials = [record.trial_id for record in group if record.trial_id in scores.epochs]
+    completed = [record for record in group if record.status in COMPLETED]
+    trials = [record.trial_id for record in completed or group if record.trial_id in scores.epochs]
     tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
     means = {}
     for column, by_trial in scores.values.items():

@@ -11,12 +11,17 @@ from rich.text import Text
 from mtlib.metrics.table import default_metric
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
+from results.analysis.ranking.distinct_ends import distinct_ends
 from results.analysis.ranking.rank import RankedConfiguration, score_columns
+from results.records.trials import COMPLETED
 
 MARK = "*"
 
 MAX_PARAM_COLUMNS = 2
-"""Searched keys that get a column each; where there are more, they share one column, a line each."""
+"""Searched keys that get a column each; where there are more, they share one column, under short names."""
+
+MAX_ROWS = 20
+"""More are not shown; `--csv` has them all."""
 
 HEADER_WIDTH = 12
 """A longer dotted key is broken after a dot."""
@@ -40,16 +45,16 @@ def render_ranking(
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not finished.
     Each score carries its standard error over examples and, where there are replicates, over these.
 
-    Where a row is wider than `width` columns, errors go below their scores. `notes` are further lines, such as those of
-    `results.analysis.ranking.note`.
+    Where a row is wider than `width` columns, errors go below their scores. Of many rows the first `MAX_ROWS` are
+    shown. `notes` are further lines, such as those of `results.analysis.ranking.note`.
     """
-    table = ranking_table(rows, tasks, is_tall=False)
+    shown = rows[:MAX_ROWS]
+    table = ranking_table(shown, tasks, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
-        table = ranking_table(rows, tasks, is_tall=True)
-    return Group(
-        table,
-        *(Text(line) for line in ("", *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows))),
-    )
+        table = ranking_table(shown, tasks, is_tall=True)
+    hidden = [f"{len(rows) - len(shown)} more rows: --csv"] if len(rows) > len(shown) else []
+    legend = [*ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
+    return Group(table, *map(Text, [*hidden, "", *legend]))
 
 
 def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
@@ -60,8 +65,9 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
     table = narrow_table()
     table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
     separator = "\n" if is_tall else " "
-    for header in ["searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names):
-        table.add_column(Text(header), overflow="fold")
+    headers = ["", "searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names)
+    for header in headers:
+        table.add_column(Text(header), overflow="fold", no_wrap=not header)
     for column in columns:
         task, split = column
         title = [title_of(task, tasks), *([] if column == TOTAL else [split])]
@@ -92,19 +98,25 @@ def broken_key(key: str) -> str:
 
 
 def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
-    """The searched values, a cell per column."""
-    values = {name: value_text(row.params[name]) for name in names if name in row.params}  # not all draw every key
+    """The searched values, a cell per column; those of many keys in one cell, after that of the number."""
     if len(names) <= MAX_PARAM_COLUMNS:
-        return [values.get(name, "") for name in names]
-    return ["\n".join(f"{name} {value}" for name, value in values.items())]
+        return [value_text(row.params[name]) if name in row.params else "" for name in names]
+    return [f"{row.number:04d}", searched_values(names, row.params)]
 
 
-def value_text(value: Any) -> str:
-    """A searched value, short."""
+def searched_values(names: Sequence[str], params: Mapping[str, Any]) -> str:
+    """Searched values under the shortest names that tell all `names` apart: `layer_decay=0.95, dropout=0`."""
+    short = dict(zip(names, distinct_ends(names, "."), strict=True))
+    own = [name for name in names if name in params]  # not all draw every key
+    return ", ".join(f"{short[name]}={value_text(params[name], digits=4)}" for name in own)
+
+
+def value_text(value: Any, digits: int = 6) -> str:
+    """A searched value, short; a float with so many significant digits."""
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, list | tuple):
-        return "-".join(map(value_text, value))
+        return "-".join(value_text(part, digits) for part in value)
     return "none" if value is None else str(value)
 
 
@@ -161,10 +173,10 @@ def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
 def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
     """What cannot be read from the table's order, in lines."""
     num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
-    if any(status in row.status for row in scored for status in CUT_SHORT):
+    if any(not is_any_of(row, COMPLETED) and is_any_of(row, CUT_SHORT) for row in scored):
         yield (
-            "Trials that were pruned or have not finished count with their best scores so far; had they finished, they "
-            "might score higher."
+            "Where no trial of a configuration has finished, one that was pruned or still runs counts with its best "
+            "scores so far; had it finished, it might score higher."
         )
     if num_dropped:
         yield (
@@ -182,6 +194,11 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
             f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
             "optimistic: expect less on new text."
         )
+
+
+def is_any_of(row: RankedConfiguration, statuses: Sequence[str]) -> bool:
+    """Whether some trial of a row has one of these statuses."""
+    return any(status in row.status for status in statuses)
 
 
 def count_alike(scored: Sequence[RankedConfiguration]) -> int:

@@ -10,12 +10,15 @@ import pytest
 from mtlib.tasks import TASKS
 from results.analysis.effects.answer import answer_question, interval_text, largest_undecided, training_time, value_list
 from results.analysis.effects.detectable import Precision
+from results.analysis.effects.early_effects import EarlyEffects
 from results.analysis.effects.interactions import Interaction
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.rank import RankedConfiguration
 from results.records.trials import TrialRecord
+from tests.results.analysis.ranking.test_render import compared, row_of
 
 RESUME = "python sweeps/run.py --resume /sweeps/mine"
 MakeRecord = Callable[..., TrialRecord]
@@ -57,6 +60,10 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
         columns={"overall": replace(column, **changes)},
         left_out={},
     )
+
+
+def lines_with_question(effects: SweepEffects) -> list[str]:
+    return ["How strongly?", *lines_of(effects)]
 
 
 def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list[str]:
@@ -120,11 +127,68 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
     assert lines_of(effects)[0].startswith("Not known: too few configurations were trained twice")
 
 
-def test_small_search_is_not_known() -> None:
+def test_small_search_is_not_known(make_record: MakeRecord) -> None:
     effects = replace(sweep_of([], is_known=False), search="tpe")
-    assert lines_of(effects) == [
-        "Not known: 3 finished configurations are too few to fit the effect of smart.weight. Draw more (--trials)."
+    records = [make_record(number, again) for number in range(3) for again in range(2)]
+    assert lines_of(effects, records) == [
+        "Not known: 3 finished configurations are too few to fit the effect of smart.weight. To draw as many again:\n"
+        f"  {RESUME} --extend 3"
     ]
+
+
+def test_early_scores_answer_where_final_ones_do_not() -> None:
+    """Those of the trials that were pruned, too."""
+    values = [value(0.0, None), value(0.45, 0.014)]
+    known = replace(sweep_of(values, num_configurations=24, num_replicates=(1, 1)), search="tpe")
+    early = EarlyEffects(epoch=2, effects=known)
+    final = replace(sweep_of([], is_known=False), search="tpe")
+    assert answer_question(final, (), early=early)[2:] == [
+        "Effects on the scores after epoch 2, which all 24 configurations have (fast learning counts more there):",
+        "smart.weight 0.45 is better than 0: +0.014 overall (95 %: +0.004 to +0.024; 1 replicate).",
+    ]
+    assert answer_question(known, (), early=early) == answer_question(known, ())
+    unknown = replace(early, effects=final)
+    assert answer_question(final, (), early=unknown) == answer_question(final, ())
+
+
+BASE = {"smart.weight": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (
+            [compared(3, 0.0, params={"smart.weight": 0.45}), compared(0, 0.004, params=BASE)],
+            "It is not decided whether the best configuration, 0003 (weight=0.45), is better than the base "
+            "configuration, 0000: it is +0.004 overall above it, and 0.010 would be significant.",
+        ),
+        (
+            [compared(3, 0.0, params={"smart.weight": 0.45}), compared(0, 0.02, params=BASE)],
+            "The best configuration, 0003 (weight=0.45), is better: +0.020 overall above the base configuration, 0000, "
+            "and 0.010 would be significant.",
+        ),
+        (
+            [compared(0, 0.0, params=BASE), compared(3, 0.004, params={"smart.weight": 0.45})],
+            "The base configuration, 0000, has the highest overall score: the search found nothing better.",
+        ),
+        (
+            [compared(3, 0.0, None, params={"smart.weight": 0.45}), compared(0, 0.004, None, params=BASE)],
+            "The best configuration, 0003 (weight=0.45), is +0.004 overall above the base configuration, 0000; no "
+            "configuration was trained twice (--replicates 3).",
+        ),
+        (
+            [compared(3, 0.0, params={"smart.weight": 0.45}), row_of(0, params=BASE, was_dropped=True)],
+            "The best configuration is 0003 (weight=0.45); the base configuration, 0000, has fewer trainings and is "
+            "not compared.",
+        ),
+    ],
+)
+def test_best_configuration_of_a_search_is_compared_with_the_base(rows: list[RankedConfiguration], line: str) -> None:
+    effects = replace(sweep_of([value(0.0, None), value(0.45, 0.014)]), search="tpe")
+    assert answer_question(effects, (), ranked=rows)[2:] == [line]
+    assert answer_question(replace(effects, search="grid"), (), ranked=rows) == lines_with_question(effects)
+    assert answer_question(effects, (), ranked=rows[:1])[2:] == []
+    assert answer_question(effects, (), ranked=[replace(row, params={"smart.weight": 0.3}) for row in rows])[2:] == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from results.analysis.comparison.configuration_means import configuration_means
 from results.analysis.effects.interactions import find_interactions, interaction_contrasts, wald_test
 from results.analysis.effects.searched_keys import SearchedKey
 from tests.results.analysis.comparison.test_configuration_means import model_scores
-from tests.results.analysis.effects.simulated_grid import grid_of
+from tests.results.analysis.simulated_grid import grid_of
 
 KEYS = [SearchedKey(name="a", values=(0, 1, 2), base=0), SearchedKey(name="b", values=(0, 1), base=0)]
 GRID = {"a": (0, 1, 2), "b": (0, 1)}

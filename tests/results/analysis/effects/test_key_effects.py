@@ -8,7 +8,7 @@ from results.analysis.comparison.configuration_means import configuration_means
 from results.analysis.effects.key_effects import grid_contrasts, key_effects
 from results.analysis.effects.searched_keys import SearchedKey
 from tests.results.analysis.comparison.test_configuration_means import model_scores
-from tests.results.analysis.effects.simulated_grid import grid_of
+from tests.results.analysis.simulated_grid import grid_of
 
 KEY = SearchedKey(name="a", values=(0, 1), base=0)
 

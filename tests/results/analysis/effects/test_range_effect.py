@@ -123,6 +123,16 @@ def test_too_few_configurations_are_not_fitted() -> None:
     assert fit_keys([RATE], configuration_means(model_scores(table)), params) is not None
 
 
+def test_few_configurations_are_fitted_by_lines_which_claim_no_more() -> None:
+    """One search in twenty claims an effect where there is none, though the rate's curve is no line."""
+    table, params = draw(12, peak, 0, 0.01)
+    fit = fit_keys([RATE, WEIGHT, LOSS], configuration_means(model_scores(table)), params)
+    assert fit is not None
+    assert fit.design.shape == (12, 4)
+    claims = [effect_of(WEIGHT, *draw(12, peak, seed, 0.01)).p_value < 0.05 for seed in range(300)]
+    assert 0.0 < np.mean(claims) < 0.1
+
+
 def test_key_that_some_configurations_lack_is_fitted_from_the_others() -> None:
     table, params = draw(60, peak, 4, 0.005)
     for number in range(0, 60, 3):

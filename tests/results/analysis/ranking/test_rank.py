@@ -178,6 +178,18 @@ def test_incomplete_trials_are_ranked_by_their_epochs(
     assert row.scores[TOTAL].value > 0
 
 
+@pytest.mark.parametrize("status", ["running", "pruned", "interrupted"])
+def test_unfinished_replicate_does_not_lower_the_mean_of_completed_ones(
+    make_report: MakeReport, make_record: MakeRecord, status: str
+) -> None:
+    reports = {"0000-r0": [make_report(1)], "0000-r1": [make_report(1, skill=0.1)]}
+    alone, both = rank_reports([make_record(0)], reports), [make_record(0), make_record(0, 1, status=status)]
+    row = rank_reports(both, reports)[0]
+    assert row.trials == ("0000-r0",)
+    assert row.scores[TOTAL] == alone[0].scores[TOTAL]
+    assert row.status == f"complete 1, {status} 1"
+
+
 def test_sweep_without_trials_has_an_empty_ranking() -> None:
     assert rank_reports([], {}) == []
     assert to_frame([], TASKS).empty

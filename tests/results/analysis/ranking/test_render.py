@@ -11,7 +11,7 @@ from rich.console import Console
 from mtlib.tasks import TASKS, Task
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.ranking.rank import RankedConfiguration, Score
-from results.analysis.ranking.render import broken_key, render_ranking, value_text
+from results.analysis.ranking.render import MAX_ROWS, broken_key, render_ranking, value_text
 
 COLUMNS: Sequence[Column] = (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL)
 
@@ -57,12 +57,24 @@ def test_undrawn_key_is_blank_and_none_is_a_value() -> None:
 def test_undrawn_keys_in_a_shared_column_have_no_line() -> None:
     first = {"a": 1, "b": 2, "c": 3}
     text = text_of([row_of(0, params=first), row_of(1, params={"a": 5})])
-    assert [line.split("  ")[0].strip() for line in text.splitlines() if line[:1] in "abc" and line[1:2] == " "] == [
-        "a 1",
-        "b 2",
-        "c 3",
-        "a 5",
+    assert [line.split("  ")[:2] for line in text.splitlines() if line[:3] == "000"] == [
+        ["0000", "a=1, b=2, c=3"],
+        ["0001", "a=5"],
     ]
+
+
+def test_many_keys_have_short_names_and_numbers_few_digits() -> None:
+    params = {"tasks.sst.loss": "soft", "optimizer.learning_rate": 1.23456e-4, "optimizer.layer_decay": 0.95}
+    assert "0000  loss=soft, learning_rate=0.0001235, layer_decay=0.95  0.540 " in text_of([row_of(params=params)], 150)
+
+
+def test_of_many_rows_the_first_are_shown() -> None:
+    rows = [compared(number, number / 1000, params={"smart.weight": number}) for number in range(MAX_ROWS + 3)]
+    text = text_of(rows)
+    assert text.count("0.540") == len(COLUMNS) * MAX_ROWS
+    assert "3 more rows: --csv\n" in text
+    assert f"The first row is the best of {MAX_ROWS + 3}," in text
+    assert "more row" not in text_of(rows[:MAX_ROWS])
 
 
 def assert_fits(text: str) -> None:
@@ -181,8 +193,11 @@ def test_status_is_shown_where_some_trial_has_not_completed() -> None:
     assert "status" not in text_of([row_of()])
     text = text_of([row_of(), row_of(1, status="pruned")])
     assert "status" in text
-    assert "count with their best scores so far" in text
+    assert "counts with its best scores so far" in " ".join(text.split())
     assert "so far" not in text_of([row_of(), row_of(1, status="complete 2, failed 1")])
+    assert "so far" not in text_of([row_of(), row_of(1, status="reused 1, running 1")]), (
+        "the running one does not count"
+    )
     assert "pruned" in text
 
 
