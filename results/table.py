@@ -51,7 +51,7 @@ in Python:
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
     """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
     found, console = sweep.estimate_effects(bases), new_console()
-    print_wrapped(console, [*sweep.answer_from(found, difference), ""])
+    print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
     console.print(render_effects(found))
     try:
         key, column = only_key(found)

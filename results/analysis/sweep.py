@@ -14,9 +14,10 @@ from mtlib.runtime.errors import reason_of, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import TrialScores, read_scores
-from results.analysis.effects.answer import answer_question
+from results.analysis.effects.answer import answer_question, needs_early
 from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
+from results.analysis.effects.searched_keys import base_number
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.epochs import read_curves, read_predictions
@@ -104,7 +105,7 @@ class Sweep:
             - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
                 follows these and is not compared.
-            - `status` of its trials, its `trials` with a score, and the `failures` (string).
+            - `status` of its trials, the `trials` that count, and the `failures` (string).
 
         Raises:
             ValueError: the sweep has an unknown task, or predictions are missing.
@@ -167,9 +168,18 @@ class Sweep:
             question = (self.info.get("space") or {}).get("question")
             return [str(question or self.name), f"The question has no answer: {reason_of(error)}."]
 
-    def answer_from(self, effects: SweepEffects, difference: float | None = None) -> list[str]:
-        """As `answer`, from effects of this sweep, such as those with another base value; raises as `effects`."""
-        return answer_question(effects, self.records, difference, early=self.early_effects, ranked=self.ranked)
+    def answer_from(
+        self, effects: SweepEffects, difference: float | None = None, bases: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """As `answer`, from the effects of this sweep with these base values; raises as `effects`."""
+        early: EarlyEffects | str | None = None
+        if needs_early(effects):
+            try:
+                early = self.estimate_early_effects(bases)
+            except ValueError as error:
+                early = reason_of(error)
+        number = base_number(self.info["base"], self.records)
+        return answer_question(effects, self.records, difference, early=early, ranked=self.ranked, base_number=number)
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
@@ -187,16 +197,16 @@ class Sweep:
             sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
         )
 
-    @cached_property
-    def early_effects(self) -> EarlyEffects | None:
-        """Where a search pruned trials, the effects on the scores at the last epoch that all first trials reached; None
-        for a grid, whose values are compared among trials that finished. Raises as `effects`."""
-        early = None if self.info["search"] == "grid" else early_trials(self.records, self.curves)
+    def estimate_early_effects(self, bases: Mapping[str, Any] | None = None) -> EarlyEffects | None:
+        """The effects on the scores at the last epoch that all first trials reached, where some were pruned, else None;
+        arguments and errors as of `effects`."""
+        early = early_trials(self.records, self.curves)
         if early is None:
             return None
         scores = self.scores_of(early.records, early.curves)
-        effects = sweep_effects(self.path, self.info, early.records, scores)
-        return EarlyEffects(epoch=early.epoch, effects=effects)
+        return EarlyEffects(
+            epoch=early.epoch, effects=sweep_effects(self.path, self.info, early.records, scores, bases)
+        )
 
     @cached_property
     def scores(self) -> TrialScores:

@@ -1,7 +1,6 @@
 """The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.bootstrap import CONFIDENCE
@@ -14,8 +13,8 @@ from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
 from results.analysis.ranking.rank import RankedConfiguration
-from results.analysis.ranking.render import searched_values, value_text, why_unknown
-from results.records.trials import TrialRecord
+from results.analysis.ranking.render import is_any_of, searched_values, value_text, why_unknown
+from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
@@ -31,8 +30,9 @@ def answer_question(
     records: Sequence[TrialRecord],
     difference: float | None = None,
     *,
-    early: EarlyEffects | None = None,
+    early: EarlyEffects | str | None = None,
     ranked: Sequence[RankedConfiguration] = (),
+    base_number: int | None = None,
 ) -> list[str]:
     """The sentences, a paragraph each: the question, the answer, how sure it is, and what was left out.
 
@@ -42,8 +42,9 @@ def answer_question(
         difference: above 0; the answer says how many replicates would find it. None for the largest one that was
             observed where nothing is decided.
         early: effects on early scores, which a search that pruned trials shows where those on the final ones are not
-            known.
+            known; or why there are none.
         ranked: the configurations, best first, of which a search names the best.
+        base_number: of the base configuration, if the search trained it.
     """
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
@@ -52,58 +53,68 @@ def answer_question(
         effects.question,
         *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
         *(ignored if difference and effects.search != "grid" else []),
-        *early_answers(effects, early),
-        *best_found(effects, ranked),
         *dropped(effects),
         *left_out(effects, records),
+        *early_answers(effects, early),
+        *best_found(effects, ranked, base_number),
     ]
 
 
-def early_answers(effects: SweepEffects, early: EarlyEffects | None) -> Iterator[str]:
+def needs_early(effects: SweepEffects) -> bool:
+    """Whether early scores may tell what the final ones do not: those of a search with too few finished trials."""
+    column = effects.columns.get(effects.metric)
+    return effects.search != "grid" and column is not None and not column.is_known
+
+
+def early_answers(effects: SweepEffects, early: EarlyEffects | str | None) -> Iterator[str]:
     """The effects on early scores, where those on the final score are not known, but these are."""
-    metric = effects.metric
-    column, own = effects.columns.get(metric), early.effects.columns.get(metric) if early else None
-    if early is None or column is None or column.is_known or own is None or not own.is_known:
+    if early is None or not needs_early(effects):
+        return
+    if isinstance(early, str):
+        yield f"Effects on early scores are not known either: {early}."
+        return
+    column = early.effects.columns.get(effects.metric)
+    if column is None or not column.is_known:
         return
     yield (
-        f"Effects on the scores after epoch {early.epoch}, which all {own.num_configurations} configurations have "
+        f"Effects on the scores after epoch {early.epoch}, which all {column.num_configurations} configurations have "
         "(fast learning counts more there):"
     )
-    yield from key_answers(early.effects, own)
+    yield from key_answers(early.effects, column)
 
 
-def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration]) -> Iterator[str]:
-    """Whether the best configuration that a search found is better than the base configuration."""
-    scored = [row for row in ranked if row.scores and row.tasks == ranked[0].tasks]
-    base = next((row for row in scored if all(has_base_value(key, row.params) for key in effects.keys)), None)
-    if effects.search == "grid" or base is None or len(scored) < 2:
+def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
+    """Whether the best configuration that a search found is better than the base configuration, by overall score."""
+    base = next((row for row in ranked if row.number == base_number), None)
+    finished = [row for row in ranked if base and row.tasks == base.tasks and is_any_of(row, COMPLETED)]
+    if base is None or not finished or effects.search == "grid" or effects.metric != OVERALL:
         return
-    (best, *_), name = scored, f"the base configuration, {base.number:04d}"
-    names = [*dict.fromkeys(name for row in scored for name in row.params)]
-    if base is best:
-        yield f"{capitalized(name)}, has the highest overall score: the search found nothing better."
-        return
-    found = f"{best.number:04d} ({searched_values(names, best.params)})"
-    if base.was_dropped:
-        yield f"The best configuration is {found}; {name}, has fewer trainings and is not compared."
-        return
-    assert base.below_best is not None
-    over = f"{base.below_best:+.3f} overall above {name}"
-    if base.margin is None:
-        yield f"The best configuration, {found}, is {over}; no configuration was trained twice (--replicates 3)."
-    elif base.may_be_best:
+    so_far = " so far" if is_open(effects) else ""
+    best, name = finished[0], f"the base configuration, {base.number:04d}"
+    names = list(dict.fromkeys(name for row in ranked for name in row.params))
+    found = f"the best configuration{so_far}, {best.number:04d} ({searched_values(names, best.params)}),"
+    if base not in finished:
+        yield f"{capitalized(found)} is not compared with {name}, which was not trained to its end."
+    elif best is base and len(finished) > 1:
+        yield f"{capitalized(name)}, has the highest overall score{so_far}: the search found nothing better."
+    elif base.below_best is None:
+        if base.was_dropped:
+            yield f"{capitalized(found)} is not compared with {name}, which has fewer trainings."
+    elif base.margin is None:
+        why = why_unknown(max(len(row.trials) for row in finished))
         yield (
-            f"It is not decided whether the best configuration, {found}, is better than {name}: it is "
-            f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} would be significant."
+            f"{capitalized(found)} is {base.below_best:+.3f} overall above {name}. Whether it is better is not known: "
+            f"{why} (--replicates 3)."
         )
     else:
-        yield f"The best configuration, {found}, is better: {over}, and {base.margin:.3f} would be significant."
+        undecided = "it is not decided whether " if base.may_be_best else ""
+        size = f"{base.below_best:+.3f} overall above it, and {base.margin:.3f} would be significant"
+        yield f"{capitalized(undecided + found)} is better than {name}: it is {size}."
 
 
-def has_base_value(key: SearchedKey, params: Mapping[str, Any]) -> bool:
-    """Whether a configuration has the base value of a key, or does not have the key."""
-    value = key.value_of(params)
-    return value is None or bool(value == key.base)
+def is_open(effects: SweepEffects) -> bool:
+    """Whether some trials have not ended."""
+    return any(status in effects.left_out for status in UNFINISHED)
 
 
 def task_answers(effects: SweepEffects) -> Iterator[str]:
@@ -140,7 +151,7 @@ def dropped(effects: SweepEffects) -> list[str]:
     if effects.num_dropped == 0:
         return []
     if effects.search != "grid":
-        return ["Only trainings that all configurations have count here; the best were trained again for the ranking."]
+        return ["Only trainings that all configurations have count above; the best were trained again for the ranking."]
     return [
         f"Only the best configurations by their dev score were trained again and are compared. Nothing shows that the "
         f"other {effects.num_dropped}, which were dropped after fewer trainings, are worse. Differences are from "
@@ -152,6 +163,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     """Why there is no answer, and what would give one."""
     reason = f"Not known: {why_uncertain(effects, column)}."
     if effects.search != "grid":
+        if is_open(effects):
+            return f"{reason} Some trials have not ended."
         more = max(1, sum(record.replicate == 0 for record in records))
         return f"{reason} To draw as many again:\n{COMMAND_INDENT}{resume_command(effects.path)} --extend {more}"
     return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}"
@@ -237,6 +250,8 @@ def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) ->
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
     how_many, lowest = counted(curve.num_configurations, "configuration"), int(curve.means.argmin())
     top, bottom = curve.means.max(), curve.means[lowest]
+    if curve.is_line:
+        return line_answer(key, curve, column)
     if curve.p_value >= 1 - CONFIDENCE:
         varies = f"The fitted score varies by {top - bottom:.3f} over the range."
         return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {how_many}). {varies}"
@@ -248,6 +263,19 @@ def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) ->
     fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
     return (
         f"{key.name} matters (p {p_text(curve.p_value)}, {how_many}): {where} (95 %: {low} to {high}){advice}. {fitted}"
+    )
+
+
+def line_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
+    """Whether the score rises or falls over the range: all that a line shows."""
+    how_many, hidden = counted(curve.num_configurations, "configuration"), "an optimum inside it would not show"
+    if curve.p_value >= 1 - CONFIDENCE:
+        return f"{key.name}: no trend over the range was found (p {p_text(curve.p_value)}, {how_many}); {hidden}."
+    first, last = (column.value_of(curve.means[end]) for end in (0, -1))
+    trend = "rises" if last > first else "falls"
+    return (
+        f"{key.name} matters (p {p_text(curve.p_value)}, {how_many}): the fitted score {trend} over the range, from "
+        f"{first:.3f} at {curve.points[0]:.3g} to {last:.3f} at {curve.points[-1]:.3g}; {hidden}."
     )
 
 
@@ -265,7 +293,7 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
     more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
     shown = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
     counts = ", ".join(f"{count} {status}{shown.get(status, '')}" for status, count in effects.left_out.items())
-    return [f"Trials that do not count here: {counts}."]
+    return [f"Trials that do not count above: {counts}."]
 
 
 def searched_text(record: TrialRecord) -> str:

@@ -51,7 +51,9 @@ class RangeEffect:
     p_value: float
     """Of the hypothesis that the key has no effect."""
     edge: str
-    """`low` or `high` where the fitted optimum lies at that end of the range, else empty."""
+    """`low` or `high` where the fitted optimum lies at that end of the range, else empty. Of a line it always does."""
+    is_line: bool
+    """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
     num_configurations: int
 
 
@@ -81,7 +83,7 @@ def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Seq
         params: of each configuration.
 
     Returns:
-        None where there are too few configurations (`CONFIGURATIONS_PER_TERM`).
+        None where there are too few configurations (`CONFIGURATIONS_PER_LINEAR_TERM`).
     """
     for power in range(MAX_POWER, 0, -1):
         design, columns = build_design(keys, params, power)
@@ -177,6 +179,7 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
         optimum=float(values_at(key.range, optimum)),
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
         p_value=float(stats.f.sf(statistic, power, fit.degrees)),
+        is_line=power == 1,
         edge="low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
         num_configurations=len(fit.design),
     )

@@ -140,6 +140,16 @@ def named_key(name: str, values: Sequence[Any], base: Mapping[str, Any], records
     return SearchedKey(name=name, values=tried, base=first if first in tried else (tried or (None,))[0])
 
 
+def base_number(base: Mapping[str, Any], records: Sequence[TrialRecord]) -> int | None:
+    """The number of the first configuration that has the base configuration's value of every searched key, if any."""
+    numbers = [
+        record.number
+        for record in records
+        if all(hashable(value) == base_value(base, name) for name, value in record.params.items())
+    ]
+    return min(numbers, default=None)
+
+
 def base_value(base: Mapping[str, Any], name: str) -> Any:
     """The base configuration's value of a key; None if the key is a name of the space's own, or there are several."""
     found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]

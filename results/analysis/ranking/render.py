@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtlib.metrics.table import default_metric
+from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.ranking.distinct_ends import distinct_ends
@@ -52,8 +53,9 @@ def render_ranking(
     table = ranking_table(shown, tasks, is_tall=False)
     if Console(width=10 * width).measure(table).maximum > width:
         table = ranking_table(shown, tasks, is_tall=True)
-    hidden = [f"{len(rows) - len(shown)} more rows: --csv"] if len(rows) > len(shown) else []
-    legend = [*ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
+    num_hidden = len(rows) - len(shown)
+    hidden = [f"Not shown: {counted(num_hidden, 'row')} more; --csv prints all."] if num_hidden else []
+    legend = [*short_key_lines(shown), *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
     return Group(table, *map(Text, [*hidden, "", *legend]))
 
 
@@ -102,6 +104,15 @@ def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
     if len(names) <= MAX_PARAM_COLUMNS:
         return [value_text(row.params[name]) if name in row.params else "" for name in names]
     return [f"{row.number:04d}", searched_values(names, row.params)]
+
+
+def short_key_lines(rows: Sequence[RankedConfiguration]) -> list[str]:
+    """The keys whose short names do not tell their task or part, in a line; empty where keys have columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    if len(names) <= MAX_PARAM_COLUMNS:
+        return []
+    pairs = zip(distinct_ends(names, "."), names, strict=True)
+    return [f"Searched: {', '.join(f'{short} is {name}' for short, name in pairs if short != name)}."]
 
 
 def searched_values(names: Sequence[str], params: Mapping[str, Any]) -> str:

@@ -151,51 +151,72 @@ def test_early_scores_answer_where_final_ones_do_not() -> None:
     assert answer_question(final, (), early=unknown) == answer_question(final, ())
 
 
-BASE = {"smart.weight": 0.0}
+BASE, OTHER = {"smart.weight": 0.0}, {"smart.weight": 0.45}
+BEST = "he best configuration, 0003 (weight=0.45), is"
 
 
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
         (
-            [compared(3, 0.0, params={"smart.weight": 0.45}), compared(0, 0.004, params=BASE)],
-            "It is not decided whether the best configuration, 0003 (weight=0.45), is better than the base "
-            "configuration, 0000: it is +0.004 overall above it, and 0.010 would be significant.",
+            [compared(3, 0.0, params=OTHER), compared(0, 0.004, params=BASE)],
+            f"It is not decided whether t{BEST} better than the base configuration, 0000: it is +0.004 overall above "
+            "it, and 0.010 would be significant.",
         ),
         (
-            [compared(3, 0.0, params={"smart.weight": 0.45}), compared(0, 0.02, params=BASE)],
-            "The best configuration, 0003 (weight=0.45), is better: +0.020 overall above the base configuration, 0000, "
-            "and 0.010 would be significant.",
+            [compared(3, 0.0, params=OTHER), compared(0, 0.02, params=BASE)],
+            f"T{BEST} better than the base configuration, 0000: it is +0.020 overall above it, and 0.010 would be "
+            "significant.",
         ),
         (
-            [compared(0, 0.0, params=BASE), compared(3, 0.004, params={"smart.weight": 0.45})],
+            [compared(0, 0.0, params=BASE), compared(3, 0.004, params=OTHER)],
             "The base configuration, 0000, has the highest overall score: the search found nothing better.",
         ),
         (
-            [compared(3, 0.0, None, params={"smart.weight": 0.45}), compared(0, 0.004, None, params=BASE)],
-            "The best configuration, 0003 (weight=0.45), is +0.004 overall above the base configuration, 0000; no "
+            [compared(3, 0.0, None, params=OTHER), compared(0, 0.004, None, params=BASE)],
+            f"T{BEST} +0.004 overall above the base configuration, 0000. Whether it is better is not known: no "
             "configuration was trained twice (--replicates 3).",
         ),
         (
-            [compared(3, 0.0, params={"smart.weight": 0.45}), row_of(0, params=BASE, was_dropped=True)],
-            "The best configuration is 0003 (weight=0.45); the base configuration, 0000, has fewer trainings and is "
-            "not compared.",
+            [compared(3, 0.0, params=OTHER), row_of(0, params=BASE, was_dropped=True)],
+            f"T{BEST} not compared with the base configuration, 0000, which has fewer trainings.",
+        ),
+        (
+            [compared(3, 0.0, params=OTHER), compared(0, 0.3, params=BASE, status="pruned")],
+            f"T{BEST} not compared with the base configuration, 0000, which was not trained to its end.",
+        ),
+        (
+            [compared(5, 0.0, params=OTHER, status="pruned"), compared(3, 0.1, params=OTHER), compared(0, 0.2)],
+            f"T{BEST} better than the base configuration, 0000: it is +0.200 overall above it, and 0.010 would be "
+            "significant.",
         ),
     ],
 )
 def test_best_configuration_of_a_search_is_compared_with_the_base(rows: list[RankedConfiguration], line: str) -> None:
     effects = replace(sweep_of([value(0.0, None), value(0.45, 0.014)]), search="tpe")
-    assert answer_question(effects, (), ranked=rows)[2:] == [line]
-    assert answer_question(replace(effects, search="grid"), (), ranked=rows) == lines_with_question(effects)
-    assert answer_question(effects, (), ranked=rows[:1])[2:] == []
-    assert answer_question(effects, (), ranked=[replace(row, params={"smart.weight": 0.3}) for row in rows])[2:] == []
+    assert answer_question(effects, (), ranked=rows, base_number=0)[2:] == [line]
+    grid = replace(effects, search="grid")
+    assert answer_question(grid, (), ranked=rows, base_number=0) == answer_question(grid, ())
+    for silent in (replace(effects, metric="sst"), effects):
+        base_number = 0 if silent.metric == "sst" else None
+        assert answer_question(silent, (), ranked=rows, base_number=base_number) == answer_question(silent, ())
+
+
+def test_best_configuration_of_an_open_search_is_the_best_so_far() -> None:
+    effects = replace(sweep_of([value(0.0, None), value(0.45, 0.014)]), search="tpe", left_out={"running": 1})
+    rows = [compared(3, 0.0, params=OTHER), compared(0, 0.02, params=BASE)]
+    assert answer_question(effects, (), ranked=rows, base_number=0)[-1].startswith(
+        "The best configuration so far, 0003"
+    )
+    unknown = replace(effects, columns={"overall": replace(effects.columns["overall"], is_known=False)})
+    assert lines_of(unknown)[0].endswith("too few to fit the effect of smart.weight. Some trials have not ended.")
 
 
 @pytest.mark.parametrize(
     ("search", "line"),
     [
         ("grid", "Nothing shows that the other 5, which were dropped after fewer trainings, are worse."),
-        ("tpe", "Only trainings that all configurations have count here"),
+        ("tpe", "Only trainings that all configurations have count above"),
     ],
 )
 def test_dropped_configurations_are_named(search: str, line: str) -> None:
@@ -208,7 +229,7 @@ def test_sweep_without_comparable_scores_is_not_known_yet() -> None:
     effects = replace(sweep_of([]), columns={}, left_out={"running": 2, "failed": 1})
     assert lines_of(effects) == [
         "Not known yet: fewer than two finished configurations have a score.",
-        "Trials that do not count here: 2 running, 1 failed.",
+        "Trials that do not count above: 2 running, 1 failed.",
     ]
 
 
@@ -246,6 +267,7 @@ def curve_of(name: str, **changes: Any) -> RangeEffect:
         optimum_interval=(0.2, 0.8),
         p_value=0.02,
         edge="",
+        is_line=False,
         num_configurations=24,
     )
     return replace(curve, **changes)
@@ -276,6 +298,26 @@ def test_range_has_its_optimum_or_edge(changes: Mapping[str, Any], line: str) ->
     assert ("extend the range" in found) == ("edge" in changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "smart.weight matters (p = 0.020, 24 configurations): the fitted score rises over the range, from 0.000 at "
+            "0 to 1.000 at 1; an optimum inside it would not show.",
+        ),
+        (
+            {"p_value": 0.3},
+            "smart.weight: no trend over the range was found (p = 0.300, 24 configurations); an optimum inside it "
+            "would not show.",
+        ),
+    ],
+)
+def test_line_has_no_optimum(changes: Mapping[str, Any], line: str) -> None:
+    curve = replace(curve_of(KEY.name), is_line=True, edge="high", **changes)
+    assert lines_of(sweep_of([], values={}, curves={KEY.name: curve})) == [line]
+
+
 def test_range_that_ends_at_zero_cannot_be_extended() -> None:
     points = np.linspace(0, 1, 3)
     curve = curve_of(KEY.name)
@@ -289,7 +331,7 @@ def test_range_that_ends_at_zero_cannot_be_extended() -> None:
 def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: MakeRecord) -> None:
     effects = replace(sweep_of([value(0.0, None)]), left_out={"failed": 2, "pruned": 1})
     records = [make_record(n, r, status) for n, r, status in ((0, 1, "failed"), (0, 2, "failed"), (1, 0, "pruned"))]
-    line = "Trials that do not count here: 2 failed (smart.weight 0), 1 pruned."
+    line = "Trials that do not count above: 2 failed (smart.weight 0), 1 pruned."
     assert lines_of(effects, records)[-1] == line
     many = [make_record(number, 0, "failed") for number in range(5)]
     assert "(smart.weight 0; smart.weight 0.5; smart.weight 1; and 2 more)" in lines_of(effects, many)[-1]

@@ -72,9 +72,9 @@ def test_of_many_rows_the_first_are_shown() -> None:
     rows = [compared(number, number / 1000, params={"smart.weight": number}) for number in range(MAX_ROWS + 3)]
     text = text_of(rows)
     assert text.count("0.540") == len(COLUMNS) * MAX_ROWS
-    assert "3 more rows: --csv\n" in text
+    assert "Not shown: 3 rows more; --csv prints all.\n" in text
     assert f"The first row is the best of {MAX_ROWS + 3}," in text
-    assert "more row" not in text_of(rows[:MAX_ROWS])
+    assert "Not shown" not in text_of(rows[:MAX_ROWS])
 
 
 def assert_fits(text: str) -> None:
