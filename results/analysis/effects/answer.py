@@ -20,7 +20,7 @@ MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
 
 MAX_NAMED = 3
-"""Configurations of failed trials that are named."""
+"""Configurations of failed trials that are named, and keys whose effects could not be fitted."""
 COMMAND_INDENT = "  "
 """Before a command on a line of its own, which is not wrapped, so that it can be copied."""
 
@@ -174,7 +174,8 @@ def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
     """Why the variance of training is not known."""
     if effects.search == "grid":
         return why_unknown(column.num_replicates[1])
-    keys = " + ".join(key.name for key in effects.keys)
+    names = [key.name for key in effects.keys]
+    keys = " + ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} keys"
     return f"{column.num_configurations} finished configurations are too few to fit the effect of {keys}"
 
 

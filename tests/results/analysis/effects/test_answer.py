@@ -136,6 +136,12 @@ def test_small_search_is_not_known(make_record: MakeRecord) -> None:
     ]
 
 
+def test_of_many_keys_that_could_not_be_fitted_the_number_is_stated() -> None:
+    keys = [replace(KEY, name=f"key{number}") for number in range(4)]
+    line = lines_of(replace(sweep_of([], is_known=False), search="tpe", keys=keys))[0]
+    assert "3 finished configurations are too few to fit the effect of 4 keys." in line
+
+
 def test_early_scores_answer_where_final_ones_do_not() -> None:
     """Those of the trials that were pruned, too."""
     values = [value(0.0, None), value(0.45, 0.014)]
