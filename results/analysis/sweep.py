@@ -172,6 +172,8 @@ class Sweep:
         self, effects: SweepEffects, difference: float | None = None, bases: Mapping[str, Any] | None = None
     ) -> list[str]:
         """As `answer`, from the effects of this sweep with these base values; raises as `effects`."""
+        if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
+            return answer_question(effects, self.records, difference)
         early: EarlyEffects | str | None = None
         if needs_early(effects):
             try:

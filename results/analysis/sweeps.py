@@ -11,7 +11,6 @@ import pandas as pd
 
 from mtlib.runtime.errors import first_line, require, require_name
 from results.analysis.effects.searched_keys import searched_keys
-from results.analysis.ranking.distinct_ends import distinct_ends
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.files import Location, absolute_location
 
@@ -66,6 +65,18 @@ class Sweeps:
         for name in wanted:
             require_name(name, sorted(searched), "searched key")
         return effects
+
+
+def distinct_ends(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of different paths, in whole names, that all differ."""
+    parts = [path.rstrip("/").split("/") for path in paths]
+    ends = list(paths)
+    for depth in range(max(map(len, parts)), 0, -1):
+        shorter = ["/".join(names[-depth:]) for names in parts]
+        if len(set(shorter)) < len(shorter):
+            break
+        ends = shorter
+    return ends
 
 
 def load_sweeps(paths: Sequence[Location]) -> Sweeps:

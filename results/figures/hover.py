@@ -7,7 +7,6 @@ from typing import Any
 from mtlib.tasks import Task
 from results.analysis.ranking.render import direction_of, value_text
 from results.records.trials import COMPLETED, TrialRecord
-from search_spaces.domain import JOINED_BY
 
 MAX_NAMED_KEYS = 2
 """Searched keys by whose values configurations are named; where there are more, by their numbers."""
@@ -55,8 +54,3 @@ def short_names(configurations: Sequence[tuple[int, Mapping[str, Any]]]) -> dict
     by_number = {number: f"configuration {number:04d}" for number, _ in configurations}
     names = {number: short_values(params) or by_number[number] for number, params in configurations}
     return by_number if len(keys) > MAX_NAMED_KEYS or len(set(names.values())) < len(names) else names
-
-
-def last_parts(key: str, count: int = 1) -> str:
-    """E.g. `learning_rate` of `optimizer.learning_rate`; of joined keys the last parts of each."""
-    return JOINED_BY.join(".".join(dotted.split(".")[-count:]) for dotted in key.split(JOINED_BY))

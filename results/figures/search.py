@@ -10,8 +10,9 @@ import pandas as pd
 
 from mtlib.tasks import Task, value_of
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
+from results.analysis.ranking.short_keys import short_keys
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
-from results.figures.hover import last_parts, score_described, score_title, trial_text, value_names
+from results.figures.hover import score_described, score_title, trial_text, value_names
 from results.records.trials import COMPLETED, TrialRecord
 
 KINDS = ("trained to the end", "pruned", "not ended", "failed")
@@ -196,7 +197,7 @@ def parallel_chart(
     """
     ordered = sorted(keys, key=lambda key: -importances.get(key.name, 0.0))
     shown = ordered[:MAX_AXES]
-    names = axis_names([key.name for key in shown], score.title)
+    names = [*short_keys([key.name for key in shown], score.title).values(), score.title]
     scored = sorted((r for r in records if score.has(r) and r.status != "failed"), key=lambda r: r.best[score.name])
     ends = KeyRange(low=0.0, high=0.0, is_log=False)
     if scored:
@@ -230,20 +231,6 @@ def by_quarter(scored: Sequence[TrialRecord]) -> dict[str, list[TrialRecord]]:
         group: [record for record, name in zip(scored, names, strict=True) if name == group]
         for group in (LOW, MIDDLE, HIGH)
     }
-
-
-def axis_names(keys: Sequence[str], last: str) -> list[str]:
-    """The names of the keys' axes and of the last one: of a key the fewest last parts that no other axis has."""
-    names = []
-    for key in keys:
-        others = [other for other in keys if other != key]
-        counts = range(1, key.count(".") + 1)
-        short = (
-            count for count in counts if last_parts(key, count) not in {last, *(last_parts(o, count) for o in others)}
-        )
-        count = next(short, None)
-        names.append(key if count is None else last_parts(key, count))
-    return [*names, last]
 
 
 def parallel_lines(

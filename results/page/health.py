@@ -216,13 +216,7 @@ def edges(effects: SweepEffects, column: ColumnEffects) -> Iterator[Finding]:
     where = "" if column.task == effects.metric else f" for {column.title}"
     for key in effects.keys:
         curve = column.curves.get(key.name)
-        if (
-            curve is not None
-            and curve.edge
-            and not curve.is_line
-            and curve.optimum != 0
-            and curve.p_value < 1 - CONFIDENCE
-        ):
+        if curve is not None and curve.edge and curve.optimum != 0 and curve.p_value < 1 - CONFIDENCE:
             what = f"The best {key.name}{where} lies at the {curve.edge} end of its range, {curve.optimum:.3g}."
             yield Finding(level="warning", what=what, advice="Extend the range of the next sweep beyond it.")
         values = column.values.get(key.name, ())

@@ -13,7 +13,7 @@ from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import FEWEST_CONFIGURATIONS
 from results.analysis.ranking.next_commands import selector_command
-from results.analysis.ranking.rank import score_columns
+from results.analysis.ranking.rank import score_columns, searched_names
 from results.analysis.ranking.render import (
     MAX_PARAM_COLUMNS,
     direction_of,
@@ -190,7 +190,7 @@ def ranking_blocks(sweep: Sweep) -> Iterator[Block]:
 def ranking_block(sweep: Sweep) -> TextTable:
     """The ranking as on the command line."""
     rows, tasks = sweep.ranked, sweep.tasks
-    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    names = searched_names(rows)
     columns = score_columns(rows, tasks)
     titles = [ranking_title(column, tasks) for column in columns]
     is_wide = len(names) > MAX_PARAM_COLUMNS  # then scores come first, so that they are in view

@@ -12,9 +12,9 @@ from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
-from results.analysis.ranking.rank import RankedConfiguration
-from results.analysis.ranking.render import is_any_of, searched_values, value_text, why_unknown
-from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
+from results.analysis.ranking.rank import RankedConfiguration, searched_names
+from results.analysis.ranking.render import searched_values, value_text, why_unknown
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
@@ -86,13 +86,13 @@ def early_answers(effects: SweepEffects, early: EarlyEffects | str | None) -> It
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
     """Whether the best configuration that a search found is better than the base configuration, by overall score."""
     base = next((row for row in ranked if row.number == base_number), None)
-    finished = [row for row in ranked if base and row.tasks == base.tasks and is_any_of(row, COMPLETED)]
+    finished = [row for row in ranked if base and row.tasks == base.tasks and row.is_finished]
     if base is None or not finished or effects.search == "grid" or effects.metric != OVERALL:
         return
     so_far = " so far" if is_open(effects) else ""
     best, name = finished[0], f"the base configuration, {base.number:04d}"
-    names = list(dict.fromkeys(name for row in ranked for name in row.params))
-    found = f"the best configuration{so_far}, {best.number:04d} ({searched_values(names, best.params)}),"
+    values = searched_values(searched_names(ranked), best.params)
+    found = f"the best configuration{so_far}, {best.number:04d} ({values}),"
     if base not in finished:
         yield f"{capitalized(found)} is not compared with {name}, which was not trained to its end."
     elif best is base and len(finished) > 1:
@@ -249,10 +249,10 @@ def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
 
 def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
-    how_many, lowest = counted(curve.num_configurations, "configuration"), int(curve.means.argmin())
-    top, bottom = curve.means.max(), curve.means[lowest]
     if curve.is_line:
         return line_answer(key, curve, column)
+    how_many, lowest = counted(curve.num_configurations, "configuration"), int(curve.means.argmin())
+    top, bottom = curve.means.max(), curve.means[lowest]
     if curve.p_value >= 1 - CONFIDENCE:
         varies = f"The fitted score varies by {top - bottom:.3f} over the range."
         return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {how_many}). {varies}"

@@ -38,8 +38,8 @@ def early_trials(records: Sequence[TrialRecord], curves: pd.DataFrame) -> EarlyT
     if all(record.status in COMPLETED for record in firsts):
         return None
     ids = [record.trial_id for record in firsts]
-    points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(ids)]
-    num_scored = points.groupby("epoch")["trial"].nunique()
+    own = curves[curves["trial"].isin(ids)]
+    num_scored = own[own["task"] == OVERALL].groupby("epoch")["trial"].nunique()
     reached = num_scored.index[num_scored == len(ids)]
     if reached.empty:
         return None
@@ -47,5 +47,5 @@ def early_trials(records: Sequence[TrialRecord], curves: pd.DataFrame) -> EarlyT
     return EarlyTrials(
         epoch=epoch,
         records=tuple(replace(record, status="complete") for record in firsts),
-        curves=curves[(curves["epoch"] == epoch) & curves["trial"].isin(ids)],
+        curves=own[own["epoch"] == epoch],
     )

@@ -78,6 +78,11 @@ class RankedConfiguration:
         return in_order({task for task, split in self.scores if split == "dev" and task != OVERALL})
 
     @property
+    def is_finished(self) -> bool:
+        """Whether some trial of it has completed; then only completed ones count."""
+        return any(status in self.status for status in COMPLETED)
+
+    @property
     def may_be_best(self) -> bool:
         """Whether it has a score and is not significantly worse than the best configuration of the same tasks."""
         return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
@@ -167,6 +172,11 @@ def compare_with_best(
     return [compared[index] for index in np.argsort(found.below_best, kind="stable")]
 
 
+def searched_names(rows: Iterable[RankedConfiguration]) -> list[str]:
+    """The searched keys that some row has a value of, in the order of the search."""
+    return list(dict.fromkeys(name for row in rows for name in row.params))
+
+
 def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:
     """The columns that some row has a score in, as a table shows them: each task's dev, then train; the total last."""
     order = [(task, split) for task in (*tasks, OVERALL) for split in ("dev", "train")]
@@ -177,7 +187,7 @@ def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> 
     """A ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
     columns = score_columns(rows, tasks)
     frame = pd.DataFrame([frame_row(row, columns, tasks) for row in rows], columns=None if rows else list(FRAME_TYPES))
-    params = list(dict.fromkeys(name for row in rows for name in row.params))  # some rows may lack some
+    params = searched_names(rows)
     others = [str(name) for name in frame if name not in params]
     types = {name: FRAME_TYPES.get(name, "float64") for name in others}
     return frame.astype(types)[[others[0], *params, *others[1:]]]

@@ -12,9 +12,8 @@ from mtlib.metrics.table import default_metric
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.ranking.distinct_ends import distinct_ends
-from results.analysis.ranking.rank import RankedConfiguration, score_columns
-from results.records.trials import COMPLETED
+from results.analysis.ranking.rank import RankedConfiguration, score_columns, searched_names
+from results.analysis.ranking.short_keys import short_keys
 
 MARK = "*"
 
@@ -61,7 +60,7 @@ def render_ranking(
 
 def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
     """The table alone; in a tall one each part of a cell has a line of its own."""
-    names = list(dict.fromkeys(name for row in rows for name in row.params))
+    names = searched_names(rows)
     columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
     table = narrow_table()
@@ -107,17 +106,15 @@ def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
 
 
 def short_key_lines(rows: Sequence[RankedConfiguration]) -> list[str]:
-    """The keys whose short names do not tell their task or part, in a line; empty where keys have columns."""
-    names = list(dict.fromkeys(name for row in rows for name in row.params))
-    if len(names) <= MAX_PARAM_COLUMNS:
-        return []
-    pairs = zip(distinct_ends(names, "."), names, strict=True)
-    return [f"Searched: {', '.join(f'{short} is {name}' for short, name in pairs if short != name)}."]
+    """The keys that have short names in the table, in a line; empty where keys have columns."""
+    names = searched_names(rows)
+    shortened = [f"{short} is {name}" for name, short in short_keys(names).items() if short != name]
+    return [f"Searched: {', '.join(shortened)}."] if shortened and len(names) > MAX_PARAM_COLUMNS else []
 
 
 def searched_values(names: Sequence[str], params: Mapping[str, Any]) -> str:
     """Searched values under the shortest names that tell all `names` apart: `layer_decay=0.95, dropout=0`."""
-    short = dict(zip(names, distinct_ends(names, "."), strict=True))
+    short = short_keys(names)
     own = [name for name in names if name in params]  # not all draw every key
     return ", ".join(f"{short[name]}={value_text(params[name], digits=4)}" for name in own)
 
@@ -184,7 +181,7 @@ def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
 def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
     """What cannot be read from the table's order, in lines."""
     num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
-    if any(not is_any_of(row, COMPLETED) and is_any_of(row, CUT_SHORT) for row in scored):
+    if any(status in row.status for row in scored for status in CUT_SHORT if not row.is_finished):
         yield (
             "Where no trial of a configuration has finished, one that was pruned or still runs counts with its best "
             "scores so far; had it finished, it might score higher."
@@ -205,11 +202,6 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
             f"The first row is the best of {num_alike}, picked on these very dev examples, so its score is "
             "optimistic: expect less on new text."
         )
-
-
-def is_any_of(row: RankedConfiguration, statuses: Sequence[str]) -> bool:
-    """Whether some trial of a row has one of these statuses."""
-    return any(status in row.status for status in statuses)
 
 
 def count_alike(scored: Sequence[RankedConfiguration]) -> int:

@@ -11,7 +11,7 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.sweep import load_sweep
-from results.analysis.sweeps import Sweeps, load_sweeps, stack_frames
+from results.analysis.sweeps import Sweeps, distinct_ends, load_sweeps, stack_frames
 from results.records.epochs import write_epoch
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from results.table import load_sweeps as load_from_table
@@ -113,6 +113,13 @@ def test_sweeps_of_one_name_have_the_ends_of_their_paths_in_the_column(write: Wr
     sweeps = load_sweeps([same[0], other, str(same[1])])
     assert sweeps.names == ("a", "c", "b")
     assert sweeps.trials["sweep"].tolist() == ["a", "c", "b"]
+
+
+def test_ends_of_paths_are_as_long_as_needed_to_differ() -> None:
+    assert distinct_ends(["/x/a/one", "/x/b/one", "/x/b/two"]) == ["a/one", "b/one", "b/two"]
+    assert distinct_ends(["/x/one", "/x/two/"]) == ["one", "two"]
+    assert distinct_ends(["one"]) == ["one"]
+    assert distinct_ends(["/one", "/x/one", "s3://b/y/one"]) == ["/one", "x/one", "y/one"]
 
 
 def test_sweep_without_a_name_has_that_of_its_folder(write: Write) -> None:

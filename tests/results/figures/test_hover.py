@@ -8,7 +8,6 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.hover import (
     MAX_VALUES,
-    last_parts,
     score_described,
     score_title,
     short_names,
@@ -60,12 +59,6 @@ def test_configurations_are_named_by_few_values_or_by_their_number(
 
 def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
     assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-9})]) == {1: "configuration 0001", 2: "configuration 0002"}
-
-
-def test_last_part_of_a_key() -> None:
-    keys = ("optimizer.learning_rate", "order", "smart.weight + smart.mode")
-    assert [last_parts(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
-    assert [last_parts(key, 2) for key in ("a.b.c", "c", "a.b.c + d.e")] == ["b.c", "c", "b.c + d.e"]
 
 
 @pytest.mark.parametrize(

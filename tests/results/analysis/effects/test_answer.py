@@ -62,10 +62,6 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
     )
 
 
-def lines_with_question(effects: SweepEffects) -> list[str]:
-    return ["How strongly?", *lines_of(effects)]
-
-
 def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list[str]:
     question, *lines = answer_question(effects, records)
     assert question == "How strongly?"

@@ -133,6 +133,7 @@ def test_few_configurations_are_fitted_by_lines_which_claim_no_more() -> None:
     assert 0.0 < np.mean(claims) < 0.1
     rate = effect_of(RATE, table, params)
     assert rate.is_line, "the optimum of a line is at an end and says nothing"
+    assert rate.edge == ""
     assert not effect_of(RATE, *draw(50, peak, 0, 0.005)).is_line
 
 
