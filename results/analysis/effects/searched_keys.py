@@ -95,7 +95,8 @@ def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
     found = [value for value in key.values if is_same(value, wanted)]
     if not found:
         shown = [value_text(value) for value in key.values]
-        raise ValueError(f"unknown value of {key.name} '{wanted}'; {nearest_first(str(wanted), shown)}")
+        rule = f"the base value of {key.name} must be one that a finished trial has, got '{wanted}'"
+        raise ValueError(f"{rule}; {nearest_first(str(wanted), shown)}")
     return replace(key, base=found[0])
 
 
