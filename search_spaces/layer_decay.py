@@ -4,8 +4,8 @@ Command:  python sweeps/run.py --space layer_decay
 Cost:     6 trials of 10 epochs, each over all rows of all tasks. With BERT-base and the course's data a GPU is needed.
 Expected: Triple Threat, table 10 (overall dev score): .761 at 1, .760 at .95, .747 at .9, .750 at .85, .745 at .8,
           .743 at .75: no gain, and a loss from .9 down. Sun et al. 2019 had found .95 best for a single task.
-Answer:   With MiniLM, 200 rounds and three trainings each: overall .668, .667, .665, .664, .662, .659, as published no
-          gain; a loss from .8 down, half as large (docs/results_on_papers.md).
+Answer:   With MiniLM, 200 rounds and three trainings each: overall .668, .667, .665, .664, .662, .659. As
+          published, no gain is found; a loss from .8 down, at most half as large (docs/results_on_papers.md).
 
 With data of other tasks the base is `presets.general`.
 """
