@@ -7,7 +7,7 @@ Expected: BERT and Beyond, table 5 (SST-QQP-STS, overall dev score): 32-16-32 .7
           16-16-16 .789 (8), 16-16-10 .790 (5). The last three are a thousandth apart: no difference is to be expected
           among them. The row 8-16-8 equals the row .3 of table 6, which says batches of 16.
 Answer:   With MiniLM, 600 steps and three trainings each: overall .701, .682, .695, .689. At equal steps 8-16-8
-          is worse than 16-16-16, and it and 16-16-10 than 32-16-32, which see more rows; the rest is not decided
+          is worse than 16-16-16, and it and 16-16-10 than 32-16-32, with fewer rows seen; the rest is not decided
           (docs/results_on_papers.md).
 
 With data of other tasks: 4 trials with the same size for all tasks, around `presets.general`.

@@ -8,7 +8,8 @@ Expected: My PAL BERT, table 3 (SST, QQP, STS, overall): 0 baseline .361 .763 .2
           baseline. From 0 to 1 the encoding changes too, from two texts apart to a pair together (4.1), which alone
           explains most of it: see the space `encodings`.
 Answer:   With MiniLM, 600 steps and three trainings each: overall .555, .717, .708, .708. Nearly all the gain from 0
-          to 1 is there without PALs (.708, two trainings); annealed sampling and SimCSE are not decided (docs/results_on_papers.md).
+          to 1 is there without PALs (.708, two trainings); annealed sampling and SimCSE are not decided
+          (docs/results_on_papers.md).
 
 Models 4 to 6 need two further files: see the space `pals_more_data`. The baseline trains SST, QQP and STS one after
 another in full in each epoch (4.2), against 1800 steps an epoch elsewhere. The order of model 1 is not given: here the
