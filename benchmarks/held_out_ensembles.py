@@ -13,6 +13,7 @@ that are used for further choices are not unbiased any more.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from mtlib.data.load import read_held_out
+from mtlib.runtime.command_line import run_command
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
 from results.ensembles.methods import AUTOMATIC, SINGLE, SOUP
@@ -37,17 +39,23 @@ from results.selection.hold_out_score import predict_table, read_held_out_rows, 
 from results.selection.select_all import SelectionRequest, select_from
 
 
-def main() -> None:
+def main() -> int:
+    """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", metavar="SWEEP", type=Path, nargs="+")
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True)
     parser.add_argument("--soups", action="store_true", help="measure the best soup of each task too")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    methods = (AUTOMATIC, SOUP) if options.soups else (AUTOMATIC,)
+    return run_command(lambda: measure(options.sweeps, options.output, with_soups=options.soups))
+
+
+def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
+    """Prints the choices of sweeps beside their scores on held-out rows, and writes them and their plot to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    methods = (AUTOMATIC, SOUP) if with_soups else (AUTOMATIC,)
     frames = []
-    for sweep in options.sweeps:
-        path = options.output / f"{sweep.name}{'-soups' * options.soups}.csv"
+    for sweep in sweeps:
+        path = folder / f"{sweep.name}{'-soups' * with_soups}.csv"
         if not path.exists():
             pd.DataFrame(measure_sweep(sweep.absolute(), methods)).to_csv(path, index=False)
         frames.append(pd.read_csv(path).assign(sweep=sweep.name))
@@ -55,7 +63,7 @@ def main() -> None:
     found = pd.concat(frames, ignore_index=True)
     for line in summary_lines(found):
         print(line)
-    for written in write_images(calibration_chart(found), options.output):
+    for written in write_images(calibration_chart(found), folder):
         print(f"Written: {written}")
 
 
@@ -177,4 +185,4 @@ def sweep_series(own: pd.DataFrame, name: str, style: int) -> Series:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,12 @@
 """Counts over sweeps and the calibration chart, from measured rows."""
 
+import sys
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from benchmarks.held_out_ensembles import agrees, calibration_chart, print_frame, summary_lines
+from benchmarks.held_out_ensembles import agrees, calibration_chart, main, print_frame, summary_lines
 
 
 def row_of(sweep: str, task: str, models: int, expected: float, held_out: float, lead: float) -> dict[str, object]:
@@ -48,3 +51,11 @@ def test_table_names_score_and_interval(found: pd.DataFrame, capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert "0.509 (0.489 to 0.529)" in lines[1]
+
+
+def test_a_missing_sweep_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["held_out_ensembles.py", str(tmp_path / "none"), "--output", str(tmp_path)])
+    assert main() == 2
+    assert capsys.readouterr().err == f"error: {tmp_path / 'none'} is no sweep folder: it does not exist\n"

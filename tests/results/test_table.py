@@ -187,7 +187,10 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     [
         (["--base", "smart.weight=1"], "--base must be given with --effects, got smart.weight=1"),
         (["--effects", "--base", "1"], "--base must be KEY=VALUE, e.g. smart.weight=0.45, got '1'"),
-        (["--effects", "--base", "smart.weight=2"], "smart.weight must be one that a finished trial has, got '2'; "),
+        (
+            ["--effects", "--base", "smart.weight=2"],
+            "the base value of smart.weight must be one that a finished trial has, got '2'; ",
+        ),
         (["--effects", "--base", "smart.wait=1"], "unknown searched key 'smart.wait'; did you mean 'smart.weight'?"),
     ],
 )

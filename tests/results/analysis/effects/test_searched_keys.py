@@ -138,7 +138,11 @@ def test_a_key_without_finished_trials_has_no_other_base_value() -> None:
             {"smart.wait": "0"},
             "unknown searched key 'smart.wait'; did you mean 'smart.weight'? known: smart.weight, a.x",
         ),
-        ({"smart.weight": "0.5"}, "a finished trial has, got '0.5'; did you mean '0.45'? known: 0.45, 0"),
+        (
+            {"smart.weight": "0.5"},
+            "the base value of smart.weight must be one that a finished trial has, got '0.5'; did you mean '0.45'? "
+            "known: 0.45, 0",
+        ),
         ({"optimizer.layer_decay": "1"}, "must be of a key with listed values, got optimizer.layer_decay, which has a"),
     ],
 )
