@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -18,7 +19,7 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from sweeps.cli.arguments import find_sweep_folder, split_storage
-from sweeps.cli.sweep_state import SweepState, list_sweeps, read_sweep_state, score_texts, trial_place
+from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
 
 FOLLOW_SECONDS = 3.0
 """Between two readings with --follow."""
@@ -57,7 +58,8 @@ def run_status(arguments: Sequence[str] | None) -> None:
         show(lambda: overview(storage), options.follow)
     else:
         folder = find_sweep_folder(options.sweep, storage)
-        show(lambda: detail(folder), options.follow)
+        is_log = options.follow and not sys.stdout.isatty()  # which gets every new line
+        show(lambda: detail(folder, has_steps=not is_log), options.follow)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -120,16 +122,19 @@ def overview(storage: Path) -> tuple[RenderableType, bool]:
     return Group(*parts), any(state.is_running for state in states)
 
 
-def detail(folder: Path) -> tuple[RenderableType, bool]:
-    """The trials of a sweep, and whether it runs."""
+def detail(folder: Path, *, has_steps: bool) -> tuple[RenderableType, bool]:
+    """The trials of a sweep, with the steps of those that run or without, and whether it runs."""
     state = read_sweep_state(folder)
-    table = new_table("trial", "status", "epoch", *state.searched_keys, "newest dev scores")
+    if not has_steps:
+        state = replace(state, progress={name: {} for name in state.progress})
+    table = new_table("trial", "status", "epoch", "step", *state.searched_keys, "newest dev scores")
     for record in state.records:
         values = (str(record.params.get(key, "")) for key in state.searched_keys)
         cells = (
             record.trial_id,
             record.status,
-            trial_place(record),
+            epoch_text(record),
+            step_text(record, state.progress.get(record.trial_id, {})),
             *values,
             record.error or "  ".join(score_texts(record, state.tasks)),
         )

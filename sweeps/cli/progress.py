@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from statistics import fmean
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -14,8 +13,8 @@ from rich.text import Text
 from mtlib.runtime.command_line import duration
 from mtlib.tasks import value_of
 from results.records.trials import TrialRecord
-from sweeps.cli.sweep_state import score_texts
-from sweeps.cli.time_left import ExpectedSeconds, expect_seconds, seconds_to_train
+from sweeps.cli.sweep_state import place_text, score_texts
+from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.messages import Event
@@ -23,8 +22,8 @@ from sweeps.setup.differences import text_of
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
-MIN_FRACTION = 0.1
-"""Fraction of a trial that must be done before its speed predicts its time."""
+PLAIN_SECONDS = 300.0
+"""A log without a terminal gets a line of the running trials' steps after so long without another line."""
 STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "running", "queued")
 
 
@@ -32,11 +31,12 @@ STATUSES_SHOWN = ("complete", "reused", "pruned", "failed", "interrupted", "runn
 def show_progress(console: Console) -> Iterator[OnEvent]:
     """Yields the function that `run_plan` calls with each event.
 
-    A terminal has a live table; any other console gets a line for each start, report and end of a trial.
+    A terminal has a live table; any other console gets a line for each start, report and end of a trial, and in
+    long epochs of the steps.
     """
     started = time.time()
     if not console.is_terminal:
-        yield lambda event, ledger: print_lines(console, event, ledger, started)
+        yield PlainLines(console, started)
         return
     ledgers: list[Ledger] = []
     with Live(get_renderable=lambda: live_view(ledgers, started), console=console, refresh_per_second=4) as live:
@@ -49,8 +49,30 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
         yield on_event
 
 
-def print_lines(console: Console, event: Event, ledger: Ledger, started: float) -> None:
-    """Prints the lines of an event for a log."""
+class PlainLines:
+    """Prints the lines of each event for a log."""
+
+    def __init__(self, console: Console, started: float) -> None:
+        self._console, self._started = console, started
+        self._printed = time.monotonic()
+
+    def __call__(self, event: Event, ledger: Ledger) -> None:
+        lines = plain_lines(event, ledger, self._started)
+        if not lines and time.monotonic() - self._printed >= PLAIN_SECONDS:
+            lines = [steps_line(ledger, self._started)]
+        for line in lines:
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._printed = time.monotonic()
+
+
+def steps_line(ledger: Ledger, started: float) -> str:
+    """The summary, and the step of each running trial."""
+    shown = [f"{name} {place_text(place)}" for name, place in list(ledger.progress.items())[:MAX_TRIAL_LINES]]
+    return "; ".join([summary(ledger, started), *shown])
+
+
+def plain_lines(event: Event, ledger: Ledger, started: float) -> list[str]:
+    """The lines of an event for a log."""
     lines, name, records = lasting_lines(event), str(event.trial_id), ledger.records
     if event.kind in ("started", "resumed"):
         lines.append(f"{name} starts: {params_text(records[name])}")
@@ -60,8 +82,7 @@ def print_lines(console: Console, event: Event, ledger: Ledger, started: float) 
     elif event.kind == "ended" and event.facts["was_started"]:
         lines.append(f"{name} {records[name].status} after {duration(records[name].wall_seconds)}")
         lines.append(summary(ledger, started))
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return lines
 
 
 def lasting_lines(event: Event) -> list[str]:
@@ -128,8 +149,8 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
 def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
     """A running trial: its values, its epoch and step, its newest scores."""
     record, place = ledger.records[trial_id], ledger.progress[trial_id]
-    where = f"epoch {place['epoch']}, step {place['step']} of {place['num_steps']}" if "step" in place else "starting"
-    return f"  {trial_id}", params_text(record), where, "  ".join(score_texts(record, ledger.plan.tasks))
+    scores = "  ".join(score_texts(record, ledger.plan.tasks))
+    return f"  {trial_id}", params_text(record), place_text(place), scores
 
 
 def summary(ledger: Ledger, started: float) -> str:
@@ -141,31 +162,18 @@ def summary(ledger: Ledger, started: float) -> str:
         name = ledger.plan.space.metric
         parts.append(f"best {name} {value_of(name, score, ledger.plan.tasks):.3f} ({trial_id})")
     elapsed = f"{duration(time.time() - started)} elapsed"
-    left = seconds_left(ledger, time.time())
+    left = ledger_seconds_left(ledger, time.time())
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")
     return "; ".join(part for part in parts if part)
 
 
-def seconds_left(ledger: Ledger, now: float) -> float | None:
-    """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end.
-
-    The times are those of trials that have ended, or else extrapolated from running ones.
-    """
-    records, places = ledger.records, ledger.progress
-    parts = {name: place["step"] / place["num_steps"] if "step" in place else 0.0 for name, place in places.items()}
-    num_queued = ledger.counts.get("queued", 0)
-    expected = expect_seconds(records.values()) or extrapolate(places, parts, now)
-    if expected is None or not (parts or num_queued):
-        return None
-    running = [(records[name].replicate, 1 - part) for name, part in parts.items()]
-    counts = {"num_configurations": ledger.plan.num_configurations, "num_left": num_queued}
-    total = seconds_to_train(expected, records.values(), **counts, running=running)
-    return total / max(1, min(len(ledger.lanes), num_queued + len(parts)))
-
-
-def extrapolate(
-    places: Mapping[str, Mapping[str, Any]], parts: Mapping[str, float], now: float
-) -> ExpectedSeconds | None:
-    """The time of a trial by the running ones of which enough is done; None if there are none."""
-    lengths = [(now - places[name]["since"]) / part for name, part in parts.items() if part > MIN_FRACTION]
-    return ExpectedSeconds(first=fmean(lengths), further=fmean(lengths)) if lengths else None
+def ledger_seconds_left(ledger: Ledger, now: float) -> float | None:
+    """Estimated seconds until the sweep ends; None before the first estimate is possible, and at the end."""
+    return seconds_left(
+        ledger.records,
+        ledger.progress,
+        now,
+        num_configurations=ledger.plan.num_configurations,
+        num_left=ledger.counts.get("queued", 0),
+        num_lanes=len(ledger.lanes),
+    )

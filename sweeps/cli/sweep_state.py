@@ -1,6 +1,7 @@
 """The state of a sweep by its files alone: what is done, running and left, the best score, what to type next."""
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.analysis.ranking.next_commands import program, resume_command
 from results.records.files import is_file, open_folder
-from results.records.heartbeat import HEARTBEAT_FILE, find_stop_time
+from results.records.heartbeat import HEARTBEAT_FILE, Progress, find_stop_time, read_progress
 from results.records.trials import (
     COMPLETED,
     OVERALL,
@@ -23,7 +24,7 @@ from results.records.trials import (
     stopped_status,
     sweep_tasks,
 )
-from sweeps.cli.time_left import expect_seconds, num_planned_epochs, seconds_to_train
+from sweeps.cli.time_left import num_planned_epochs, seconds_left
 from sweeps.options import SweepOptions
 from sweeps.search.trial_spec import num_expected_trials
 
@@ -48,6 +49,8 @@ class SweepState:
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
+    progress: Progress
+    """Of the trials that run."""
 
     @property
     def name(self) -> str:
@@ -122,16 +125,16 @@ class SweepState:
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until a running sweep ends, by the time of its trials; None if it is not known."""
-        expected = expect_seconds(self.records)
-        if not (self.is_running and expected and self.num_running):
+        if not (self.is_running and self.num_running):
             return None
-        running = [
-            (record.replicate, 1 - record.epochs / num_planned_epochs(record))
-            for record in self.records
-            if record.status == "running"
-        ]
-        counts = {"num_configurations": self.num_configurations, "num_left": self.num_left}
-        return seconds_to_train(expected, self.records, **counts, running=running) / self.num_running
+        return seconds_left(
+            {record.trial_id: record for record in self.records},
+            self.progress,
+            time.time(),
+            num_configurations=self.num_configurations,
+            num_left=self.num_left,
+            num_lanes=self.num_running,
+        )
 
 
 def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Exception]]]:
@@ -153,6 +156,8 @@ def read_sweep_state(folder: Path) -> SweepState:
     info, records = read_sweep(folder), read_trials(folder)
     stopped = find_stop_time(folder)
     is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
+    steps = read_progress(folder) if is_running else {}
+    running = [record.trial_id for record in records if record.status == "running" and is_running]
     space, options = info.get("space") or {}, saved_counts(info)
     num_configurations = options.num_drawn or len({record.number for record in records})
     return SweepState(
@@ -166,6 +171,7 @@ def read_sweep_state(folder: Path) -> SweepState:
         num_configurations=num_configurations,
         is_running=is_running,
         stopped_at=stopped,
+        progress={name: steps.get(name, {}) for name in running},
     )
 
 
@@ -181,9 +187,23 @@ def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
     return SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
 
 
-def trial_place(record: TrialRecord) -> str:
+def epoch_text(record: TrialRecord) -> str:
     """The last epoch of a trial that is done, of how many."""
     return f"{record.epochs} of {num_planned_epochs(record)}"
+
+
+def step_text(record: TrialRecord, place: Mapping[str, Any]) -> str:
+    """The step of a trial: of a running one by its progress, where that is known, else at its last epoch's end."""
+    if "step" in place:
+        return f"{place['step']:,} of {place['num_steps']:,}"
+    return f"{record.steps:,}" if record.steps else ""
+
+
+def place_text(place: Mapping[str, Any]) -> str:
+    """The epoch and step of a running trial by its progress."""
+    return (
+        f"epoch {place['epoch']}, step {place['step']:,} of {place['num_steps']:,}" if "step" in place else "starting"
+    )
 
 
 def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:

@@ -1,18 +1,22 @@
-"""How long a sweep still takes, by the time of its trials that have ended.
+"""How long a sweep still takes, by the time of its trials that have ended, or else of those that run.
 
 ASHA stops first replicates only. Further replicates are trained to the end, so they are expected to take longer.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
+from results.records.heartbeat import Progress
 from results.records.trials import TrialRecord
 
 TIMED_STATUSES = ("complete", "pruned")
 """Statuses of trials whose time predicts that of others; reused trials take no time."""
 NOT_BEGUN = ("queued", "interrupted")
+MIN_FRACTION = 0.1
+"""Fraction of a trial that must be done before its speed predicts its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,49 @@ class ExpectedSeconds:
     """Of a first replicate, which ASHA may stop."""
     further: float
     """Of a further replicate, which is trained to the end."""
+
+
+def seconds_left(
+    records: Mapping[str, TrialRecord],
+    progress: Progress,
+    now: float,
+    *,
+    num_configurations: int,
+    num_left: int,
+    num_lanes: int,
+) -> float | None:
+    """Estimated wall seconds until a sweep ends; None before the first estimate is possible, and at the end.
+
+    Args:
+        records: of the trials so far, by trial id.
+        progress: of the trials that run.
+        now: the time, in seconds since 1970.
+        num_configurations: how many there will be.
+        num_left: trials that have not begun.
+        num_lanes: how many trials can run at once.
+    """
+    parts = {name: fraction_done(records[name], place) for name, place in progress.items()}
+    expected = expect_seconds(records.values()) or extrapolate(progress, parts, now)
+    if expected is None or not (parts or num_left):
+        return None
+    running = [(records[name].replicate, 1 - part) for name, part in parts.items()]
+    counts = {"num_configurations": num_configurations, "num_left": num_left}
+    total = seconds_to_train(expected, records.values(), **counts, running=running)
+    return total / max(1, min(num_lanes, num_left + len(parts)))
+
+
+def fraction_done(record: TrialRecord, place: Mapping[str, Any]) -> float:
+    """The part of a running trial that is done, 0 to 1: of its steps, or of its epochs if its step is not known."""
+    if "step" in place:
+        return float(place["step"] / place["num_steps"])
+    return record.epochs / num_planned_epochs(record)
+
+
+def extrapolate(progress: Progress, parts: Mapping[str, float], now: float) -> ExpectedSeconds | None:
+    """The time of a trial by the running ones of which enough is done; None if there are none."""
+    known = {name: place["since"] for name, place in progress.items() if "since" in place}
+    lengths = [(now - since) / parts[name] for name, since in known.items() if parts[name] > MIN_FRACTION]
+    return ExpectedSeconds(first=fmean(lengths), further=fmean(lengths)) if lengths else None
 
 
 def expect_seconds(records: Iterable[TrialRecord]) -> ExpectedSeconds | None:

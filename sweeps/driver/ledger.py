@@ -22,8 +22,7 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials: `epoch`, `step`, `num_steps`, and `since`, the time of their start, moved by the time that
-    they had no lane."""
+    """Of running trials, as in a heartbeat (`results.records.heartbeat.Progress`)."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
     is_changed: bool = False

@@ -110,7 +110,7 @@ def run_plan(
     limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
     ledger = open_ledger(plan, known)
     save_ledger(ledger, plan.options.folder)
-    with send_heartbeats(plan.options.folder), Interrupts() as interrupts:
+    with send_heartbeats(plan.options.folder, lambda: dict(ledger.progress)), Interrupts() as interrupts:
         try:
             error = run_on_ray(plan, ledger, on_event, on_trained, interrupts, limits)
         finally:

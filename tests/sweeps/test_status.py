@@ -38,10 +38,22 @@ def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Ca
     assert lines[1].startswith("running: 1 done, 1 running, 0 left, 1 failed; about ")
     assert lines[2] == "best: overall 0.667 (0000-r0)"
     assert lines[3] == f"next: python sweeps/status.py {tmp_path}/mine --follow"
-    assert lines[5].split() == ["trial", "status", "epoch", "smart.weight", "newest", "dev", "scores"]
-    assert lines[6].split()[:6] == ["0000-r0", "complete", "3", "of", "4", "0.0"]
+    assert lines[5].split() == ["trial", "status", "epoch", "step", "smart.weight", "newest", "dev", "scores"]
+    assert lines[6].split()[:7] == ["0000-r0", "complete", "3", "of", "4", "30", "0.0"]
     assert lines[6].endswith("SST 0.250  QQP 0.750  STS 0.500  overall 0.583")
     assert lines[7].endswith("loss is nan")
+
+
+def test_steps_of_running_trials_are_shown_but_not_in_a_log(
+    steps: list[Callable[[], None]], tmp_path: Path, capsys: Capture
+) -> None:
+    place = {"since": time.time(), "epoch": 2, "step": 7, "num_steps": 40}
+    write_heartbeat(tmp_path / "mine", {"0000-r0": place})
+    assert main(["mine", "--storage", str(tmp_path)]) == 0
+    assert "7 of 40" in capsys.readouterr().out
+    assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
+    assert "7 of 40" not in capsys.readouterr().out
+    assert steps == []
 
 
 def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:

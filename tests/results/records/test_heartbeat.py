@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 import results.records.heartbeat
-from results.records.heartbeat import HEARTBEAT_FILE, STALE_SECONDS, find_stop_time, send_heartbeats, write_heartbeat
+from results.records.heartbeat import (
+    HEARTBEAT_FILE,
+    STALE_SECONDS,
+    find_stop_time,
+    read_progress,
+    send_heartbeats,
+    write_heartbeat,
+)
 
 
 @pytest.fixture
@@ -48,19 +55,28 @@ def test_heartbeat_is_written_while_the_sweep_runs_and_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results.records.heartbeat, "BEAT_SECONDS", 0.01)
-    with send_heartbeats(tmp_path):
+    places = {"0000-r0": {"since": 1.0, "epoch": 1, "step": 2, "num_steps": 3}}
+    with send_heartbeats(tmp_path, lambda: places):
         deadline, seen = time.monotonic() + 10, set[str]()
         while len(seen) < 3:
             assert time.monotonic() < deadline
             if (tmp_path / HEARTBEAT_FILE).exists():
                 seen.add((tmp_path / HEARTBEAT_FILE).read_text())
         assert find_stop_time(tmp_path) is None
+        assert read_progress(tmp_path) == places
     assert find_stop_time(tmp_path) is not None
+    assert read_progress(tmp_path) == {}
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"progress": []}', '{"progress": {"0000-r0": 1}}'])
+def test_heartbeat_without_progress_has_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / HEARTBEAT_FILE).write_text(content)
+    assert read_progress(tmp_path) == {}
 
 
 def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
     def run() -> None:
-        with send_heartbeats(tmp_path):
+        with send_heartbeats(tmp_path, dict):
             raise KeyError("it breaks")
 
     with pytest.raises(KeyError):
@@ -70,12 +86,12 @@ def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:
 
 def test_unwritable_heartbeat_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with send_heartbeats(tmp_path / "file"):
+    with send_heartbeats(tmp_path / "file", dict):
         pass
     assert find_stop_time(tmp_path / "file") is None
 
 
 def test_deleted_folder_is_not_created_again(tmp_path: Path) -> None:
-    with send_heartbeats(tmp_path / "gone"):
+    with send_heartbeats(tmp_path / "gone", dict):
         pass
     assert not (tmp_path / "gone").exists()

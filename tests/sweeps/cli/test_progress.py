@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweeps.cli.progress import live_view, seconds_left, show_progress, summary
+from sweeps.cli.progress import ledger_seconds_left, live_view, show_progress, summary
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
 from sweeps.lanes.messages import Event
 from tests.sweeps.conftest import MakePlan
@@ -84,6 +84,26 @@ def test_progress_adds_no_line_to_a_log(make_plan: MakePlan) -> None:
     assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
 
 
+def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
+    ledger, console = open_ledger(make_plan()), Console(file=io.StringIO(), width=200)
+    with show_progress(console) as on_event:
+        for step in range(0, 1200, 100):
+            one = event("progress", epoch=1, step=step, num_steps=1200) if step else started()
+            now[0] = step
+            apply_event(ledger, one)
+            on_event(one, ledger)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()[1:]
+    assert [line.split("; ")[-1] for line in lines] == [
+        f"0000-r0 epoch 1, step {step} of 1,200" for step in (300, 600, 900)
+    ]
+    assert all(line.startswith("1 running, 2 queued; ") for line in lines)
+
+
 def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:
     lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
     assert "0000-r0 failed: sst: loss is nan at step 3" in lines
@@ -153,19 +173,19 @@ def test_live_view_shows_that_lanes_are_opening() -> None:
 
 def test_no_time_is_estimated_without_data(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started())
-    assert seconds_left(ledger, NOON + 10) is None
+    assert ledger_seconds_left(ledger, NOON + 10) is None
     assert "left" not in summary(ledger, NOON)
 
 
 def test_remaining_time_follows_from_finished_trials(make_plan: MakePlan) -> None:
     ledger = after(open_ledger(make_plan()), started(), ended("complete", NOON + 20))
-    assert seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
+    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(2 * 20)
 
 
 def test_remaining_time_follows_from_the_finished_part_of_the_first_trial(make_plan: MakePlan) -> None:
     half = event("progress", epoch=1, step=50, num_steps=100)
     ledger = after(open_ledger(make_plan()), started(), half)
-    assert seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
+    assert ledger_seconds_left(ledger, NOON + 10) == pytest.approx(2.5 * 20)
 
 
 def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) -> None:
@@ -174,9 +194,9 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
     evening = after(open_ledger(make_plan()), started(), ended("interrupted", NOON + 8))
     ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
     after(ledger, event("progress", epoch=1, step=50, num_steps=100))
-    assert seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
+    assert ledger_seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
     after(ledger, ended("complete", morning + 12))
-    assert seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
+    assert ledger_seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
     evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
     again = open_ledger(evening.plan, evening.records.values())
     assert "0000-r0 complete after 20 s" in printed(again, started(at=morning), ended("complete", morning + 12))
@@ -185,7 +205,7 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
 def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
     lanes = [Event(kind="lane_open", lane=name, facts={"host": "here"}) for name in ("lane0", "lane1")]
     ledger = after(open_ledger(make_plan()), *lanes, started(), ended("complete", NOON + 20))
-    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
 def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
@@ -193,7 +213,7 @@ def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
     plan = make_plan(grid={"smart.weight": (0.0, 1.0)})
     last = started("0001-r0", NOON + 20)
     ledger = after(open_ledger(plan), *lanes, started(), ended("complete", NOON + 20), last)
-    assert seconds_left(ledger, NOON + 20) == pytest.approx(20)
+    assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
 def test_further_replicates_take_as_long_as_whole_trials(make_plan: MakePlan) -> None:
@@ -202,13 +222,13 @@ def test_further_replicates_take_as_long_as_whole_trials(make_plan: MakePlan) ->
     stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True)
     ends = started(), ended("complete", NOON + 100), started("0001-r0", NOON + 100), stopped
     ledger = after(open_ledger(plan), *ends)
-    assert seconds_left(ledger, NOON + 120) == pytest.approx(60 + 2 * 100)
+    assert ledger_seconds_left(ledger, NOON + 120) == pytest.approx(60 + 2 * 100)
 
 
 def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None:
     plan = make_plan(grid={"smart.weight": (0.0,)})
     ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
-    assert seconds_left(ledger, NOON + 21) is None
+    assert ledger_seconds_left(ledger, NOON + 21) is None
 
 
 def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
@@ -250,4 +270,4 @@ def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
 def test_reused_trials_do_not_change_the_remaining_time(make_plan: MakePlan) -> None:
     taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
     ledger = after(open_ledger(make_plan()), started(), taken)
-    assert seconds_left(ledger, NOON + 1) is None
+    assert ledger_seconds_left(ledger, NOON + 1) is None

@@ -14,7 +14,7 @@ from mtlib.tasks import TASKS
 from results.records.files import PROJECT_FOLDER
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.trials import TrialRecord, write_sweep, write_trials
-from sweeps.cli.sweep_state import list_sweeps, read_sweep_state, trial_place
+from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, step_text
 from tests.results.conftest import build_record
 
 Write = Callable[..., Path]
@@ -112,6 +112,26 @@ def test_time_left_follows_from_ended_trials(write: Write) -> None:
     assert read_sweep_state(write(*running, name="new", life="running")).seconds_left is None
 
 
+def test_steps_and_time_left_of_a_first_trial_are_by_its_progress(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(trial(0, "running", epochs=0), trial(1, "queued"), life="running")
+    place = {"since": 1000.0, "epoch": 1, "step": 300, "num_steps": 1200}
+    monkeypatch.setattr("time.time", lambda: 1060.0)
+    write_heartbeat(folder, {"0000-r0": place, "0001-r0": {"since": 1059.0}})
+    state = read_sweep_state(folder)
+    assert state.progress == {"0000-r0": place}, "only trials that are recorded as running"
+    assert step_text(state.records[0], place) == "300 of 1,200"
+    assert state.seconds_left == pytest.approx(180 + 240)
+    write_heartbeat(folder, {"0000-r0": place}, has_stopped=True)
+    assert read_sweep_state(folder).progress == {}
+
+
+def test_step_of_a_trial_without_progress_is_that_of_its_last_epoch() -> None:
+    assert step_text(trial(0, "complete", steps=1200), {}) == "1,200"
+    assert step_text(trial(0, "running", steps=0), {"since": 1.0}) == ""
+
+
 @pytest.mark.parametrize(("best", "num_further"), [(2, 4), (None, 6)])
 def test_further_replicates_are_expected_to_take_as_long_as_whole_trials(
     best: int | None, num_further: int, write: Write
@@ -124,7 +144,7 @@ def test_further_replicates_are_expected_to_take_as_long_as_whole_trials(
 
 
 def test_epochs_are_of_all_stages() -> None:
-    assert trial_place(trial(0, "running", epochs=3)) == "3 of 4"
+    assert epoch_text(trial(0, "running", epochs=3)) == "3 of 4"
 
 
 def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tmp_path: Path) -> None:
