@@ -33,7 +33,9 @@ from results.figures.chart import Axis, Chart, Panel, Series
 from results.figures.matplotlib_figure import write_images
 from results.inference.models import ModelSource
 from results.inference.predictor import load_predictor
+from results.records.examples import read_hold_out
 from results.records.selection import Selection
+from results.records.trials import read_sweep
 from results.scoring.cross_fitting import interval
 from results.selection.hold_out_score import predict_table, read_held_out_rows, text_groups_of
 from results.selection.select_all import SelectionRequest, select_from
@@ -53,9 +55,12 @@ def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
     """Prints the choices of sweeps beside their scores on held-out rows, and writes them and their plot to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     methods = (AUTOMATIC, SOUP) if with_soups else (AUTOMATIC,)
+    paths = {sweep: folder / f"{sweep.name}{'-soups' * with_soups}.csv" for sweep in sweeps}
+    for sweep in (sweep for sweep, path in paths.items() if not path.exists()):
+        read_sweep(sweep)
+        read_hold_out(sweep)  # it must have held rows out: the choice takes minutes
     frames = []
-    for sweep in sweeps:
-        path = folder / f"{sweep.name}{'-soups' * with_soups}.csv"
+    for sweep, path in paths.items():
         if not path.exists():
             pd.DataFrame(measure_sweep(sweep.absolute(), methods)).to_csv(path, index=False)
         frames.append(pd.read_csv(path).assign(sweep=sweep.name))

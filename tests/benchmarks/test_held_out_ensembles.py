@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.held_out_ensembles import agrees, calibration_chart, main, print_frame, summary_lines
+from results.records.trials import write_sweep
 
 
 def row_of(sweep: str, task: str, models: int, expected: float, held_out: float, lead: float) -> dict[str, object]:
@@ -59,3 +60,15 @@ def test_a_missing_sweep_is_one_line(
     monkeypatch.setattr(sys, "argv", ["held_out_ensembles.py", str(tmp_path / "none"), "--output", str(tmp_path)])
     assert main() == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'none'} is no sweep folder: it does not exist\n"
+
+
+def test_a_sweep_without_held_out_rows_is_one_line_before_anything_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = tmp_path / "mine"
+    write_sweep(sweep, {"name": "mine"})
+    monkeypatch.setattr(sys, "argv", ["held_out_ensembles.py", str(sweep), "--output", str(tmp_path / "found")])
+    assert main() == 2
+    rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"error: {rule}; {sweep} has no hold_out.json\n")
