@@ -8,7 +8,8 @@ Prints:   for dev and for the held-out rows: the mean scores of the loop's seeds
           and the difference of the overall scores with its 95 % interval
 
 The interval is over training (Welch's, over seeds and replicates) and over examples (a bootstrap by groups of connected
-texts, the same for both). Of a trial the last epoch counts, as of the loop the last step.
+texts, the same for both). Of a trial the last epoch counts, as of the loop the last step. The loop has as many steps as
+the trials, or `--loop-steps N`: beside trials with batches of 32, twice as many steps have equally many examples.
 """
 
 import argparse
@@ -61,11 +62,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", metavar="SWEEP", type=Path, nargs="+", help="sweeps with --hold-out, of equal steps")
     parser.add_argument("--loop", metavar="LOOP", type=Path, required=True, help="folder that plain_loop.py wrote")
+    parser.add_argument("--loop-steps", metavar="N", type=int, help="of the loop (default: as many as the trials')")
     options = parser.parse_args()
-    return run_command(lambda: compare(options.sweeps, options.loop))
+    return run_command(lambda: compare(options.sweeps, options.loop, options.loop_steps))
 
 
-def compare(sweeps: Sequence[Path], folder: Path) -> None:
+def compare(sweeps: Sequence[Path], folder: Path, loop_steps: int | None = None) -> None:
     """Prints the scores of the loop in a folder and of sweeps; ValueError if they cannot be compared."""
     data, *_ = [data_folder(sweep) for sweep in sweeps]
     trials = [(sweep, own) for sweep in sweeps for own in read_trials(sweep) if own.status in COMPLETED]
@@ -73,16 +75,16 @@ def compare(sweeps: Sequence[Path], folder: Path) -> None:
     require(len(steps) == 1, "completed trials must have the same number of steps", sorted(steps) or "none completed")
     config = TrialConfig.from_json(trials[0][1].config)
     loop = pd.read_csv(folder / "predictions.csv", dtype={"id": str})
-    known = sorted(loop["steps"].unique().tolist())
-    require(steps <= set(known), f"the loop must have been trained for the steps of the trials, {min(steps)}", known)
+    known, loop_steps = sorted(loop["steps"].unique().tolist()), loop_steps or min(steps)
+    require(loop_steps in known, f"the loop must have been trained for {loop_steps} steps", known)
     held_out = read_held_out(config, data)
     dev = {task: table for (task, split), table in read_data(config, data).items() if split == "dev"}
-    loop = loop[loop["steps"].isin(steps)].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
+    loop = loop[loop["steps"] == loop_steps].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
     ours = [predictions_by(sweep, record, held_out, folder) for sweep, record in trials]
     predictions = pd.concat([loop, *ours])
     for split, tables in {"dev": dev, HELD_OUT: held_out}.items():
         rows = ", ".join(f"{TASKS[task].title} {len(table.ids):,}" for task, table in tables.items())
-        print(f"\n{split}, {rows} rows, after {min(steps):,} steps")
+        print(f"\n{split}, {rows} rows, after {min(steps):,} steps, the loop after {loop_steps:,}")
         print_scores(tables, predictions[predictions["split"] == split])
 
 
