@@ -26,7 +26,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     pairs = [name for name in names if tasks[name].is_pair]
     found: dict[str, dict[str, Any]] = {
         "none": {},
-        "batches_of_24": {f"tasks.{name}.batch_size": 24 for name in names},
+        "batches_of_16": {f"tasks.{name}.batch_size": 16 for name in names},
         "random_heads": {f"tasks.{name}.probe_rows": 0 for name in names},
         "first_token": {f"tasks.{name}.pooling": "cls" for name in names},
         "dropout": {"encoder.dropout": None},

@@ -137,6 +137,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
       the encoder's own: in so few steps there is little to overfit; in many, try `encoder.dropout=0.1`.
+    - batches of 32 are better than as many of 16, and as good as twice as many of 16, in less time.
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, and slightly lower ones for each layer further down. With fitted heads twice the rate
       is no better after 600 steps and worse after 1,200; with random heads it was better. Wider encoders usually need
@@ -182,7 +183,8 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     encodings = by_task("encoding", ["cross_and_bi"] * len(pairs), pairs)
     pooling = by_task("pooling", ["mean"] * len(names), names)
     probes = by_task("probe_rows", [1024] * len(names), names)
-    return base.override({**pooling, **probes, **encodings, **scales})
+    sizes = by_task("batch_size", [32] * len(names), names)
+    return base.override({**pooling, **probes, **sizes, **encodings, **scales})
 
 
 def by_task(field: str, values: Sequence[Any], tasks: Sequence[str] = ALL_TASKS) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_my_pal_bert_anneals_over_3_epochs_of_1800_steps() -> None:
 def test_general_settings_are_for_any_tasks(tasks: tuple[str, ...]) -> None:
     config = general({task: TASKS[task] for task in tasks})
     assert config.active_tasks == tasks
-    assert {config.tasks[task].pooling for task in tasks} == {"mean"}
+    assert {(config.tasks[task].pooling, config.tasks[task].batch_size) for task in tasks} == {("mean", 32)}
     optimizer = config.optimizer
     assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (7e-5, 1e-3, 0.95)
     assert (optimizer.schedule, optimizer.warmup_fraction) == ("slanted_triangular", 0.1)
