@@ -74,18 +74,26 @@ def compare(sweeps: Sequence[Path], folder: Path, loop_steps: int | None = None)
     steps = {record.steps for _, record in trials}
     require(len(steps) == 1, "completed trials must have the same number of steps", sorted(steps) or "none completed")
     config = TrialConfig.from_json(trials[0][1].config)
-    loop = pd.read_csv(folder / "predictions.csv", dtype={"id": str})
-    known, loop_steps = sorted(loop["steps"].unique().tolist()), loop_steps or min(steps)
-    require(loop_steps in known, f"the loop must have been trained for {loop_steps} steps", known)
+    loop_steps = min(steps) if loop_steps is None else loop_steps
+    loop = read_loop(folder, loop_steps)
     held_out = read_held_out(config, data)
     dev = {task: table for (task, split), table in read_data(config, data).items() if split == "dev"}
-    loop = loop[loop["steps"] == loop_steps].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
     ours = [predictions_by(sweep, record, held_out, folder) for sweep, record in trials]
     predictions = pd.concat([loop, *ours])
     for split, tables in {"dev": dev, HELD_OUT: held_out}.items():
         rows = ", ".join(f"{TASKS[task].title} {len(table.ids):,}" for task, table in tables.items())
         print(f"\n{split}, {rows} rows, after {min(steps):,} steps, the loop after {loop_steps:,}")
         print_scores(tables, predictions[predictions["split"] == split])
+
+
+def read_loop(folder: Path, steps: int) -> pd.DataFrame:
+    """The loop's predictions after so many steps: split, task, id, prediction, group, model; ValueError if none."""
+    path = folder / "predictions.csv"
+    require(path.is_file(), "--loop must be the --output of plain_loop.py", folder)
+    found = pd.read_csv(path, dtype={"id": str})
+    known = sorted(found["steps"].unique().tolist())
+    require(steps in known, f"the loop must have been trained for {steps:,} steps", known)
+    return found[found["steps"] == steps].assign(group=LOOP).rename(columns={"rows": "split", "seed": "model"})
 
 
 def predictions_by(sweep: Path, record: TrialRecord, held_out: Tables, folder: Path) -> pd.DataFrame:

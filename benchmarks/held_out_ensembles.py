@@ -56,12 +56,13 @@ def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     methods = (AUTOMATIC, SOUP) if with_soups else (AUTOMATIC,)
     paths = {sweep: folder / f"{sweep.name}{'-soups' * with_soups}.csv" for sweep in sweeps}
-    for sweep in (sweep for sweep, path in paths.items() if not path.exists()):
+    missing = [sweep for sweep, path in paths.items() if not path.exists()]
+    for sweep in missing:
         read_sweep(sweep)
         read_hold_out(sweep)  # it must have held rows out: the choice takes minutes
     frames = []
     for sweep, path in paths.items():
-        if not path.exists():
+        if sweep in missing:
             pd.DataFrame(measure_sweep(sweep.absolute(), methods)).to_csv(path, index=False)
         frames.append(pd.read_csv(path).assign(sweep=sweep.name))
         print_frame(frames[-1])

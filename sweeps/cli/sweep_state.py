@@ -156,8 +156,8 @@ def read_sweep_state(folder: Path) -> SweepState:
     info, records = read_sweep(folder), read_trials(folder)
     stopped = find_stop_time(folder)
     is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
-    steps = read_progress(folder) if is_running else {}
-    running = [record.trial_id for record in records if record.status == "running" and is_running]
+    running = [record.trial_id for record in records if is_running and record.status == "running"]
+    progress = read_progress(folder) if running else {}
     space, options = info.get("space") or {}, saved_counts(info)
     num_configurations = options.num_drawn or len({record.number for record in records})
     return SweepState(
@@ -171,7 +171,7 @@ def read_sweep_state(folder: Path) -> SweepState:
         num_configurations=num_configurations,
         is_running=is_running,
         stopped_at=stopped,
-        progress={name: steps.get(name, {}) for name in running},
+        progress={name: progress.get(name, {}) for name in running},
     )
 
 
@@ -201,9 +201,9 @@ def step_text(record: TrialRecord, place: Mapping[str, Any]) -> str:
 
 def place_text(place: Mapping[str, Any]) -> str:
     """The epoch and step of a running trial by its progress."""
-    return (
-        f"epoch {place['epoch']}, step {place['step']:,} of {place['num_steps']:,}" if "step" in place else "starting"
-    )
+    if "step" not in place:
+        return "starting"
+    return f"epoch {place['epoch']}, step {place['step']:,} of {place['num_steps']:,}"
 
 
 def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:

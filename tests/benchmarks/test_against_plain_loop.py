@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.against_plain_loop import LOOP, GroupScores, difference_text, print_scores, score_group
+from benchmarks.against_plain_loop import LOOP, GroupScores, difference_text, print_scores, read_loop, score_group
 from mtlib.data.tables import Table
 
 LABELS: dict[str, list[float]] = {"sst": [0, 1, 2, 3], "qqp": [0, 1, 1, 0], "sts": [0.0, 1.0, 2.0, 5.0]}
@@ -65,3 +65,17 @@ def test_loop_is_first_and_without_difference(tables: dict[str, Table], capsys: 
     assert loop.split()[:6] == ["plain", "loop", "2", "0.750", "0.750", "0.929"]
     assert ours.split()[:2] == ["a/0000", "2"]
     assert len(ours.split()) > len(loop.split())
+
+
+def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
+    rows = {"steps": [600, 1200], "seed": [4, 4], "rows": ["dev", "dev"], "id": ["007", "007"], "prediction": [1, 2]}
+    pd.DataFrame(rows).to_csv(tmp_path / "predictions.csv", index=False)
+    (found,) = read_loop(tmp_path, 1200).to_dict("records")
+    assert found == {"steps": 1200, "model": 4, "split": "dev", "id": "007", "prediction": 2, "group": LOOP}
+    with pytest.raises(ValueError, match=r"the loop must have been trained for 5,000 steps, got \[600, 1200\]"):
+        read_loop(tmp_path, 5000)
+
+
+def test_another_folder_is_no_loop(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"--loop must be the --output of plain_loop.py, got .*{tmp_path.name}"):
+        read_loop(tmp_path, 600)
