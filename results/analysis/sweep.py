@@ -26,6 +26,7 @@ from results.records.files import Location, folder_name, open_folder
 from results.records.heartbeat import find_stop_time
 from results.records.predictions import TrialEpoch, stack_predictions
 from results.records.trials import (
+    COMPLETED,
     UNFINISHED,
     TrialRecord,
     read_sweep,
@@ -180,8 +181,15 @@ class Sweep:
                 early = self.estimate_early_effects(bases)
             except ValueError as error:
                 early = reason_of(error)
-        number = base_number(self.info["base"], self.records)
-        return answer_question(effects, self.records, difference, early=early, ranked=self.ranked, base_number=number)
+        finished = [record for record in self.records if record.status in COMPLETED]
+        return answer_question(
+            effects,
+            self.records,
+            difference,
+            early=early,
+            ranked=rank(finished, self.scores, replicated_best(self.info, self.records)),
+            base_number=base_number(self.info["base"], self.records),
+        )
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:

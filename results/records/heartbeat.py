@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,28 @@ BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
 """A sweep without a heartbeat for so long is not running; clocks of hosts may differ by as much."""
 
-Progress = Mapping[str, Mapping[str, Any]]
-"""Of running trials by their id: `since`, the time of their start, moved by the time that they had no lane, and from
-their first step on `epoch`, `step` and `num_steps`."""
+TrialProgress = Mapping[str, Any]
+"""Of a running trial: `since`, the time of its start, moved by the time that it had no lane, and from its first step on
+`epoch`, `step` and `num_steps`."""
+Progress = Mapping[str, TrialProgress]
+"""Of running trials by their id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
+    """The last heartbeat of a sweep."""
+
+    time: datetime
+    """With the local time zone."""
+    has_stopped: bool
+    """Whether the sweep wrote it at its end."""
+    progress: Progress
+
+    @property
+    def stop_time(self) -> datetime | None:
+        """When the sweep stopped; None if it runs."""
+        age = time.time() - self.time.timestamp()
+        return self.time if self.has_stopped or age >= STALE_SECONDS else None
 
 
 @contextmanager
@@ -54,24 +74,20 @@ def write_heartbeat(folder: Path, progress: Progress | None = None, *, has_stopp
         write_json(open_folder(folder), HEARTBEAT_FILE, state)
 
 
-def find_stop_time(folder: Location) -> datetime | None:
-    """When a sweep stopped: the local time, with its zone, of the last heartbeat.
-
-    None if it runs, or has no heartbeat: a sweep of an earlier version, or a mirror.
-    """
+def read_heartbeat(folder: Location) -> Heartbeat | None:
+    """The last heartbeat of a sweep; None if it has none: a sweep of an earlier version, or a mirror."""
     try:
         last = read_json(open_folder(folder), HEARTBEAT_FILE)
-        since = datetime.fromtimestamp(last["time"]).astimezone()
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return Heartbeat(
+            time=datetime.fromtimestamp(last["time"]).astimezone(),
+            has_stopped=bool(last.get("has_stopped")),
+            progress={name: dict(own) for name, own in last.get("progress", {}).items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-    runs = not last.get("has_stopped") and time.time() - since.timestamp() < STALE_SECONDS
-    return None if runs else since
 
 
-def read_progress(folder: Location) -> dict[str, dict[str, Any]]:
-    """The progress of a sweep's running trials; empty if the last heartbeat has none."""
-    try:
-        progress = read_json(open_folder(folder), HEARTBEAT_FILE)["progress"]
-        return {name: dict(place) for name, place in progress.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+def find_stop_time(folder: Location) -> datetime | None:
+    """When a sweep stopped; None if it runs, or has no heartbeat."""
+    last = read_heartbeat(folder)
+    return last.stop_time if last else None

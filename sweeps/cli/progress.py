@@ -13,7 +13,7 @@ from rich.text import Text
 from mtlib.runtime.command_line import duration
 from mtlib.tasks import value_of
 from results.records.trials import TrialRecord
-from sweeps.cli.sweep_state import place_text, score_texts
+from sweeps.cli.sweep_state import progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
@@ -36,7 +36,7 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
     """
     started = time.time()
     if not console.is_terminal:
-        yield PlainLines(console, started)
+        yield plain_printer(console, started)
         return
     ledgers: list[Ledger] = []
     with Live(get_renderable=lambda: live_view(ledgers, started), console=console, refresh_per_second=4) as live:
@@ -49,25 +49,25 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
         yield on_event
 
 
-class PlainLines:
+def plain_printer(console: Console, started: float) -> OnEvent:
     """Prints the lines of each event for a log."""
+    printed = time.monotonic()
 
-    def __init__(self, console: Console, started: float) -> None:
-        self._console, self._started = console, started
-        self._printed = time.monotonic()
-
-    def __call__(self, event: Event, ledger: Ledger) -> None:
-        lines = plain_lines(event, ledger, self._started)
-        if not lines and time.monotonic() - self._printed >= PLAIN_SECONDS:
-            lines = [steps_line(ledger, self._started)]
+    def on_event(event: Event, ledger: Ledger) -> None:
+        nonlocal printed
+        lines = plain_lines(event, ledger, started)
+        if not lines and time.monotonic() - printed >= PLAIN_SECONDS:
+            lines = [steps_line(ledger, started)]
         for line in lines:
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self._printed = time.monotonic()
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            printed = time.monotonic()
+
+    return on_event
 
 
 def steps_line(ledger: Ledger, started: float) -> str:
     """The summary, and the step of each running trial."""
-    shown = [f"{name} {place_text(place)}" for name, place in list(ledger.progress.items())[:MAX_TRIAL_LINES]]
+    shown = [f"{name} {progress_text(progress)}" for name, progress in list(ledger.progress.items())[:MAX_TRIAL_LINES]]
     return "; ".join([summary(ledger, started), *shown])
 
 
@@ -148,9 +148,9 @@ def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
 
 def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
     """A running trial: its values, its epoch and step, its newest scores."""
-    record, place = ledger.records[trial_id], ledger.progress[trial_id]
+    record, progress = ledger.records[trial_id], ledger.progress[trial_id]
     scores = "  ".join(score_texts(record, ledger.plan.tasks))
-    return f"  {trial_id}", params_text(record), place_text(place), scores
+    return f"  {trial_id}", params_text(record), progress_text(progress), scores
 
 
 def summary(ledger: Ledger, started: float) -> str:

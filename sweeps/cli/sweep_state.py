@@ -12,7 +12,7 @@ from typing import Any
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.analysis.ranking.next_commands import program, resume_command
 from results.records.files import is_file, open_folder
-from results.records.heartbeat import HEARTBEAT_FILE, Progress, find_stop_time, read_progress
+from results.records.heartbeat import HEARTBEAT_FILE, Progress, TrialProgress, read_heartbeat
 from results.records.trials import (
     COMPLETED,
     OVERALL,
@@ -154,10 +154,10 @@ def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Excep
 def read_sweep_state(folder: Path) -> SweepState:
     """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
     info, records = read_sweep(folder), read_trials(folder)
-    stopped = find_stop_time(folder)
-    is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
+    heartbeat = read_heartbeat(folder)
+    has_file = is_file(open_folder(folder), HEARTBEAT_FILE)  # damaged, it tells no stop, as if the sweep ran
+    is_running = heartbeat.stop_time is None if heartbeat else has_file
     running = [record.trial_id for record in records if is_running and record.status == "running"]
-    progress = read_progress(folder) if running else {}
     space, options = info.get("space") or {}, saved_counts(info)
     num_configurations = options.num_drawn or len({record.number for record in records})
     return SweepState(
@@ -170,8 +170,8 @@ def read_sweep_state(folder: Path) -> SweepState:
         num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
         num_configurations=num_configurations,
         is_running=is_running,
-        stopped_at=stopped,
-        progress={name: progress.get(name, {}) for name in running},
+        stopped_at=heartbeat.stop_time if heartbeat else None,
+        progress={name: heartbeat.progress.get(name, {}) if heartbeat else {} for name in running},
     )
 
 
@@ -192,18 +192,20 @@ def epoch_text(record: TrialRecord) -> str:
     return f"{record.epochs} of {num_planned_epochs(record)}"
 
 
-def step_text(record: TrialRecord, place: Mapping[str, Any]) -> str:
+def step_text(record: TrialRecord, progress: TrialProgress) -> str:
     """The step of a trial: of a running one by its progress, where that is known, else at its last epoch's end."""
-    if "step" in place:
-        return f"{place['step']:,} of {place['num_steps']:,}"
-    return f"{record.steps:,}" if record.steps else ""
+    return steps_done(progress) or (f"{record.steps:,}" if record.steps else "")
 
 
-def place_text(place: Mapping[str, Any]) -> str:
-    """The epoch and step of a running trial by its progress."""
-    if "step" not in place:
-        return "starting"
-    return f"epoch {place['epoch']}, step {place['step']:,} of {place['num_steps']:,}"
+def progress_text(progress: TrialProgress) -> str:
+    """The epoch and step of a running trial."""
+    steps = steps_done(progress)
+    return f"epoch {progress['epoch']}, step {steps}" if steps else "starting"
+
+
+def steps_done(progress: TrialProgress) -> str:
+    """E.g. `300 of 1,200`; empty before a running trial's first step."""
+    return f"{progress['step']:,} of {progress['num_steps']:,}" if "step" in progress else ""
 
 
 def score_texts(record: TrialRecord, tasks: Mapping[str, Task]) -> list[str]:

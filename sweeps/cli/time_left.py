@@ -7,9 +7,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
-from results.records.heartbeat import Progress
+from results.records.heartbeat import Progress, TrialProgress
 from results.records.trials import TrialRecord
 
 TIMED_STATUSES = ("complete", "pruned")
@@ -48,27 +47,27 @@ def seconds_left(
         num_left: trials that have not begun.
         num_lanes: how many trials can run at once.
     """
-    parts = {name: fraction_done(records[name], place) for name, place in progress.items()}
-    expected = expect_seconds(records.values()) or extrapolate(progress, parts, now)
-    if expected is None or not (parts or num_left):
+    fractions = {name: fraction_done(records[name], own) for name, own in progress.items()}
+    expected = expect_seconds(records.values()) or extrapolate(progress, fractions, now)
+    if expected is None or not (fractions or num_left):
         return None
-    running = [(records[name].replicate, 1 - part) for name, part in parts.items()]
+    running = [(records[name].replicate, 1 - fraction) for name, fraction in fractions.items()]
     counts = {"num_configurations": num_configurations, "num_left": num_left}
     total = seconds_to_train(expected, records.values(), **counts, running=running)
-    return total / max(1, min(num_lanes, num_left + len(parts)))
+    return total / max(1, min(num_lanes, num_left + len(fractions)))
 
 
-def fraction_done(record: TrialRecord, place: Mapping[str, Any]) -> float:
-    """The part of a running trial that is done, 0 to 1: of its steps, or of its epochs if its step is not known."""
-    if "step" in place:
-        return float(place["step"] / place["num_steps"])
+def fraction_done(record: TrialRecord, progress: TrialProgress) -> float:
+    """The fraction of a running trial that is done: of its steps, or of its epochs if its step is not known."""
+    if "step" in progress:
+        return float(progress["step"] / progress["num_steps"])
     return record.epochs / num_planned_epochs(record)
 
 
-def extrapolate(progress: Progress, parts: Mapping[str, float], now: float) -> ExpectedSeconds | None:
+def extrapolate(progress: Progress, fractions: Mapping[str, float], now: float) -> ExpectedSeconds | None:
     """The time of a trial by the running ones of which enough is done; None if there are none."""
-    known = {name: place["since"] for name, place in progress.items() if "since" in place}
-    lengths = [(now - since) / parts[name] for name, since in known.items() if parts[name] > MIN_FRACTION]
+    known = {name: own["since"] for name, own in progress.items() if "since" in own}
+    lengths = [(now - since) / fractions[name] for name, since in known.items() if fractions[name] > MIN_FRACTION]
     return ExpectedSeconds(first=fmean(lengths), further=fmean(lengths)) if lengths else None
 
 
@@ -103,11 +102,11 @@ def seconds_to_train(
         records: of the trials so far.
         num_configurations: how many there will be.
         num_left: trials that have not begun.
-        running: of each running trial its replicate and the part of it that is left, 0 to 1.
+        running: of each running trial its replicate and the fraction of it that is left.
     """
     begun = sum(record.replicate == 0 and record.status not in NOT_BEGUN for record in records)
     num_firsts = min(max(0, num_configurations - begun), num_left)
-    rest = sum(part * (expected.further if replicate else expected.first) for replicate, part in running)
+    rest = sum(fraction * (expected.further if replicate else expected.first) for replicate, fraction in running)
     return num_firsts * expected.first + (num_left - num_firsts) * expected.further + rest
 
 

@@ -43,8 +43,9 @@ def answer_question(
             observed where nothing is decided.
         early: effects on early scores, which a search that pruned trials shows where those on the final ones are not
             known; or why there are none.
-        ranked: the configurations, best first, of which a search names the best.
-        base_number: of the base configuration, if the search trained it.
+        ranked: the configurations with a finished trial, compared among themselves, best first, of which a search
+            names the best.
+        base_number: of the base configuration, if the search has a trial of it.
     """
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
@@ -78,7 +79,7 @@ def early_answers(effects: SweepEffects, early: EarlyEffects | str | None) -> It
         return
     yield (
         f"Effects on the scores after epoch {early.epoch}, which all {column.num_configurations} configurations have "
-        "(fast learning counts more there):"
+        "(they favour configurations that learn fast):"
     )
     yield from key_answers(early.effects, column)
 
@@ -86,22 +87,23 @@ def early_answers(effects: SweepEffects, early: EarlyEffects | str | None) -> It
 def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], base_number: int | None) -> Iterator[str]:
     """Whether the best configuration that a search found is better than the base configuration, by overall score."""
     base = next((row for row in ranked if row.number == base_number), None)
-    finished = [row for row in ranked if base and row.tasks == base.tasks and row.is_finished]
-    if base is None or not finished or effects.search == "grid" or effects.metric != OVERALL:
+    alike = [row for row in ranked if base is None or row.tasks == base.tasks]
+    if base_number is None or not alike or effects.search == "grid" or effects.metric != OVERALL:
         return
     so_far = " so far" if is_open(effects) else ""
-    best, name = finished[0], f"the base configuration, {base.number:04d}"
+    best, name = alike[0], f"the base configuration, {base_number:04d}"
     values = searched_values(searched_names(ranked), best.params)
     found = f"the best configuration{so_far}, {best.number:04d} ({values}),"
-    if base not in finished:
+    if base is None:
         yield f"{capitalized(found)} is not compared with {name}, which was not trained to its end."
-    elif best is base and len(finished) > 1:
-        yield f"{capitalized(name)}, has the highest overall score{so_far}: the search found nothing better."
+    elif best is base:
+        if len(alike) > 1:
+            yield f"{capitalized(name)}, has the highest overall score{so_far}: the search found nothing better."
     elif base.below_best is None:
         if base.was_dropped:
             yield f"{capitalized(found)} is not compared with {name}, which has fewer trainings."
     elif base.margin is None:
-        why = why_unknown(max(len(row.trials) for row in finished))
+        why = why_unknown(max(len(row.trials) for row in alike))
         yield (
             f"{capitalized(found)} is {base.below_best:+.3f} overall above {name}. Whether it is better is not known: "
             f"{why} (--replicates 3)."
@@ -166,7 +168,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
         if is_open(effects):
             return f"{reason} Some trials have not ended."
         more = max(1, sum(record.replicate == 0 for record in records))
-        return f"{reason} To draw as many again:\n{COMMAND_INDENT}{resume_command(effects.path)} --extend {more}"
+        command = f"{resume_command(effects.path)} --extend {more}"
+        return f"{reason} To double the number of configurations:\n{COMMAND_INDENT}{command}"
     return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}"
 
 
@@ -249,8 +252,8 @@ def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
 
 def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
     """Whether a number matters, where its optimum is, and how far the fitted score varies."""
-    if curve.is_line:
-        return line_answer(key, curve, column)
+    if curve.is_linear:
+        return linear_answer(key, curve, column)
     how_many, lowest = counted(curve.num_configurations, "configuration"), int(curve.means.argmin())
     top, bottom = curve.means.max(), curve.means[lowest]
     if curve.p_value >= 1 - CONFIDENCE:
@@ -267,7 +270,7 @@ def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) ->
     )
 
 
-def line_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
+def linear_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
     """Whether the score rises or falls over the range: all that a line shows."""
     how_many, hidden = counted(curve.num_configurations, "configuration"), "an optimum inside it would not show"
     if curve.p_value >= 1 - CONFIDENCE:
@@ -294,7 +297,7 @@ def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]
     more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
     shown = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
     counts = ", ".join(f"{count} {status}{shown.get(status, '')}" for status, count in effects.left_out.items())
-    return [f"Trials that do not count above: {counts}."]
+    return [f"Trials left out: {counts}."]
 
 
 def searched_text(record: TrialRecord) -> str:

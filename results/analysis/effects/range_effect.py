@@ -53,7 +53,7 @@ class RangeEffect:
     edge: str
     """`low` or `high` where the fitted optimum lies at that end of the range, else empty; of a line, whose optimum
     always does and says nothing, it is empty."""
-    is_line: bool
+    is_linear: bool
     """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
     num_configurations: int
 
@@ -159,7 +159,7 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
     assert key.range is not None
     own = fit.columns[key.name]
     power = own.stop - own.start
-    is_line = power == 1
+    is_linear = power == 1
     scale = np.linspace(-1, 1, POINTS)
     terms = np.polynomial.legendre.legvander(scale, power)[:, 1:]
     centred = terms - fit.design[:, own].mean(axis=0)
@@ -181,8 +181,8 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
         optimum=float(values_at(key.range, optimum)),
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
         p_value=float(stats.f.sf(statistic, power, fit.degrees)),
-        edge="" if is_line else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
-        is_line=is_line,
+        edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
+        is_linear=is_linear,
         num_configurations=len(fit.design),
     )
 

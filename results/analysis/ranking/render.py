@@ -53,7 +53,7 @@ def render_ranking(
     if Console(width=10 * width).measure(table).maximum > width:
         table = ranking_table(shown, tasks, is_tall=True)
     num_hidden = len(rows) - len(shown)
-    hidden = [f"Not shown: {counted(num_hidden, 'row')} more; --csv prints all."] if num_hidden else []
+    hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
     legend = [*short_key_lines(shown), *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
     return Group(table, *map(Text, [*hidden, "", *legend]))
 
@@ -183,14 +183,14 @@ def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
     num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
     if any(status in row.status for row in scored for status in CUT_SHORT if not row.is_finished):
         yield (
-            "Where no trial of a configuration has finished, one that was pruned or still runs counts with its best "
-            "scores so far; had it finished, it might score higher."
+            "Where no trial of a configuration has finished, one that was pruned or has not ended counts with its "
+            "best scores so far; had it finished, it might score higher."
         )
     if num_dropped:
         yield (
-            f"The last {num_dropped} rows keep the mark: they scored lower at first, or were stopped, and so were not "
-            "trained again (--replicate-best), which does not show that they are worse. Their scores are of fewer "
-            "trainings."
+            f"{counted(num_dropped, 'configuration')} scored lower at first, or were stopped, and so were not trained "
+            "again (--replicate-best), which does not show that they are worse: they keep the mark and come last, with "
+            "scores of fewer trainings."
         )
     if num_alike < len(scored):
         yield (

@@ -138,6 +138,22 @@ def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Pat
     assert overall["difference"][1.0] == pytest.approx(ranking["overall"][1.0] - ranking["overall"][0.5])
 
 
+def test_answer_of_a_search_compares_finished_configurations_with_the_base(sweep_folder: Path) -> None:
+    record_search(sweep_folder)
+    info = json.loads((sweep_folder / "sweep.json").read_text())
+    space = {**info["space"], "grid": [], "ranges": [["smart.weight", {"Float": {"low": 0, "high": 1, "log": False}}]]}
+    write_sweep(sweep_folder, {**info, "space": space, "search": "tpe", "base": {"smart": {"weight": 0.0}}})
+    sweep = load_sweep(sweep_folder)
+    ranking = sweep.ranking()
+    assert ranking["number"].tolist() == [2, 1, 0], "the best one has not finished"
+    (line,) = [line for line in sweep.answer() if "best configuration" in line]
+    difference = ranking["overall"][1] - ranking["overall"][2]
+    assert line.startswith(
+        f"The best configuration so far, 0001 (weight=0.5), is {difference:+.3f} overall above the base configuration, "
+        "0000."
+    )
+
+
 def test_predictions_are_read_once_for_ranking_and_effects(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record_search(sweep_folder)
     read = []

@@ -10,8 +10,9 @@ import results.records.heartbeat
 from results.records.heartbeat import (
     HEARTBEAT_FILE,
     STALE_SECONDS,
+    Progress,
     find_stop_time,
-    read_progress,
+    read_heartbeat,
     send_heartbeats,
     write_heartbeat,
 )
@@ -43,35 +44,47 @@ def test_recorded_stop_holds_at_once(tmp_path: Path, clock: list[float]) -> None
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}', '{"time": NaN}', '{"time": 1e300}']
+    "content",
+    [
+        *(None, "", "[]", "{}", '{"time": "noon"}', '{"time": null}', '{"time": NaN}', '{"time": 1e300}'),
+        *('{"time": 1, "progress": []}', '{"time": 1, "progress": {"0000-r0": 1}}'),
+    ],
 )
 def test_without_a_heartbeat_nothing_is_known(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / HEARTBEAT_FILE).write_text(content)
+    assert read_heartbeat(tmp_path) is None
     assert find_stop_time(tmp_path) is None
+
+
+def test_heartbeat_of_an_earlier_version_has_no_progress(tmp_path: Path, clock: list[float]) -> None:
+    (tmp_path / HEARTBEAT_FILE).write_text(f'{{"time": {clock[0]}, "has_stopped": false}}')
+    heartbeat = read_heartbeat(tmp_path)
+    assert heartbeat is not None
+    assert (heartbeat.progress, heartbeat.stop_time) == ({}, None)
 
 
 def test_heartbeat_is_written_while_the_sweep_runs_and_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results.records.heartbeat, "BEAT_SECONDS", 0.01)
-    places = {"0000-r0": {"since": 1.0, "epoch": 1, "step": 2, "num_steps": 3}}
-    with send_heartbeats(tmp_path, lambda: places):
+    progress = {"0000-r0": {"since": 1.0, "epoch": 1, "step": 2, "num_steps": 3}}
+    with send_heartbeats(tmp_path, lambda: progress):
         deadline, seen = time.monotonic() + 10, set[str]()
         while len(seen) < 3:
             assert time.monotonic() < deadline
             if (tmp_path / HEARTBEAT_FILE).exists():
                 seen.add((tmp_path / HEARTBEAT_FILE).read_text())
         assert find_stop_time(tmp_path) is None
-        assert read_progress(tmp_path) == places
+        assert progress_in(tmp_path) == progress
     assert find_stop_time(tmp_path) is not None
-    assert read_progress(tmp_path) == {}
+    assert progress_in(tmp_path) == {}
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"progress": []}', '{"progress": {"0000-r0": 1}}'])
-def test_heartbeat_without_progress_has_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / HEARTBEAT_FILE).write_text(content)
-    assert read_progress(tmp_path) == {}
+def progress_in(folder: Path) -> Progress:
+    heartbeat = read_heartbeat(folder)
+    assert heartbeat is not None
+    return heartbeat.progress
 
 
 def test_sweep_that_breaks_has_stopped(tmp_path: Path) -> None:

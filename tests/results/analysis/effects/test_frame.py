@@ -29,7 +29,7 @@ def curve_of(name: str) -> RangeEffect:
         optimum_interval=(0.0, 0.5),
         p_value=0.01,
         edge="low",
-        is_line=False,
+        is_linear=False,
         num_configurations=24,
     )
 

@@ -132,9 +132,9 @@ def test_few_configurations_are_fitted_by_lines_which_claim_no_more() -> None:
     claims = [effect_of(WEIGHT, *draw(12, peak, seed, 0.01)).p_value < 0.05 for seed in range(300)]
     assert 0.0 < np.mean(claims) < 0.1
     rate = effect_of(RATE, table, params)
-    assert rate.is_line, "the optimum of a line is at an end and says nothing"
+    assert rate.is_linear, "the optimum of a line is at an end and says nothing"
     assert rate.edge == ""
-    assert not effect_of(RATE, *draw(50, peak, 0, 0.005)).is_line
+    assert not effect_of(RATE, *draw(50, peak, 0, 0.005)).is_linear
 
 
 def test_key_that_some_configurations_lack_is_fitted_from_the_others() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from results.analysis.effects.searched_keys import KeyRange, SearchedKey, searched_keys, with_bases
+from results.analysis.effects.searched_keys import KeyRange, SearchedKey, base_number, searched_keys, with_bases
 from results.records.trials import TrialRecord
 
 MakeRecord = Callable[..., TrialRecord]
@@ -63,6 +63,22 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
     info["base"] = {"tasks": tasks, "stages": [{"tasks": ["sst"]}, {"tasks": ["sst", "qqp"]}]}
     (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
     assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), base=base)
+
+
+@pytest.mark.parametrize(
+    ("params", "number"),
+    [
+        ([{"smart.weight": 0.0}, {"smart.weight": 1.0}], None),
+        ([{"smart.weight": 0.0}, {"smart.weight": 0.45}, {"smart.weight": 0.45}], 1),
+        ([{"smart.weight": 0.45, "tasks.sst.batch_size": 8}, {"smart.weight": 0.45, "tasks.sst.batch_size": 16}], 1),
+        ([{"loss": "ordinal"}], None),
+    ],
+)
+def test_base_configuration_is_the_first_with_its_value_of_every_key(
+    params: Sequence[Mapping[str, Any]], number: int | None, make_record: MakeRecord
+) -> None:
+    """A key of the space's own, which no configuration has a value of, never matches."""
+    assert base_number(BASE, records_of(make_record, *params)) == number
 
 
 def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> None:
