@@ -1,7 +1,7 @@
 """What does each of the settings to start with, `presets.general`, do?
 
 Command:  python sweeps/run.py --space general_settings --replicates 5 --data DIR --encoder DIR
-Cost:     15 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
+Cost:     16 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
           stages.0.steps_per_epoch=600` for shorter ones.
 Expected: No paper has these settings. Mean pooling, a rate of its own for the heads and a lower one for each layer
           further down are from Sun et al. 2019 and Howard and Ruder 2018.
@@ -36,6 +36,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
         "lower_rates_for_lower_layers": {"optimizer.layer_decay": 0.8},
         "heads_at_the_rate_of_the_encoder": {"optimizer.head_learning_rate": None},
         "constant_rate": {"optimizer.schedule": "constant"},
+        "short_warmup": {"optimizer.warmup_fraction": 0.001},
         "decay_of_biases_and_norms": {"optimizer.decay_biases_and_norms": True},
     }
     if regressions:

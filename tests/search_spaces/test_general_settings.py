@@ -10,7 +10,7 @@ from search_spaces.presets import general
 from search_spaces.space import grid_configs
 from tests.search_spaces.test_task_fit import GRADES, OWN, TONE
 
-ALWAYS = {"none", "first_token", "half_rate", "double_rate", "one_rate_for_all_layers", "constant_rate"}
+ALWAYS = {"none", "first_token", "half_rate", "double_rate", "one_rate_for_all_layers", "constant_rate", "short_warmup"}
 
 
 def test_first_configuration_is_the_general_one() -> None:
