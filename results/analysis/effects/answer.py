@@ -216,6 +216,16 @@ def replicates_text(column: ColumnEffects) -> str:
 
 
 def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
+    """Which listed values are better or worse than the base, and whether there is a trend over them."""
+    trend = column.trends.get(key.name)
+    compared = comparison_with_base(key, values, column)
+    if trend is None:
+        return compared
+    end = "better" if trend.is_rising else "worse"
+    return f"{compared} The higher {key.name}, the {end}: a significant trend over its {trend.num_values} values."
+
+
+def comparison_with_base(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
     """Which listed values are better or worse than the base."""
     base, replicates = value_text(key.base), replicates_text(column)
     others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))

@@ -39,6 +39,14 @@ class ValueEffect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trend:
+    """A score that rises or falls with a key's number."""
+
+    is_rising: bool
+    num_values: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ValueContrasts:
     """Coefficients of configurations' means, by value of a key."""
 
@@ -69,6 +77,31 @@ def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> 
         )
         for value, coefficients in own.means.items()
     ]
+
+
+def find_trend(key: SearchedKey, contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> Trend | None:
+    """Whether a score rises or falls with each higher value of a key, more clearly than by chance.
+
+    It can be certain where no single difference from the base value is: all values show it together. The test is of
+    the linear contrast over the values in their order, so that distances between them do not matter.
+
+    Returns:
+        None if there is no significant trend, a value interrupts it, or there are not three values, all of them numbers
+        that can be compared with the base value.
+    """
+    own, tried = contrasts_of_key, list(contrasts_of_key.means)
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in tried)
+    if len(tried) < 3 or not are_numbers or set(tried) != {key.base, *own.differences}:
+        return None
+    base = np.zeros(len(means.means))
+    rows = np.stack([own.differences.get(value, base) for value in sorted(tried)])  # (values, configurations)
+    steps = np.diff(rows @ means.means)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        return None
+    coefficients = (np.arange(len(rows)) - (len(rows) - 1) / 2) @ rows
+    (margin,) = margins_control(means, coefficients[None])
+    is_significant = bool(np.abs(coefficients @ means.means) > margin)  # the margin is nan without replicates
+    return Trend(is_rising=bool(steps[0] > 0), num_values=len(rows)) if is_significant else None
 
 
 def value_effect(value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None) -> ValueEffect:

@@ -13,7 +13,14 @@ from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import Column, TrialScores
 from results.analysis.effects.detectable import Precision, precision_of
 from results.analysis.effects.interactions import Interaction, find_interactions
-from results.analysis.effects.key_effects import ValueContrasts, ValueEffect, grid_contrasts, key_effects
+from results.analysis.effects.key_effects import (
+    Trend,
+    ValueContrasts,
+    ValueEffect,
+    find_trend,
+    grid_contrasts,
+    key_effects,
+)
 from results.analysis.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys, with_bases
 from results.analysis.effects.trained_models import TrainedModels, trained_models
@@ -38,6 +45,8 @@ class ColumnEffects:
     """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
     values: Mapping[str, Sequence[ValueEffect]]
     """By key with listed values."""
+    trends: Mapping[str, Trend]
+    """By key of a grid, of those that show one."""
     curves: Mapping[str, RangeEffect]
     """By key with a range."""
     precisions: Mapping[str, Precision | None]
@@ -186,6 +195,7 @@ def column_effects(
     if used is not None:
         values = {name: key_effects(own, used) for name, own in contrasts.items()}
     listed = [key for key in varied if not key.range]
+    found = {key.name: find_trend(key, contrasts[key.name], means) for key in listed if is_grid}
     return ColumnEffects(
         task=task,
         tasks=tasks,
@@ -194,6 +204,7 @@ def column_effects(
         num_replicates=(int(counts.min()), int(counts.max())),
         is_known=used is not None and used.has_replicates,
         values=values,
+        trends={name: trend for name, trend in found.items() if trend},
         curves=curves,
         precisions={name: key_precision(contrasts[name], values[name], means) for name in values if is_grid},
         interactions=find_interactions(listed, means, params) if is_grid else [],

@@ -12,7 +12,7 @@ from results.analysis.effects.answer import answer_question, interval_text, larg
 from results.analysis.effects.detectable import Precision
 from results.analysis.effects.early_effects import EarlyEffects
 from results.analysis.effects.interactions import Interaction
-from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.key_effects import Trend, ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -47,6 +47,7 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
         num_replicates=(3, 3),
         is_known=True,
         values={KEY.name: effects},
+        trends={},
         curves={},
         precisions={},
         interactions=(),
@@ -137,6 +138,15 @@ def test_of_many_keys_that_could_not_be_fitted_the_number_is_stated() -> None:
     keys = [replace(KEY, name=f"key{number}") for number in range(4)]
     line = lines_of(replace(sweep_of([], is_known=False), search="tpe", keys=keys))[0]
     assert "3 finished configurations are too few to fit the effect of 4 keys." in line
+
+
+@pytest.mark.parametrize(("is_rising", "end"), [(True, "better"), (False, "worse")])
+def test_trend_follows_the_comparisons(is_rising: bool, end: str) -> None:
+    values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.008)]
+    trends = {KEY.name: Trend(is_rising=is_rising, num_values=3)}
+    (line,), (plain,) = lines_of(sweep_of(values, trends=trends)), lines_of(sweep_of(values))
+    assert plain.startswith("smart.weight: not decided. 1 against 0: +0.008 overall")
+    assert line == f"{plain} The higher smart.weight, the {end}: a significant trend over its 3 values."
 
 
 def test_early_scores_answer_where_final_ones_do_not() -> None:

@@ -1,11 +1,14 @@
 """Effects of listed values against a paired t test and formulas by hand, and their adjusted error rate."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from results.analysis.comparison.configuration_means import configuration_means
-from results.analysis.effects.key_effects import grid_contrasts, key_effects
+from results.analysis.effects.key_effects import Trend, find_trend, grid_contrasts, key_effects
 from results.analysis.effects.searched_keys import SearchedKey
 from tests.results.analysis.comparison.test_configuration_means import model_scores
 from tests.results.analysis.simulated_grid import grid_of
@@ -67,3 +70,35 @@ def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
         means, params = grid_of({"a": key.values}, 3, lambda _: 0.5, seed, 0.01)
         claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params), means)))
     assert 0.0 < np.mean(claims) < 0.1
+
+
+NUMBERS = SearchedKey(name="a", values=(0.3, 0, 1, 3), base=0)
+SLOPE = {0: 0.512, 0.3: 0.508, 1: 0.504, 3: 0.5}
+
+
+def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.003, seed: int = 0) -> Trend | None:
+    means, params = grid_of({key.name: key.values}, 3, lambda own: scores[own], seed, error)
+    return find_trend(key, grid_contrasts(key, params), means)
+
+
+def test_trend_can_be_certain_where_no_difference_from_the_base_is() -> None:
+    """By the order of the values, whatever their distances are and in whichever order they were listed."""
+    means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], 5, 0.004)
+    contrasts = grid_contrasts(NUMBERS, params)
+    assert not any(value.is_significant for value in key_effects(contrasts, means))
+    assert find_trend(NUMBERS, contrasts, means) == Trend(is_rising=False, num_values=4)
+
+
+def test_interrupted_or_unknown_trends_are_none() -> None:
+    assert trend_of(NUMBERS, SLOPE) is not None
+    assert trend_of(NUMBERS, {**SLOPE, 3: 0.53}) is None, "the last value is above the others"
+    names = SearchedKey(name="a", values=("x", "y", "z"), base="x")
+    assert trend_of(names, {"x": 0.5, "y": 0.52, "z": 0.54}) is None
+    assert trend_of(SearchedKey(name="a", values=(0, 1), base=0), {0: 0.5, 1: 0.6}) is None
+    once, params = grid_of({"a": NUMBERS.values}, 1, lambda own: SLOPE[own], 0, 0.003)
+    assert find_trend(NUMBERS, grid_contrasts(NUMBERS, params), once) is None
+
+
+def test_equal_values_hardly_ever_show_a_trend() -> None:
+    key = SearchedKey(name="a", values=(0, 1, 2), base=0)
+    assert np.mean([trend_of(key, dict.fromkeys(key.values, 0.5), 0.01, seed) is not None for seed in range(150)]) < 0.1
