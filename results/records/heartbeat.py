@@ -81,10 +81,18 @@ def read_heartbeat(folder: Location) -> Heartbeat | None:
         return Heartbeat(
             time=datetime.fromtimestamp(last["time"]).astimezone(),
             has_stopped=bool(last.get("has_stopped")),
-            progress={name: dict(own) for name, own in last.get("progress", {}).items()},
+            progress=progress_in(last),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
+
+
+def progress_in(heartbeat: Mapping[str, Any]) -> Progress:
+    """What a heartbeat's file says of running trials; empty if it has nothing, or something else."""
+    try:
+        return {name: dict(own) for name, own in heartbeat["progress"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def find_stop_time(folder: Location) -> datetime | None:

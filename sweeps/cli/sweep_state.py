@@ -155,8 +155,8 @@ def read_sweep_state(folder: Path) -> SweepState:
     """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
     info, records = read_sweep(folder), read_trials(folder)
     heartbeat = read_heartbeat(folder)
-    has_file = is_file(open_folder(folder), HEARTBEAT_FILE)  # damaged, it tells no stop, as if the sweep ran
-    is_running = heartbeat.stop_time is None if heartbeat else has_file
+    stopped = heartbeat.stop_time if heartbeat else None
+    is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
     running = [record.trial_id for record in records if is_running and record.status == "running"]
     space, options = info.get("space") or {}, saved_counts(info)
     num_configurations = options.num_drawn or len({record.number for record in records})
@@ -170,7 +170,7 @@ def read_sweep_state(folder: Path) -> SweepState:
         num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
         num_configurations=num_configurations,
         is_running=is_running,
-        stopped_at=heartbeat.stop_time if heartbeat else None,
+        stopped_at=stopped,
         progress={name: heartbeat.progress.get(name, {}) if heartbeat else {} for name in running},
     )
 

@@ -75,8 +75,8 @@ def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confiden
 
     Args:
         means: of the configurations.
-        coefficients: (contrasts, configurations): 1 for a configuration and -1 for the control, or parts of 1 where
-            each is a mean over configurations.
+        coefficients: (contrasts, configurations), rows that sum to 0: 1 for a configuration and -1 for the control,
+            parts of 1 where each is a mean over configurations, or any other contrast.
         confidence: that no equally good configuration is called different.
     """
 

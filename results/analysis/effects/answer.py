@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.analysis.effects.early_effects import EarlyEffects
-from results.analysis.effects.key_effects import ValueEffect
+from results.analysis.effects.key_effects import Trend, ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -95,7 +97,7 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
     values = searched_values(searched_names(ranked), best.params)
     found = f"the best configuration{so_far}, {best.number:04d} ({values}),"
     if base is None:
-        yield f"{capitalized(found)} is not compared with {name}, which was not trained to its end."
+        yield f"{capitalized(found)} is not compared with {name}, of which no trial has finished."
     elif best is base:
         if len(alike) > 1:
             yield f"{capitalized(name)}, has the highest overall score{so_far}: the search found nothing better."
@@ -203,7 +205,7 @@ def answers(
                 asked = (
                     (f"A difference of {difference:.3g}", difference)
                     if difference
-                    else largest_undecided(values, column)
+                    else largest_undecided(values, column, column.trends.get(key.name))
                 )
                 sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
             yield " ".join(sentences)
@@ -216,17 +218,19 @@ def replicates_text(column: ColumnEffects) -> str:
 
 
 def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
-    """Which listed values are better or worse than the base, and whether there is a trend over them."""
+    """Which listed values are better or worse than the base; first the trend over them where it shows more of these."""
     trend = column.trends.get(key.name)
-    compared = comparison_with_base(key, values, column)
-    if trend is None:
-        return compared
-    end = "better" if trend.is_rising else "worse"
-    return f"{compared} The higher {key.name}, the {end}: a significant trend over its {trend.num_values} values."
+    if trend is None or any(value.is_significant for value in values if value.value == trend.first):
+        return comparison_with_base(key, values, column)
+    more, end = "higher" if trend.is_upward else "lower", "better" if trend.is_better else "worse"
+    shown = f"The {more} {key.name}, the {end}: a significant trend from {value_text(trend.first)} on."
+    return f"{shown} {comparison_with_base(key, values, column, has_trend=True)}"
 
 
-def comparison_with_base(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
-    """Which listed values are better or worse than the base."""
+def comparison_with_base(
+    key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects, *, has_trend: bool = False
+) -> str:
+    """Which listed values differ from the base, each by its own interval; `has_trend` if a trend was named before."""
     base, replicates = value_text(key.base), replicates_text(column)
     others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
     if not others:
@@ -242,8 +246,9 @@ def comparison_with_base(key: SearchedKey, values: Sequence[ValueEffect], column
         return f"{key.name} {base} is better than {than}."
     else:
         closest = next(value for value in others if not value.is_significant)
-        difference = interval_text(closest, column)
-        first, also = f"{key.name}: not decided. {value_text(closest.value)} against {base}: {difference}.", ""
+        pair, also = f"{value_text(closest.value)} against {base}", ""
+        undecided = f"On its own {pair} is not decided" if has_trend else f"{key.name}: not decided. {pair}"
+        first = f"{undecided}: {interval_text(closest, column)}."
     return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "")
 
 
@@ -333,12 +338,16 @@ def finest_text(precision: Precision) -> str:
     )
 
 
-def largest_undecided(values: Sequence[ValueEffect], column: ColumnEffects) -> tuple[str, float] | None:
-    """The largest difference that is not significant, in words and its size; None if some value is better."""
+def largest_undecided(
+    values: Sequence[ValueEffect], column: ColumnEffects, trend: Trend | None = None
+) -> tuple[str, float] | None:
+    """The largest difference that is not significant, nor by the trend, in words and its size; None if some value is
+    better."""
     found = [(value.difference, value) for value in values if value.difference is not None]
-    if any(value.is_significant and difference > 0 for difference, value in found):
+    if (trend and trend.is_better) or any(value.is_significant and difference > 0 for difference, value in found):
         return None
-    undecided = [(difference, value) for difference, value in found if not value.is_significant]
+    smallest = np.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
+    undecided = [(own, value) for own, value in found if not value.is_significant and abs(own) < smallest]
     if not undecided:
         return None
     difference, value = max(undecided, key=lambda pair: abs(pair[0]))

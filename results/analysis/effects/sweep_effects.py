@@ -195,7 +195,7 @@ def column_effects(
     if used is not None:
         values = {name: key_effects(own, used) for name, own in contrasts.items()}
     listed = [key for key in varied if not key.range]
-    found = {key.name: find_trend(key, contrasts[key.name], means) for key in listed if is_grid}
+    found = {key.name: find_trend(key, params, means) for key in listed if is_grid}
     return ColumnEffects(
         task=task,
         tasks=tasks,

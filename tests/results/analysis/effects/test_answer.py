@@ -140,13 +140,31 @@ def test_of_many_keys_that_could_not_be_fitted_the_number_is_stated() -> None:
     assert "3 finished configurations are too few to fit the effect of 4 keys." in line
 
 
-@pytest.mark.parametrize(("is_rising", "end"), [(True, "better"), (False, "worse")])
-def test_trend_follows_the_comparisons(is_rising: bool, end: str) -> None:
-    values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.008)]
-    trends = {KEY.name: Trend(is_rising=is_rising, num_values=3)}
-    (line,), (plain,) = lines_of(sweep_of(values, trends=trends)), lines_of(sweep_of(values))
-    assert plain.startswith("smart.weight: not decided. 1 against 0: +0.008 overall")
-    assert line == f"{plain} The higher smart.weight, the {end}: a significant trend over its 3 values."
+@pytest.mark.parametrize(
+    ("trend", "sentence"),
+    [
+        (Trend(is_upward=True, is_better=False, first=0.45), "The higher smart.weight, the worse: a significant trend"),
+        (Trend(is_upward=False, is_better=True, first=0.45), "The lower smart.weight, the better: a significant trend"),
+    ],
+)
+def test_trend_comes_first_where_it_shows_more(trend: Trend, sentence: str) -> None:
+    values = [value(0.0, None), value(0.45, -0.008), value(1.0, -0.02)]
+    (line,), (plain,) = lines_of(sweep_of(values, trends={KEY.name: trend})), lines_of(sweep_of(values))
+    assert plain.startswith("smart.weight: not decided. 0.45 against 0: -0.008 overall")
+    own = "On its own 0.45 against 0 is not decided"
+    assert line == f"{sentence} from 0.45 on. {plain.replace('smart.weight: not decided. 0.45 against 0', own)}"
+    known = {KEY.name: replace(trend, first=1.0)}
+    assert lines_of(sweep_of(values, trends=known)) == [plain], "its own interval shows it"
+
+
+def test_what_the_trend_decides_is_not_undecided() -> None:
+    values = [value(0.0, None), value(0.3, -0.004), value(0.45, -0.008), value(1.0, -0.02)]
+    column = sweep_of(values).columns["overall"]
+    trend = Trend(is_upward=True, is_better=False, first=0.45)
+    for found, expected in {None: 0.008, trend: 0.004, replace(trend, first=0.3): None}.items():
+        undecided = largest_undecided(values, column, found)
+        assert (undecided and undecided[1]) == expected
+    assert largest_undecided(values, column, replace(trend, is_better=True)) is None
 
 
 def test_early_scores_answer_where_final_ones_do_not() -> None:
@@ -197,7 +215,7 @@ BEST = "he best configuration, 0003 (weight=0.45), is"
         ),
         (
             [compared(3, 0.0, params=OTHER), compared(4, 0.3, params=OTHER)],
-            f"T{BEST} not compared with the base configuration, 0000, which was not trained to its end.",
+            f"T{BEST} not compared with the base configuration, 0000, of which no trial has finished.",
         ),
     ],
 )

@@ -46,8 +46,8 @@ def test_early_effects_are_those_of_all_first_trials_at_the_last_epoch_that_all_
     lines = sweep.answer()
     assert any("after epoch 2, which all 6 configurations have" in line for line in lines)
     assert lines[-1] == (
-        "The best configuration, 0005 (weight=1), is not compared with the base configuration, 0000, which was not "
-        "trained to its end."
+        "The best configuration, 0005 (weight=1), is not compared with the base configuration, 0000, of which no "
+        "trial has finished."
     )
 
 

@@ -1,6 +1,7 @@
 """Effects of listed values against a paired t test and formulas by hand, and their adjusted error rate."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,29 +77,65 @@ NUMBERS = SearchedKey(name="a", values=(0.3, 0, 1, 3), base=0)
 SLOPE = {0: 0.512, 0.3: 0.508, 1: 0.504, 3: 0.5}
 
 
-def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.003, seed: int = 0) -> Trend | None:
+def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.002, seed: int = 0) -> Trend | None:
     means, params = grid_of({key.name: key.values}, 3, lambda own: scores[own], seed, error)
-    return find_trend(key, grid_contrasts(key, params), means)
+    return find_trend(key, params, means)
 
 
-def test_trend_can_be_certain_where_no_difference_from_the_base_is() -> None:
+def test_trend_can_be_significant_where_no_difference_from_the_base_is() -> None:
     """By the order of the values, whatever their distances are and in whichever order they were listed."""
     means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], 5, 0.004)
-    contrasts = grid_contrasts(NUMBERS, params)
-    assert not any(value.is_significant for value in key_effects(contrasts, means))
-    assert find_trend(NUMBERS, contrasts, means) == Trend(is_rising=False, num_values=4)
+    assert not any(value.is_significant for value in key_effects(grid_contrasts(NUMBERS, params), means))
+    trend = find_trend(NUMBERS, params, means)
+    assert trend is not None
+    assert (trend.is_upward, trend.is_better) == (True, False)
 
 
-def test_interrupted_or_unknown_trends_are_none() -> None:
+def test_trend_begins_where_the_contrast_up_to_there_is_significant() -> None:
+    found = trend_of(NUMBERS, {0: 0.500, 0.3: 0.504, 1: 0.54, 3: 0.58})
+    assert found == Trend(is_upward=True, is_better=True, first=1)
+    from_the_top = SearchedKey(name="a", values=(0.7, 0.8, 0.9, 1.0), base=1.0)
+    found = trend_of(from_the_top, {1.0: 0.58, 0.9: 0.576, 0.8: 0.54, 0.7: 0.5})
+    assert found == Trend(is_upward=False, is_better=False, first=0.8)
+
+
+@pytest.mark.parametrize(
+    ("key", "scores"),
+    [
+        (NUMBERS, {**SLOPE, 3: 0.53}),
+        (replace(NUMBERS, base=0.3), SLOPE),
+        (SearchedKey(name="a", values=("x", "y", "z"), base="x"), {"x": 0.5, "y": 0.52, "z": 0.54}),
+        (SearchedKey(name="a", values=(0, None, 1), base=0), {0: 0.5, None: 0.52, 1: 0.54}),
+        (SearchedKey(name="a", values=(0, 1), base=0), {0: 0.5, 1: 0.6}),
+    ],
+    ids=["interrupted", "base in the middle", "names", "no number", "two values"],
+)
+def test_some_keys_have_no_trend(key: SearchedKey, scores: Mapping[Any, float]) -> None:
     assert trend_of(NUMBERS, SLOPE) is not None
-    assert trend_of(NUMBERS, {**SLOPE, 3: 0.53}) is None, "the last value is above the others"
-    names = SearchedKey(name="a", values=("x", "y", "z"), base="x")
-    assert trend_of(names, {"x": 0.5, "y": 0.52, "z": 0.54}) is None
-    assert trend_of(SearchedKey(name="a", values=(0, 1), base=0), {0: 0.5, 1: 0.6}) is None
-    once, params = grid_of({"a": NUMBERS.values}, 1, lambda own: SLOPE[own], 0, 0.003)
-    assert find_trend(NUMBERS, grid_contrasts(NUMBERS, params), once) is None
+    assert trend_of(key, scores) is None
+
+
+def test_trend_is_unknown_without_replicates() -> None:
+    means, params = grid_of({"a": NUMBERS.values}, 1, lambda own: SLOPE[own], 0, 0.002)
+    assert find_trend(NUMBERS, params, means) is None
+
+
+def test_trend_is_over_what_all_values_were_trained_with() -> None:
+    """At b=1 the scores rise, at b=2 they fall; the value 3 has only b=1."""
+    cells = [(a, b) for b in (1, 2) for a in (0, 1, 2, 3) if (a, b) != (3, 2)]
+    scores = np.array([0.5 + 0.02 * a if b == 1 else 0.9 - 0.2 * a for a, b in cells])
+    means = configuration_means(model_scores(scores[:, None] + np.random.default_rng(0).normal(size=(7, 3)) * 0.001))
+    key = SearchedKey(name="a", values=(0, 1, 2, 3), base=0)
+    found = find_trend(key, [{"a": a, "b": b} for a, b in cells], means)
+    assert found == Trend(is_upward=True, is_better=True, first=1)
+    apart = [{"a": a, "b": b} for a, b in ((0, 0), (0, 1), (1, 0), (2, 1))]
+    means = configuration_means(model_scores(np.array([[0.1, 0.11], [0.2, 0.22], [0.3, 0.31], [0.4, 0.42]])))
+    assert find_trend(SearchedKey(name="a", values=(0, 1, 2), base=0), apart, means) is None
 
 
 def test_equal_values_hardly_ever_show_a_trend() -> None:
+    """Also those before the last one, if only that one differs."""
     key = SearchedKey(name="a", values=(0, 1, 2), base=0)
     assert np.mean([trend_of(key, dict.fromkeys(key.values, 0.5), 0.01, seed) is not None for seed in range(150)]) < 0.1
+    found = [trend_of(key, {0: 0.5, 1: 0.5, 2: 0.4}, 0.01, seed) for seed in range(150)]
+    assert np.mean([trend is not None and trend.first < 2 for trend in found]) < 0.1
