@@ -137,7 +137,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     - a pair in one input and a comparison of its texts, each encoded alone, are better than the first alone: the two
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
-      the encoder's own. After 5,000 steps a dropout of .1 is no better, although SST's train rows are learned by heart.
+      the encoder's own. After 5,000 steps a dropout of .1 is no better, although SST's train rows are memorized.
     - batches of 32 are better than as many of 16, and not shown to be worse than twice as many.
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, and slightly lower ones for each layer further down. With fitted heads twice the rate

@@ -48,6 +48,9 @@ FEWEST_EPOCHS = 4
 """Scored epochs from which on a best epoch in the first half shows something: of two or three, any may be the best."""
 NUM_REPLICATED = 8
 """Configurations of a search that are proposed to be trained again."""
+RISEN = 1.5
+"""A dev loss that ends above its lowest by more than this factor, while the train loss falls, shows memorized rows. One
+that wavers between epochs rises by a tenth or two."""
 FORGOTTEN = 0.03
 """How much a task's part of the overall score, 0 to 1, falls below its best where the task is forgotten. The standard
 error of an accuracy on 1,000 examples is half of that."""
@@ -320,6 +323,43 @@ def overfitting(sweep: Sweep) -> Iterator[Finding]:
         yield Finding(level="note", what=what, advice=advice)
 
 
+def memorized_tasks(sweep: Sweep) -> Iterator[Finding]:
+    """Tasks whose dev loss has risen far above its lowest, while their train loss fell.
+
+    One task may be over-fitted long before the overall score shows it.
+    """
+    curves = curves_of_finished(sweep).sort_values("epoch")
+    losses = train_losses(curves)
+    for name, task in sweep.tasks.items():
+        points = curves[(curves["task"] == name) & (curves["split"] == "dev") & (curves["metric"] == "loss")]
+        risen, num_trials = {}, 0
+        for trial, own in points.groupby("trial"):
+            num_trials += 1
+            by_epoch = dict(zip(own["epoch"].tolist(), own["value"].tolist(), strict=True))
+            lowest, last = min(by_epoch, key=lambda epoch: by_epoch[epoch]), max(by_epoch)
+            before, after = (losses.get((str(trial), epoch), {}).get(name) for epoch in (lowest, last))
+            if (
+                before is not None
+                and after is not None
+                and after < before
+                and by_epoch[last] > RISEN * by_epoch[lowest]
+            ):
+                risen[str(trial)] = by_epoch[lowest], by_epoch[last], lowest
+        if risen:
+            most = max(risen, key=lambda trial: risen[trial][1] / risen[trial][0])
+            low, high, epoch = risen[most]
+            what = (
+                f"{task.title}'s train rows are memorized in {len(risen)} of {counted(num_trials, 'trial')}: its dev "
+                f"loss ends far above its lowest while its train loss falls, most in {most}, from {low:.3g} after "
+                f"epoch {epoch} to {high:.3g}."
+            )
+            advice = (
+                f"Give {name} fewer of the steps (stages.N.order), or train with a lower rate, for fewer epochs, or "
+                "with a penalty."
+            )
+            yield Finding(level="note", what=what, advice=advice)
+
+
 def train_losses(curves: pd.DataFrame) -> dict[tuple[str, int], dict[str, float]]:
     """The mean train losses by trial and epoch, each by task."""
     rows = curves[(curves["split"] == "train") & (curves["metric"] == "loss")]
@@ -385,6 +425,7 @@ CHECKS: Mapping[str, Check] = {
     "uneven budgets": uneven_budgets,
     "training that is too short": short_training,
     "over-fitting": overfitting,
+    "tasks whose train rows are memorized": memorized_tasks,
     "forgetting": forgetting,
 }
 """By what they look for."""

@@ -20,6 +20,7 @@ from results.page.health import (
     CHECKS,
     FORGOTTEN,
     NOT_FINITE,
+    RISEN,
     constant_predictions,
     edges,
     failed_trials,
@@ -28,6 +29,7 @@ from results.page.health import (
     findings_or_reason,
     forgetting,
     is_constant,
+    memorized_tasks,
     overfitting,
     short_training,
     starved_tasks,
@@ -392,6 +394,43 @@ def test_overfitting_is_that_of_most_finished_trials(num_early: int, *, is_found
 def test_without_losses_there_is_no_overfitting() -> None:
     rows = [row for row in long_training((0.6, 0.5, 0.5, 0.5), (4, 3, 2, 1)) if row[4] != "loss"]
     assert list(overfitting(sweep_of([build_record(0)], rows))) == []
+
+
+def losses_of(dev: Sequence[float], train: Sequence[float], number: int = 0) -> Rows:
+    """The losses of SST in a trial's epochs."""
+    own = [("dev", value) for value in enumerate(dev, 1)] + [("train", value) for value in enumerate(train, 1)]
+    return [(f"{number:04d}-r0", epoch, "sst", split, "loss", value) for split, (epoch, value) in own]
+
+
+@pytest.mark.parametrize(
+    ("dev", "train", "is_found"),
+    [
+        ((1.2, 1.6, 2.8), (1.2, 0.7, 0.1), True),
+        ((1.2, 1.1, 1.1 * 0.99 * RISEN), (1.2, 0.7, 0.1), False),
+        ((1.2, 1.1, 1.1 * 1.01 * RISEN), (1.2, 0.7, 0.1), True),
+        ((1.2, 1.6, 2.8), (1.2, 1.3, 1.4), False),  # it diverges
+        ((2.8, 1.6, 1.2), (1.2, 0.7, 0.1), False),
+        ((1.2,), (1.2,), False),
+    ],
+)
+def test_dev_loss_that_rises_while_the_train_loss_falls_is_memorizing(
+    dev: Sequence[float], train: Sequence[float], *, is_found: bool
+) -> None:
+    rows = [*losses_of(dev, train), *losses_of((1.2, 1.1), (1.2, 1.1), 1), *losses_of((1.0, 9.0), (2.0, 1.0), 2)]
+    records = [build_record(0), build_record(1), build_record(2, status="pruned")]
+    found = list(memorized_tasks(sweep_of(records, rows)))
+    assert bool(found) is is_found
+    if found:
+        (finding,) = found
+        assert finding.what.startswith("SST's train rows are memorized in 1 of 2 trials")
+        assert finding.what.endswith(
+            f"most in 0000-r0, from {min(dev):.3g} after epoch {dev.index(min(dev)) + 1} to {dev[-1]:.3g}."
+        )
+        assert finding.advice.startswith("Give sst fewer of the steps")
+
+
+def test_without_train_losses_nothing_is_memorized() -> None:
+    assert list(memorized_tasks(sweep_of([build_record(0)], losses_of((1.0, 9.0), ())))) == []
 
 
 def stages(scores: Sequence[float], trained: str, number: int = 0, task: str = "sst", metric: str = "accuracy") -> Rows:
