@@ -181,20 +181,22 @@ class Sweep:
                 early = self.estimate_early_effects(bases)
             except ValueError as error:
                 early = reason_of(error)
-        finished = [record for record in self.records if record.status in COMPLETED]
-        return answer_question(
-            effects,
-            self.records,
-            difference,
-            early=early,
-            ranked=rank(finished, self.scores, replicated_best(self.info, self.records)),
-            base_number=base_number(self.info["base"], self.records),
-        )
+        number = base_number(self.info["base"], self.records)
+        ranked = self.ranked_finished
+        return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
         return rank(self.records, self.scores, replicated_best(self.info, self.records))
+
+    @cached_property
+    def ranked_finished(self) -> list[RankedConfiguration]:
+        """The configurations with a finished trial, compared among themselves, best first; raises as `ranking`."""
+        finished = [record for record in self.records if record.status in COMPLETED]
+        if len(finished) == len(self.records):
+            return self.ranked
+        return rank(finished, self.scores, replicated_best(self.info, self.records))
 
     @cached_property
     def estimated_effects(self) -> SweepEffects:

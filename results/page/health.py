@@ -328,28 +328,20 @@ def memorized_tasks(sweep: Sweep) -> Iterator[Finding]:
 
     One task may be over-fitted long before the overall score shows it.
     """
-    curves = curves_of_finished(sweep).sort_values("epoch")
+    curves = curves_of_finished(sweep)
     losses = train_losses(curves)
     for name, task in sweep.tasks.items():
-        points = curves[(curves["task"] == name) & (curves["split"] == "dev") & (curves["metric"] == "loss")]
-        risen, num_trials = {}, 0
-        for trial, own in points.groupby("trial"):
-            num_trials += 1
-            by_epoch = dict(zip(own["epoch"].tolist(), own["value"].tolist(), strict=True))
+        risen, trials = {}, dev_values(curves, name, "loss")
+        for trial, by_epoch in trials.items():
             lowest, last = min(by_epoch, key=lambda epoch: by_epoch[epoch]), max(by_epoch)
-            before, after = (losses.get((str(trial), epoch), {}).get(name) for epoch in (lowest, last))
-            if (
-                before is not None
-                and after is not None
-                and after < before
-                and by_epoch[last] > RISEN * by_epoch[lowest]
-            ):
-                risen[str(trial)] = by_epoch[lowest], by_epoch[last], lowest
+            before, after = (losses.get((trial, epoch), {}).get(name, math.nan) for epoch in (lowest, last))
+            if after < before and by_epoch[last] > RISEN * by_epoch[lowest]:
+                risen[trial] = by_epoch[lowest], by_epoch[last], lowest
         if risen:
             most = max(risen, key=lambda trial: risen[trial][1] / risen[trial][0])
             low, high, epoch = risen[most]
             what = (
-                f"{task.title}'s train rows are memorized in {len(risen)} of {counted(num_trials, 'trial')}: its dev "
+                f"{task.title}'s train rows are memorized in {len(risen)} of {counted(len(trials), 'trial')}: its dev "
                 f"loss ends far above its lowest while its train loss falls, most in {most}, from {low:.3g} after "
                 f"epoch {epoch} to {high:.3g}."
             )
@@ -358,6 +350,15 @@ def memorized_tasks(sweep: Sweep) -> Iterator[Finding]:
                 "with a penalty."
             )
             yield Finding(level="note", what=what, advice=advice)
+
+
+def dev_values(curves: pd.DataFrame, task: str, metric: str) -> dict[str, dict[int, float]]:
+    """A task's values of a metric on dev by trial, each by epoch in ascending order."""
+    rows = curves[(curves["task"] == task) & (curves["split"] == "dev") & (curves["metric"] == metric)]
+    return {
+        str(trial): dict(zip(own["epoch"].tolist(), own["value"].tolist(), strict=True))
+        for trial, own in rows.sort_values("epoch").groupby("trial")
+    }
 
 
 def train_losses(curves: pd.DataFrame) -> dict[tuple[str, int], dict[str, float]]:
@@ -387,17 +388,16 @@ def curves_of_finished(sweep: Sweep) -> pd.DataFrame:
 
 def forgetting(sweep: Sweep) -> Iterator[Finding]:
     """Tasks whose dev score ends clearly below its best, after epochs that trained other tasks only."""
-    curves = curves_of_finished(sweep).sort_values("epoch")
+    curves = curves_of_finished(sweep)
     last_trained = {
         (task, trial): epoch for (trial, epoch), losses in sorted(train_losses(curves).items()) for task in losses
     }
     for name, task in sweep.tasks.items():
-        points = curves[(curves["task"] == name) & (curves["split"] == "dev") & (curves["metric"] == task.metric)]
         ends: dict[str, tuple[float, float]] = {}
-        for trial, own in points.groupby("trial"):
-            if own["epoch"].max() > last_trained.get((name, str(trial)), math.inf):
-                scores = [score_of(name, value, sweep.tasks) for value in own["value"]]
-                ends[str(trial)] = max(scores), scores[-1]
+        for trial, by_epoch in dev_values(curves, name, task.metric).items():
+            if max(by_epoch) > last_trained.get((name, trial), math.inf):
+                scores = [score_of(name, value, sweep.tasks) for value in by_epoch.values()]
+                ends[trial] = max(scores), scores[-1]
         lost = {trial: task.contribution(best) - task.contribution(end) for trial, (best, end) in ends.items()}
         forgotten = {trial: loss for trial, loss in lost.items() if loss > FORGOTTEN}
         if forgotten:

@@ -1,8 +1,7 @@
 """The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
 
+import math
 from collections.abc import Iterator, Sequence
-
-import numpy as np
 
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.bootstrap import CONFIDENCE
@@ -346,7 +345,7 @@ def largest_undecided(
     found = [(value.difference, value) for value in values if value.difference is not None]
     if (trend and trend.is_better) or any(value.is_significant and difference > 0 for difference, value in found):
         return None
-    smallest = np.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
+    smallest = math.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
     undecided = [(own, value) for own, value in found if not value.is_significant and abs(own) < smallest]
     if not undecided:
         return None
