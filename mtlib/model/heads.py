@@ -16,8 +16,6 @@ INITIAL_STD = 0.02
 class LinearHead(nn.Module):
     """A linear layer on the concatenated vectors, after an optional ReLU layer.
 
-    Of three vectors, those of a pair and of its two texts, the texts' are replaced by their comparison.
-
     Args:
         output: provides `weight` and `bias`.
         hidden: the linear map of the ReLU layer.
@@ -37,8 +35,6 @@ class LinearHead(nn.Module):
 
     def features_of(self, vectors: tuple[Tensor, ...]) -> Tensor:
         """What the output layer reads, (rows, features)."""
-        if len(vectors) == 3:
-            vectors = (vectors[0].float(), *compare_texts(*vectors[1:]))
         joined = torch.cat(vectors, dim=1)
         return joined if self.hidden is None else functional.relu(self.hidden(joined))
 

@@ -14,7 +14,7 @@ from mtlib.model.bert_layers import encode_bert, has_bert_layers
 from mtlib.model.dropout import BulkDropout, use_bulk_dropout
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
-from mtlib.model.heads import CosineHead, make_head, make_projection, make_relational
+from mtlib.model.heads import CosineHead, compare_texts, make_head, make_projection, make_relational
 from mtlib.model.label_scale import LabelScale
 from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
@@ -96,7 +96,14 @@ class MultiTaskModel(nn.Module):
         return self.to_unit(task, logits) if is_raw else logits
 
     def head_inputs(self, task: str, vectors: Tensor) -> tuple[Tensor, ...]:
-        """What the task's head is called with: pooled texts after dropout, or the relational layer's output."""
+        """What the task's head is called with, after dropout: pooled texts, or the relational layer's output.
+
+        Of a pair and its two texts, the texts are replaced by their comparison, before dropout: with masks of their own
+        equal texts would differ in training, and not in evaluation.
+        """
+        if vectors.shape[1] == 3:
+            pair, first, second = vectors.unbind(dim=1)
+            vectors = torch.stack((pair.float(), *compare_texts(first, second)), dim=1)
         joined = self.dropout(vectors.flatten(1))  # (rows, inputs * hidden)
         if self.relational is not None and task in self.relational_tasks:
             return (self.relational(joined),)

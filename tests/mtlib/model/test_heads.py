@@ -12,7 +12,15 @@ from torch.nn import functional
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from mtlib.model.heads import CosineHead, LinearHead, make_head, make_projection, make_relational, new_linear
+from mtlib.model.heads import (
+    CosineHead,
+    LinearHead,
+    compare_texts,
+    make_head,
+    make_projection,
+    make_relational,
+    new_linear,
+)
 from mtlib.runtime.seeds import torch_stream
 from mtlib.tasks import TASKS
 
@@ -68,31 +76,29 @@ def test_a_linear_head_after_the_relational_layer_reads_one_vector_of_the_joined
 
 
 def test_a_comparison_is_of_both_texts_in_any_order_and_of_any_length() -> None:
-    head, (pair, first, second) = head_of("qqp", {"tasks.qqp.encoding": "cross_and_bi"}), vectors(3)
+    first, second = vectors(2)
     one, two = (text * 32**0.25 / text.norm(dim=1, keepdim=True) for text in (first, second))
-    joined = torch.cat([pair, (one - two).abs(), one * two], dim=1)
-    logits = head((pair, first, second))
-    assert torch.allclose(logits, joined @ head.weight.T + head.bias, atol=1e-6)
-    assert torch.allclose(logits, head((pair, 3 * second, 0.1 * first)), atol=1e-6)
-    assert not torch.allclose(logits, head((2 * pair, first, second)), atol=1e-3)
-    assert list(head.state_dict()) == ["weight", "bias"]
+    difference, product = compare_texts(first, second)
+    assert torch.allclose(difference, (one - two).abs(), atol=1e-6)
+    assert torch.allclose(product, one * two, atol=1e-6)
+    again = compare_texts(3 * second, 0.1 * first)
+    assert torch.allclose(torch.cat(again), torch.cat([difference, product]), atol=1e-6)
 
 
 def test_equal_weights_on_the_product_give_the_cosine() -> None:
-    head, texts = head_of("sts", {"tasks.sts.encoding": "cross_and_bi"}), vectors(2)
-    head.weight.data = torch.cat([torch.zeros(1, 64), torch.full((1, 32), 32**-0.5)], dim=1)
-    logits = head((vectors(1)[0], *texts))[:, 0]
+    texts = vectors(2)
+    found = compare_texts(*texts)[1].sum(dim=1) * 32**-0.5
     expected = [1 - cosine_distance(first, second) for first, second in zip(*texts, strict=True)]
-    assert logits.tolist() == pytest.approx(expected, abs=1e-6)
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_equal_texts_and_a_text_of_zeros_have_a_finite_comparison_with_its_gradient() -> None:
-    head, text = head_of("sts", {"tasks.sts.encoding": "cross_and_bi"}), torch.zeros(2, 32)
+    text = torch.zeros(2, 32)
     text[0] = 1.0
     text.requires_grad_()
-    logits = head((vectors(1, rows=2)[0], text, text.detach().clone()))
-    logits.sum().backward()
-    assert torch.isfinite(logits).all()
+    compared = torch.cat(compare_texts(text, text.detach().clone()))
+    compared.sum().backward()
+    assert torch.isfinite(compared).all()
     assert text.grad is not None
     assert torch.isfinite(text.grad).all()
 

@@ -24,6 +24,7 @@ from mtlib.data.batches import Batch, Inputs, make_batch
 from mtlib.data.tables import Table
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, embedding_layer
+from mtlib.model.heads import compare_texts
 from mtlib.model.multitask import MultiTaskModel, pooled
 from tests.architectures import ENCODERS, NOT_ENTERED
 from tests.architectures import untrained as random_encoder
@@ -197,6 +198,25 @@ def test_dropout_precedes_the_head(
     model.dropout.p = 0.5
     model(batch_of(tiny_config, tiny_corpus, "sst", 30))
     assert 0.4 < (seen[0] == 0).float().mean() < 0.6
+
+
+def test_dropout_comes_after_the_comparison_of_a_pairs_texts(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    config = tiny_config.override({"tasks.qqp.encoding": "cross_and_bi", "encoder.dropout": 0.25})
+    model, stream = MultiTaskModel(config, tiny_encoder), torch.Generator().manual_seed(0)
+    pair, first, second = (torch.randn(500, tiny_encoder.config.hidden_size, generator=stream) for _ in range(3))
+    _, difference, _ = model.train().head_inputs("qqp", torch.stack((pair, first, first), dim=1))
+    assert (difference == 0).all()  # with masks of their own equal texts differ
+
+    vectors = torch.stack((pair, first, second), dim=1)
+    torch.manual_seed(0)
+    dropped = torch.cat(model.head_inputs("qqp", vectors), dim=1)
+    kept = torch.cat(model.eval().head_inputs("qqp", vectors), dim=1)
+    assert torch.allclose(kept, torch.cat((pair, *compare_texts(first, second)), dim=1))
+    is_kept = dropped != 0
+    assert is_kept.float().mean().item() == pytest.approx(0.75, abs=0.01)
+    assert torch.allclose(dropped[is_kept], kept[is_kept] / 0.75, atol=1e-6)
 
 
 def untrained(config: Any) -> PretrainedEncoder:
