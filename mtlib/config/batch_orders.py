@@ -85,6 +85,19 @@ class AnnealedSettings:
         require(0 <= self.annealing <= 1, "annealing must be from 0 to 1", self.annealing)
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnimaxSettings:
+    """Settings of `unimax`."""
+
+    max_passes: int = 3
+    """How often `unimax` passes over a set at most, at least 1, unless all sets have been seen as often. Source: Chung
+    et al. 2023 for pretraining; Devlin et al. 2019 fine-tune for 2 to 4 passes."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.max_passes >= 1, "max_passes must be at least 1", self.max_passes)
+
+
 def batch_round_robin(sets: StageSets, _number: int) -> Rounds:
     """As many rounds as the largest set has batches, without the sets that have no batch left."""
     return rounds_of(sets.batches)
@@ -97,11 +110,16 @@ def smallest_round_robin(sets: StageSets, _number: int) -> Rounds:
 
 def sampled_round_robin(sets: StageSets, _number: int) -> Rounds:
     """As many rounds as the second largest set has batches; the largest set is that of the most rows."""
+    return rounds_of(sampled_counts(sets))
+
+
+def sampled_counts(sets: StageSets) -> list[int]:
+    """All batches of each set but the largest, and of the largest as many as of the second largest."""
     largest = int(np.argmax(sets.rows))
     counts = list(sets.batches)
     others = counts[:largest] + counts[largest + 1 :]
     counts[largest] = min(counts[largest], max(others, default=counts[largest]))
-    return rounds_of(counts)
+    return counts
 
 
 def max_size_cycle(sets: StageSets, _number: int) -> Rounds:
@@ -159,6 +177,44 @@ def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
     weights = np.array(sets.probability_factors) * np.array(sets.own_rows, dtype=np.float64) ** exponent
     positions = sets.stream(number).choice(len(weights), size=length, p=weights / weights.sum())
     return [(int(position),) for position in positions]
+
+
+def unimax(sets: StageSets, number: int, max_passes: int) -> Rounds:
+    """One epoch of a stage in which all sets have as many steps, except those that would be passed over too often.
+
+    The steps of each set are spread evenly over the stage: sets with equally many take turns. An epoch is as long as
+    one of `sampled_round_robin` unless configured.
+
+    Source: Chung et al. 2023, who draw the sets at random in these proportions.
+    """
+    length = sets.steps_per_epoch or sum(sampled_counts(sets))
+    counts = unimax_counts(sets.batches, length * sets.num_epochs, max_passes)
+    due = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])  # in parts of the stage
+    positions = np.repeat(np.arange(len(counts)), counts)[np.argsort(due, kind="stable")]
+    start = number % sets.num_epochs * length
+    return [(int(position),) for position in positions[start : start + length]]
+
+
+def unimax_counts(batches: Sequence[int], steps: int, max_passes: int) -> list[int]:
+    """Steps of each set: equally many, but at most `max_passes` passes, whose remainder the larger sets share.
+
+    Where all sets would have more passes, each has the same number of them.
+
+    Args:
+        batches: in one pass over each set.
+        steps: of the stage.
+        max_passes: at least 1.
+
+    Source: Chung et al. 2023, algorithm 1.
+    """
+    if steps >= max_passes * sum(batches):
+        return divide_steps(steps, batches)
+    counts, left = [0] * len(batches), steps
+    by_size = sorted(range(len(batches)), key=lambda position: batches[position])
+    for num_left, position in zip(range(len(batches), 0, -1), by_size, strict=True):
+        counts[position] = min(left // num_left, max_passes * batches[position])
+        left -= counts[position]
+    return counts
 
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
@@ -232,6 +288,15 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         settings=AnnealedSettings,
         is_random=True,
         length_counts=lambda stage: stage.annealing > 0,
+    ),
+    "unimax": BatchOrder(
+        title="UniMax",
+        description="Sets take turns, but none is passed over more than `max_passes` times in the stage: larger sets "
+        "have the steps that are left, spread evenly over the stage (Chung et al. 2023).",
+        function=unimax,
+        settings=UnimaxSettings,
+        has_own_length=True,
+        length_counts=lambda _stage: True,
     ),
 }
 """By the name in a stage's `order`. A new order is one entry here and its function."""

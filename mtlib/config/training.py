@@ -6,7 +6,7 @@ Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL B
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, AnnealedSettings
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, AnnealedSettings, UnimaxSettings
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 
@@ -29,6 +29,7 @@ class StageConfig:
     `extra_data`."""
     if TYPE_CHECKING:  # settings of orders, which `BATCH_ORDERS` declares
         annealing: float = AnnealedSettings.annealing
+        max_passes: int = UnimaxSettings.max_passes
     sum_losses: bool = False
     """False: one optimizer step per batch (BB, MP). True: the batches of a round are summed into one step (TT 4.3)."""
     epochs: int = 1

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, Rounds, StageSets
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, Rounds, StageSets, unimax_counts
 from mtlib.config.schema import fields_of
 from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
@@ -45,9 +45,62 @@ def test_only_random_orders_depend_on_the_stream(order: str) -> None:
     assert depends == (order in RANDOM_ORDERS)
 
 
-@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
+@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin", "unimax"])
 def test_orders_that_depend_on_the_epoch_have_its_number_of_rounds(order: str) -> None:
     assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("steps", "max_passes", "counts"),
+    [
+        (600, 3, [200, 200, 200]),  # no set has three passes
+        (1530, 3, [510, 510, 510]),  # the smallest has just three
+        (1531, 3, [510, 511, 510]),
+        (3260, 3, [723, 2027, 510]),  # two sets have three, the largest has the rest
+        (4497, 3, [723, 3264, 510]),  # all have three
+        (4498, 3, [723, 3264, 511]),  # more than three: each as many
+        (8994, 3, [1446, 6528, 1020]),
+        (3260, 1, [524, 2366, 370]),
+        (2, 3, [1, 1, 0]),
+    ],
+)
+def test_unimax_divides_the_steps_as_by_hand(steps: int, max_passes: int, counts: list[int]) -> None:
+    found = unimax_counts([241, 1088, 170], steps, max_passes)
+    assert sum(found) == steps
+    assert found == pytest.approx(counts, abs=1)
+
+
+def naive_unimax(sizes: list[int], budget: float, max_passes: int) -> list[float]:
+    """Algorithm 1 of Chung et al. 2023: the probability of each language, from its size and the budget."""
+    left, given = budget, [0.0] * len(sizes)
+    for place, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        share = left / (len(sizes) - place)
+        given[index] = sizes[index] * max_passes if share / sizes[index] > max_passes else share
+        left -= given[index]
+    return [part / sum(given) for part in given]
+
+
+@pytest.mark.parametrize("max_passes", [1, 2, 5])
+def test_unimax_counts_are_the_published_proportions(max_passes: int) -> None:
+    stream = np.random.default_rng(0)
+    for _ in range(200):
+        sizes = stream.integers(1, 1000, size=stream.integers(2, 6)).tolist()
+        steps = int(stream.integers(1, 2 * max_passes * sum(sizes)))
+        found = unimax_counts(sizes, steps, max_passes)
+        expected = [steps * part for part in naive_unimax(sizes, steps, max_passes)]
+        assert found == pytest.approx(expected, abs=len(sizes)), (sizes, steps)
+
+
+def test_unimax_spreads_each_sets_steps_evenly_over_the_stage() -> None:
+    epochs = [rounds_in("unimax", number, steps_per_epoch=9) for number in range(5)]  # 45 steps, batches of 2, 4 and 3
+    assert epochs[0] == [(1,), (2,), (0,), (1,), (2,), (1,), (0,), (2,), (1,)]
+    counts = [[epoch.count((position,)) for position in range(3)] for epoch in epochs]
+    assert np.sum(counts, axis=0).tolist() == [10, 20, 15]
+    assert np.ptp(counts, axis=0).max() <= 1
+
+
+def test_unimax_takes_turns_where_no_set_reaches_its_passes() -> None:
+    assert rounds_in("unimax", 1, steps_per_epoch=3) == [(0,), (1,), (2,)]
 
 
 def test_titles_are_unique() -> None:

@@ -27,6 +27,7 @@ CASES: list[Case] = [
     ("stages.0.order", "round_robin", "stages.0.order must be one of batch_round_robin, ", "sampled_round_robin"),
     ("stages.0.annealing", -1e-9, "stages.0: annealing must be from 0 to 1", 0.0),
     ("stages.0.annealing", 1.001, "stages.0: annealing must be from 0 to 1", 1.0),
+    ("stages.0.max_passes", 0, "stages.0: max_passes must be at least 1", 1),
     ("stages.0.epochs", 0, "stages.0: epochs must be at least 1", 1),
     ("stages.0.score_every", 0, "stages.0: score_every must be at least 1", 1),
     ("stages.0.steps_per_epoch", 0, "stages.0: steps_per_epoch must be at least 1", 1),
@@ -57,7 +58,7 @@ def test_every_field_of_a_stage_changes_the_hash() -> None:
     two = BASE.override({"stages": [BASE.stages[0], BASE.stages[0]]})
     values: dict[str, Any] = {"tasks": ["qqp"], "extra_data": ["snli"], "order": "annealed", "annealing": 0.5}
     values |= {"sum_losses": True, "epochs": 2, "steps_per_epoch": 7, "start_from": "best", "reset_optimizer": True}
-    values |= {"score_every": 2}
+    values |= {"score_every": 2, "max_passes": 2}
     assert set(values) == set(StageConfig.__dataclass_fields__)
     hashes = {two.override({f"stages.1.{name}": value}).content_hash for name, value in values.items()}
     assert len(hashes | {two.content_hash}) == len(values) + 1

@@ -288,6 +288,7 @@ LENGTHS: dict[str, tuple[Changes, bool]] = {
     "annealed": ({**TWO_SETS, "stages.0.order": "annealed"}, True),
     "annealed by 0": ({**TWO_SETS, "stages.0.order": "annealed", "stages.0.annealing": 0}, False),
     "annealed, one set": ({"stages.0.order": "annealed"}, False),
+    "unimax, one set": ({"stages.0.order": "unimax"}, False),
     "teacher": (TAUGHT, False),
     "teacher whose decay changes": ({**TAUGHT, "proximal.late_decay": 0.5}, True),
     "teacher whose decay stays": ({**TAUGHT, "proximal.late_decay": 0.99, "proximal.early_fraction": 0.5}, False),

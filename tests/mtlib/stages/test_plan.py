@@ -56,6 +56,7 @@ LENGTHS: dict[str, tuple[int, ...]] = {
     "proportional": (9756,) * 4,
     "square_root": (9756,) * 4,
     "annealed": (9756,) * 4,
+    "unimax": (2 * 534 + 378,) * 4,
 }
 
 
