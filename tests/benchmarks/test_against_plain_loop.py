@@ -1,12 +1,24 @@
 """Scores of groups of models and the interval of their difference, against calculations by hand."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.against_plain_loop import LOOP, GroupScores, difference_text, print_scores, read_loop, score_group
+from benchmarks import against_plain_loop
+from benchmarks.against_plain_loop import (
+    LOOP,
+    GroupScores,
+    compare,
+    difference_text,
+    print_scores,
+    read_loop,
+    score_group,
+)
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 
 LABELS: dict[str, list[float]] = {"sst": [0, 1, 2, 3], "qqp": [0, 1, 1, 0], "sts": [0.0, 1.0, 2.0, 5.0]}
@@ -74,6 +86,19 @@ def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
     assert found == {"steps": 1200, "model": 4, "split": "dev", "id": "007", "prediction": 2, "group": LOOP}
     with pytest.raises(ValueError, match=r"the loop must have been trained for 5,000 steps, got \[600, 1200\]"):
         read_loop(tmp_path, 5000)
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [(None, "600"), (1200, "1,200"), (0, "0")])
+def test_loop_has_as_many_steps_as_the_trials_unless_others_are_asked_for(
+    asked: int | None, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+    trial = SimpleNamespace(status="complete", steps=600, config=config.to_json())
+    monkeypatch.setattr(against_plain_loop, "data_folder", lambda _sweep: tmp_path)
+    monkeypatch.setattr(against_plain_loop, "read_trials", lambda _sweep: [trial, trial])
+    pd.DataFrame({"steps": [5000], "id": ["a"]}).to_csv(tmp_path / "predictions.csv", index=False)
+    with pytest.raises(ValueError, match=rf"^the loop must have been trained for {wanted} steps, got \[5000\]$"):
+        compare([tmp_path / "sweep"], tmp_path, asked)
 
 
 def test_another_folder_is_no_loop(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ class RankedConfiguration:
     number: int
     params: Mapping[str, Any]
     status: str
-    """Of its trials: `complete`, or where they differ `complete 2, failed 1`."""
+    """Of its trials, to be displayed: `complete`, or where they differ `complete 2, failed 1`."""
+    is_finished: bool
+    """Whether some trial of it has completed; then only completed ones count."""
     trials: tuple[str, ...]
     """Replicates with an overall score: the completed ones, or if there are none, those that have not failed."""
     scores: Mapping[Column, Score]
@@ -76,11 +78,6 @@ class RankedConfiguration:
     def tasks(self) -> tuple[str, ...]:
         """Tasks with a dev score: totals can be compared only where these are the same."""
         return in_order({task for task, split in self.scores if split == "dev" and task != OVERALL})
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether some trial of it has completed; then only completed ones count."""
-        return any(status in self.status for status in COMPLETED)
 
     @property
     def may_be_best(self) -> bool:
@@ -135,6 +132,7 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfigu
         number=group[0].number,
         params=group[0].params,
         status=status_of(group),
+        is_finished=bool(completed),
         trials=tuple(trials),
         scores=means,
         best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,

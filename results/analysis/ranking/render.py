@@ -29,9 +29,6 @@ HEADER_WIDTH = 12
 PLAIN_WIDTH = 100
 """Columns of output that does not go to a terminal."""
 
-CUT_SHORT = ("pruned", "running", "interrupted")
-"""Statuses of trials that count, but have not finished."""
-
 
 def render_ranking(
     rows: Sequence[RankedConfiguration],
@@ -181,7 +178,7 @@ def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
 def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:
     """What cannot be read from the table's order, in lines."""
     num_alike, num_dropped = count_alike(scored), sum(row.was_dropped for row in scored)
-    if any(status in row.status for row in scored for status in CUT_SHORT if not row.is_finished):
+    if not all(row.is_finished for row in scored):
         yield (
             "Where no trial of a configuration has finished, one that was pruned or has not ended counts with its "
             "best scores so far; had it finished, it might score higher."

@@ -95,6 +95,7 @@ def ranked(number: int, score: float | None = 0.5, **params: Any) -> RankedConfi
         number=number,
         params=params or {"smart.weight": 0.5 * number},
         status="complete",
+        is_finished=True,
         trials=(f"{number:04d}-r0",),
         scores={} if score is None else {TOTAL: Score(value=score, example_error=0.01, replicate_error=None)},
         best_epoch=1.0,

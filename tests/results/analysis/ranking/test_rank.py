@@ -243,7 +243,7 @@ def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeRe
 def test_searched_keys_stay_adjacent_where_some_trials_lack_them() -> None:
     def row(number: int, params: Mapping[str, Any]) -> RankedConfiguration:
         fields: dict[str, Any] = {"status": "complete", "trials": (), "scores": {}, "best_epoch": None, "failures": ()}
-        return RankedConfiguration(number=number, params=params, **fields)
+        return RankedConfiguration(number=number, params=params, is_finished=True, **fields)
 
     frame = to_frame([row(0, {"a": 1}), row(1, {"a": 2, "b": 3})], TASKS)
     assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]

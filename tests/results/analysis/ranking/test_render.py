@@ -22,6 +22,7 @@ def row_of(number: int = 0, replicate_error: float | None = None, **changes: Any
         number=number,
         params={"smart.weight": 0.45},
         status="complete",
+        is_finished=True,
         trials=(f"{number:04d}-r0",),
         scores=dict.fromkeys(COLUMNS, score),
         best_epoch=5.0,
@@ -189,7 +190,7 @@ def test_legend_warns_that_the_best_of_many_is_optimistic() -> None:
 
 def test_status_is_shown_where_some_trial_has_not_completed() -> None:
     assert "status" not in text_of([row_of()])
-    text = text_of([row_of(), row_of(1, status="pruned")])
+    text = text_of([row_of(), row_of(1, status="pruned", is_finished=False)])
     assert "status" in text
     assert "counts with its best scores so far" in " ".join(text.split())
     assert "so far" not in text_of([row_of(), row_of(1, status="complete 2, failed 1")])
