@@ -37,7 +37,9 @@ class StageSets:
     num_epochs: int
     """Epochs of the stage."""
     steps_per_epoch: int | None
-    """As configured, for orders that give one epoch for each number."""
+    """As configured, for orders that give one epoch for each number, or need the stage's length."""
+    sums_rounds: bool
+    """Whether a step is a round, or else a batch."""
     stream: Callable[[int], np.random.Generator]
     """The source of random draws for a number."""
 
@@ -180,41 +182,53 @@ def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
 
 
 def unimax(sets: StageSets, number: int, max_passes: int) -> Rounds:
-    """One epoch of a stage in which all sets have as many steps, except those that would be passed over too often.
+    """One epoch of a stage in which all sets have as many batches, except those that would be passed over too often.
 
-    The steps of each set are spread evenly over the stage: sets with equally many take turns. An epoch is as long as
-    one of `sampled_round_robin` unless configured.
+    A set with the most batches is in every round, each other in rounds that are spread evenly over the stage: sets with
+    equally many take turns. The stage has as many batches as one of `sampled_round_robin` unless configured.
 
     Source: Chung et al. 2023, who draw the sets at random in these proportions.
     """
-    length = sets.steps_per_epoch or sum(sampled_counts(sets))
-    counts = unimax_counts(sets.batches, length * sets.num_epochs, max_passes)
-    due = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])  # in parts of the stage
-    positions = np.repeat(np.arange(len(counts)), counts)[np.argsort(due, kind="stable")]
-    start = number % sets.num_epochs * length
-    return [(int(position),) for position in positions[start : start + length]]
+    if sets.steps_per_epoch is None:
+        counts = unimax_counts(sets.batches, sum(sampled_counts(sets)) * sets.num_epochs, max_passes)
+    elif sets.sums_rounds:
+        counts = unimax_counts_in_rounds(sets.batches, sets.steps_per_epoch * sets.num_epochs, max_passes)
+    else:
+        counts = unimax_counts(sets.batches, sets.steps_per_epoch * sets.num_epochs, max_passes)
+    num_rounds = max(counts)
+    is_in = np.zeros((num_rounds, len(counts)), dtype=bool)
+    for position, count in enumerate(counts):
+        is_in[(2 * np.arange(count) + 1) * num_rounds // (2 * max(count, 1)), position] = True
+    epoch = number % sets.num_epochs
+    own = is_in[num_rounds * epoch // sets.num_epochs : num_rounds * (epoch + 1) // sets.num_epochs]
+    return [tuple(np.flatnonzero(row).tolist()) for row in own]
 
 
-def unimax_counts(batches: Sequence[int], steps: int, max_passes: int) -> list[int]:
-    """Steps of each set: equally many, but at most `max_passes` passes, whose remainder the larger sets share.
+def unimax_counts(batches: Sequence[int], total: int, max_passes: int) -> list[int]:
+    """Batches of each set in a stage: equally many, but at most `max_passes` passes; larger sets share what is left.
 
     Where all sets would have more passes, each has the same number of them.
 
     Args:
         batches: in one pass over each set.
-        steps: of the stage.
+        total: batches of the stage.
         max_passes: at least 1.
 
     Source: Chung et al. 2023, algorithm 1.
     """
-    if steps >= max_passes * sum(batches):
-        return divide_steps(steps, batches)
-    counts, left = [0] * len(batches), steps
+    if total >= max_passes * sum(batches):
+        return divide_steps(total, batches)
+    counts, left = [0] * len(batches), total
     by_size = sorted(range(len(batches)), key=lambda position: batches[position])
     for num_left, position in zip(range(len(batches), 0, -1), by_size, strict=True):
         counts[position] = min(left // num_left, max_passes * batches[position])
         left -= counts[position]
     return counts
+
+
+def unimax_counts_in_rounds(batches: Sequence[int], rounds: int, max_passes: int) -> list[int]:
+    """Batches of each set in a stage of so many rounds, in each of which a set has at most one: as `unimax_counts`."""
+    return [min(rounds, max(max_passes * count, rounds * count // max(batches))) for count in batches]
 
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
@@ -295,6 +309,7 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
         "have the steps that are left, spread evenly over the stage (Chung et al. 2023).",
         function=unimax,
         settings=UnimaxSettings,
+        has_rounds=True,
         has_own_length=True,
         length_counts=lambda _stage: True,
     ),

@@ -99,5 +99,6 @@ def describe_sets(
         probability_factors=tuple(config.set_settings(name).probability_factor for name in names),
         num_epochs=stage.epochs,
         steps_per_epoch=stage.steps_per_epoch,
+        sums_rounds=stage.sum_losses,
         stream=partial(numpy_stream, config.seed, config.replicate, "draw", stage_index),
     )

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from mtlib.config.batch_orders import BATCH_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from tests.one_line_error import one_line_error
@@ -16,6 +16,8 @@ RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_r
 """Batch orders that draw the set of each step."""
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
 """All defaults, one stage."""
+CYCLES = tuple(name for name in ROUND_ORDERS if not BATCH_ORDERS[name].length_counts(BASE.stages[0]))
+"""Orders of rounds that begin alike in stages of any length."""
 PENALIZED = BASE.override(
     {
         **{f"{term}.tasks": "qqp" for term in ("smart", "proximal", "simcse", "pals")},

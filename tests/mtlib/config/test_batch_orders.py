@@ -5,12 +5,21 @@ import inspect
 import numpy as np
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, Rounds, StageSets, unimax_counts
+from mtlib.config.batch_orders import (
+    BATCH_ORDERS,
+    ROUND_ORDERS,
+    Rounds,
+    StageSets,
+    unimax_counts,
+    unimax_counts_in_rounds,
+)
 from mtlib.config.schema import fields_of
 from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 
-def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None) -> Rounds:
+def rounds_in(
+    order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None, sums_rounds: bool = False
+) -> Rounds:
     """The rounds of an order for sets of 2, 4 and 3 batches, with its default settings."""
     sets = StageSets(
         batches=(2, 4, 3),
@@ -19,6 +28,7 @@ def rounds_in(order: str, number: int = 0, seed: int = 0, steps_per_epoch: int |
         probability_factors=(1.0, 1.0, 1.0),
         num_epochs=5,
         steps_per_epoch=steps_per_epoch,
+        sums_rounds=sums_rounds,
         stream=lambda epoch: np.random.default_rng([seed, epoch]),
     )
     settings = {name: default for name, (_, default) in fields_of([BATCH_ORDERS[order].settings]).items()}
@@ -45,7 +55,7 @@ def test_only_random_orders_depend_on_the_stream(order: str) -> None:
     assert depends == (order in RANDOM_ORDERS)
 
 
-@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin", "unimax"])
+@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
 def test_orders_that_depend_on_the_epoch_have_its_number_of_rounds(order: str) -> None:
     assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
 
@@ -91,16 +101,34 @@ def test_unimax_counts_are_the_published_proportions(max_passes: int) -> None:
         assert found == pytest.approx(expected, abs=len(sizes)), (sizes, steps)
 
 
-def test_unimax_spreads_each_sets_steps_evenly_over_the_stage() -> None:
-    epochs = [rounds_in("unimax", number, steps_per_epoch=9) for number in range(5)]  # 45 steps, batches of 2, 4 and 3
-    assert epochs[0] == [(1,), (2,), (0,), (1,), (2,), (1,), (0,), (2,), (1,)]
-    counts = [[epoch.count((position,)) for position in range(3)] for epoch in epochs]
-    assert np.sum(counts, axis=0).tolist() == [10, 20, 15]
+@pytest.mark.parametrize(("steps_per_epoch", "sums_rounds"), [(9, False), (4, True), (None, False), (None, True)])
+def test_unimax_spreads_the_batches_of_each_set_evenly_over_the_stage(
+    steps_per_epoch: int | None, sums_rounds: bool
+) -> None:
+    """Sets of 2, 4 and 3 batches, five epochs: 45 steps or 20 rounds are five passes, 40 batches more than four."""
+    epochs = [rounds_in("unimax", number, 0, steps_per_epoch, sums_rounds) for number in range(5)]
+    counts = np.array([[sum(position in step for step in epoch) for position in range(3)] for epoch in epochs])
+    assert counts.sum(axis=0).tolist() == ([8, 18, 14] if steps_per_epoch is None else [10, 20, 15])
     assert np.ptp(counts, axis=0).max() <= 1
 
 
-def test_unimax_takes_turns_where_no_set_reaches_its_passes() -> None:
-    assert rounds_in("unimax", 1, steps_per_epoch=3) == [(0,), (1,), (2,)]
+def test_unimax_rounds_by_hand() -> None:
+    """Two epochs of a set in every round, one in half and one in three quarters of the rounds."""
+    epochs = [rounds_in("unimax", number, steps_per_epoch=9) for number in range(2)]
+    assert epochs == [[(1, 2), (0, 1), (1, 2), (0, 1, 2)], [(1, 2), (0, 1), (1, 2), (0, 1, 2)]]
+
+
+@pytest.mark.parametrize("sums_rounds", [False, True])
+def test_unimax_takes_turns_where_no_set_reaches_its_passes(sums_rounds: bool) -> None:
+    steps = 1 if sums_rounds else 3
+    assert rounds_in("unimax", 1, steps_per_epoch=steps, sums_rounds=sums_rounds) == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "counts"), [(200, [200, 200, 200]), (2000, [723, 2000, 510]), (4352, [964, 4352, 680])]
+)
+def test_unimax_counts_in_rounds_by_hand(rounds: int, counts: list[int]) -> None:
+    assert unimax_counts_in_rounds([241, 1088, 170], rounds, 3) == counts
 
 
 def test_titles_are_unique() -> None:

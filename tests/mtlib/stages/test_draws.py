@@ -26,7 +26,7 @@ from mtlib.stages.draws import (
     steps_of_pass,
     steps_per_epoch,
 )
-from tests.mtlib.config.config_cases import RANDOM_ORDERS
+from tests.mtlib.config.config_cases import CYCLES, RANDOM_ORDERS
 
 Steps = list[tuple[Draw, ...]]
 
@@ -81,7 +81,7 @@ def naive_pass(stage: StageConfig, num_rows: dict[str, int], queues: dict[str, I
         steps += [tuple(turn)] if stage.sum_losses else [(draw,) for draw in turn]
 
 
-@pytest.mark.parametrize(("order", "sum_losses"), [*itertools.product(ROUND_ORDERS, (False, True)), ("sequential", 0)])
+@pytest.mark.parametrize(("order", "sum_losses"), [*itertools.product(CYCLES, (False, True)), ("sequential", 0)])
 def test_three_passes_of_every_fixed_order_match_a_naive_loop(order: str, sum_losses: int) -> None:
     for group in GROUPS:
         stage = StageConfig(**group, order=order, sum_losses=bool(sum_losses), epochs=3)
@@ -113,12 +113,14 @@ KNOWN: dict[str, list[str]] = {
     "smallest_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1"],
     "sampled_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2"],
     "max_size_cycle": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "sst2 qqp2 sts2", "sst3 qqp3 sts3"],
+    "unimax": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2"],  # 16 batches in all: 5, 6 and 5
 }
 SECOND: dict[str, list[str]] = {
     "batch_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5", "qqp7"],
     "smallest_round_robin": ["sst2 qqp2 sts2", "sst3 qqp3 sts3"],
     "sampled_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5"],
     "max_size_cycle": ["sst4 qqp4 sts4", "sst5 qqp5 sts5", "sst6 qqp6 sts6", "sst7 qqp7 sts7"],
+    "unimax": ["sst2 qqp3 sts2", "sst3 qqp4 sts3", "sst4 qqp5 sts4"],
 }
 
 
@@ -192,7 +194,7 @@ def test_an_epoch_round_robin_of_given_length_continues_each_sets_own_stream() -
 
 
 @pytest.mark.parametrize("sum_losses", [False, True])
-@pytest.mark.parametrize("order", ROUND_ORDERS)
+@pytest.mark.parametrize("order", CYCLES)
 @pytest.mark.parametrize("length", [1, 4, 9, 11, 37])
 def test_epochs_of_any_length_are_slices_of_one_stream(order: str, sum_losses: bool, length: int) -> None:
     num_rows = {"sst": 8, "qqp": 20, "sts": 11, "snli": 3, "cfimdb": 6}
