@@ -44,7 +44,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     if pairs:
         found["pairs_in_one_input"] = {f"tasks.{name}.encoding": "cross" for name in pairs}
     if len(names) > 1:
-        found["batches_in_turn"] = {"stages.0.order": "batch_round_robin"}
+        found["any_number_of_passes"] = {"stages.0.order": "sampled_round_robin"}
     return found
 
 

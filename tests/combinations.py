@@ -16,7 +16,7 @@ ALL = ["sst", "qqp", "sts"]
 ORDERS: dict[str, Changes] = {
     **{
         order: {"stages.1.order": order}
-        for order in (*ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed", "unimax")
+        for order in (*ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed")
     },
     **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in ROUND_ORDERS},
     "epoch_round_robin": {"stages.1.order": "epoch_round_robin", "stages.1.epochs": 3, "stages.1.steps_per_epoch": 12},

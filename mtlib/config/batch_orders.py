@@ -55,7 +55,7 @@ class BatchOrder:
     function: Callable[..., Rounds]
     """From `StageSets`, a number from 0 and the order's settings by name to the rounds of that pass. An order that
     depends on the epoch, or divides its steps, gives one epoch of the stage for each number, `steps_per_epoch` rounds
-    where that is set."""
+    where that is set; one that divides the stage's steps, that part of the stage's rounds."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of every stage. They are inert where another order is chosen."""
     has_rounds: bool = False
@@ -92,8 +92,8 @@ class UnimaxSettings:
     """Settings of `unimax`."""
 
     max_passes: int = 3
-    """How often `unimax` passes over a set at most, at least 1, unless all sets have been seen as often. Source: Chung
-    et al. 2023 for pretraining; Devlin et al. 2019 fine-tune for 2 to 4 passes."""
+    """Most passes of `unimax` over a set, at least 1. A stage longer than so many passes over all sets repeats all of
+    them equally often. Source: Chung et al. 2023 for pretraining; Devlin et al. 2019 fine-tune for 2 to 4 passes."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -182,26 +182,28 @@ def drawn_rounds(sets: StageSets, number: int, exponent: float) -> Rounds:
 
 
 def unimax(sets: StageSets, number: int, max_passes: int) -> Rounds:
-    """One epoch of a stage in which all sets have as many batches, except those that would be passed over too often.
+    """One epoch of a stage in which all sets have the same number of batches, but none has too many passes.
 
-    A set with the most batches is in every round, each other in rounds that are spread evenly over the stage: sets with
-    equally many take turns. The stage has as many batches as one of `sampled_round_robin` unless configured.
+    The set with the most batches is in every round, each other in rounds that are spread evenly over the stage: sets
+    with the same number of batches take turns.
 
     Source: Chung et al. 2023, who draw the sets at random in these proportions.
     """
+    counts = stage_counts(sets, max_passes)
+    num_rounds, epoch = max(counts), number % sets.num_epochs
+    first, end = (num_rounds * turn // sets.num_epochs for turn in (epoch, epoch + 1))
+    turns = np.arange(first, end + 1)
+    given = (2 * np.outer(turns, counts) + num_rounds - 1) // (2 * num_rounds)  # (rounds + 1, sets), before each round
+    return [tuple(np.flatnonzero(row).tolist()) for row in np.diff(given, axis=0)]
+
+
+def stage_counts(sets: StageSets, max_passes: int) -> list[int]:
+    """Batches of each set in a stage of `unimax`, which has as many batches as one of `sampled_round_robin` unless its
+    steps are configured."""
     if sets.steps_per_epoch is None:
-        counts = unimax_counts(sets.batches, sum(sampled_counts(sets)) * sets.num_epochs, max_passes)
-    elif sets.sums_rounds:
-        counts = unimax_counts_in_rounds(sets.batches, sets.steps_per_epoch * sets.num_epochs, max_passes)
-    else:
-        counts = unimax_counts(sets.batches, sets.steps_per_epoch * sets.num_epochs, max_passes)
-    num_rounds = max(counts)
-    is_in = np.zeros((num_rounds, len(counts)), dtype=bool)
-    for position, count in enumerate(counts):
-        is_in[(2 * np.arange(count) + 1) * num_rounds // (2 * max(count, 1)), position] = True
-    epoch = number % sets.num_epochs
-    own = is_in[num_rounds * epoch // sets.num_epochs : num_rounds * (epoch + 1) // sets.num_epochs]
-    return [tuple(np.flatnonzero(row).tolist()) for row in own]
+        return unimax_counts(sets.batches, sum(sampled_counts(sets)) * sets.num_epochs, max_passes)
+    divide = unimax_counts_in_rounds if sets.sums_rounds else unimax_counts
+    return divide(sets.batches, sets.steps_per_epoch * sets.num_epochs, max_passes)
 
 
 def unimax_counts(batches: Sequence[int], total: int, max_passes: int) -> list[int]:
@@ -226,9 +228,12 @@ def unimax_counts(batches: Sequence[int], total: int, max_passes: int) -> list[i
     return counts
 
 
-def unimax_counts_in_rounds(batches: Sequence[int], rounds: int, max_passes: int) -> list[int]:
-    """Batches of each set in a stage of so many rounds, in each of which a set has at most one: as `unimax_counts`."""
-    return [min(rounds, max(max_passes * count, rounds * count // max(batches))) for count in batches]
+def unimax_counts_in_rounds(batches: Sequence[int], total: int, max_passes: int) -> list[int]:
+    """As `unimax_counts` for a stage of `total` rounds, each with one batch of a set at most.
+
+    The largest set is in every round; where it has more than `max_passes` passes, so have the others.
+    """
+    return [min(total, max(max_passes * count, total * count // max(batches))) for count in batches]
 
 
 BATCH_ORDERS: dict[str, BatchOrder] = {
@@ -305,8 +310,8 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
     ),
     "unimax": BatchOrder(
         title="UniMax",
-        description="Sets take turns, but none is passed over more than `max_passes` times in the stage: larger sets "
-        "have the steps that are left, spread evenly over the stage (Chung et al. 2023).",
+        description="Sets take turns, but none is seen more than `max_passes` times in the stage; larger sets take the "
+        "remaining steps, spread evenly over the stage (Chung et al. 2023).",
         function=unimax,
         settings=UnimaxSettings,
         has_rounds=True,

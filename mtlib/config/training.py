@@ -41,8 +41,8 @@ class StageConfig:
     steps_per_epoch: int | None = None
     """Optimizer steps of an epoch, at least 1. None: as many as the order needs, or, where tasks are drawn at random,
     as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which begins again,
-    reshuffled, whenever it has ended. Only `sequential` divides the steps of each epoch among the sets, in proportion
-    to their batches, at least one each. Source: TU 5.2, MP 5.3."""
+    reshuffled, whenever it has ended. `sequential` divides the steps of each epoch among the sets, in proportion to
+    their batches, at least one each, `unimax` the steps of the stage. Source: TU 5.2, MP 5.3."""
     start_from: Literal["last", "best"] = "last"
     """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
     dev score of the tasks that had been active, with a new optimizer. Source: TU table 4."""

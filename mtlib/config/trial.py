@@ -314,7 +314,7 @@ def check_relational(tasks: Mapping[str, TaskConfig], shared: Sequence[str]) -> 
     encodings = {task: tasks[task].encoding for task in shared}
     rule = "relational_tasks must all have encoding bi, or none of them: one layer has one width"
     require(len({encoding == "bi" for encoding in encodings.values()}) <= 1, rule, encodings)
-    rule = "relational_tasks must not have encoding cross_and_bi, whose head compares the texts' own vectors"
+    rule = "relational_tasks must not have encoding cross_and_bi, whose head reads a comparison of the texts"
     require("cross_and_bi" not in encodings.values(), rule, encodings)
 
 

@@ -29,7 +29,7 @@ def batches_per_pass(config: TrialConfig, stage: StageConfig, num_rows: Mapping[
 
 
 def steps_per_epoch(config: TrialConfig, stage_index: int, num_rows: Mapping[str, int]) -> tuple[int, ...]:
-    """Optimizer steps of each epoch of a stage, which differ only where each epoch is one set; as `epoch_draws`."""
+    """Optimizer steps of each epoch of a stage, which may differ unless configured; as `epoch_draws`."""
     stage = config.stages[stage_index]
     if stage.steps_per_epoch is not None:
         return (stage.steps_per_epoch,) * stage.epochs

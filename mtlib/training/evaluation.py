@@ -86,7 +86,7 @@ def predict(
 def embed(
     model: MultiTaskModel, config: TrialConfig, corpus: Corpus, task: str, split: str, device: torch.device
 ) -> np.ndarray:
-    """Pooled texts of a split with at least one row, (rows, inputs x hidden) float32: what heads receive.
+    """Pooled texts of a split with at least one row, (rows, inputs x hidden) float32.
 
     The model is in evaluation mode; arguments are those of `predict`.
     """

@@ -52,7 +52,7 @@ def embeddings_chart(by_task: Mapping[str, Embedded], model: str) -> Chart:
     return Chart(
         name="embeddings",
         title="Embeddings of the dev examples",
-        caption=f"Principal components of what the heads of {model} receive, with dropout off.{''.join(notes)}",
+        caption=f"Principal components of the pooled texts of {model}, with dropout off.{''.join(notes)}",
         panels=panels,
         frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
     )

@@ -1,4 +1,4 @@
-"""Embeddings of texts by a trained model: what its heads receive."""
+"""Embeddings of texts by a trained model: the pooled texts, before its heads."""
 
 from collections.abc import Sequence
 

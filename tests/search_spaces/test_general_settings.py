@@ -20,8 +20,8 @@ def test_first_configuration_is_the_general_one() -> None:
 @pytest.mark.parametrize(
     ("tasks", "applying"),
     [
-        (TASKS, {"raw_targets", "pairs_in_one_input", "batches_in_turn"}),
-        (OWN, {"raw_targets", "batches_in_turn"}),
+        (TASKS, {"raw_targets", "pairs_in_one_input", "any_number_of_passes"}),
+        (OWN, {"raw_targets", "any_number_of_passes"}),
         ({"tone": TONE}, set()),
         ({"grades": GRADES}, {"raw_targets"}),
     ],
@@ -30,6 +30,6 @@ def test_only_changes_that_apply_to_the_tasks_are_made(tasks: Mapping[str, Task]
     space = make_space(tasks)
     found = set(space.grid["change"])
     assert found >= ALWAYS
-    assert found & {"raw_targets", "pairs_in_one_input", "batches_in_turn"} == applying
+    assert found & {"raw_targets", "pairs_in_one_input", "any_number_of_passes"} == applying
     configs = grid_configs(space)
     assert len({config.content_hash for config in configs}) == len(configs) == len(found)

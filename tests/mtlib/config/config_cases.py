@@ -16,7 +16,7 @@ RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_r
 """Batch orders that draw the set of each step."""
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
 """All defaults, one stage."""
-CYCLES = tuple(name for name in ROUND_ORDERS if not BATCH_ORDERS[name].length_counts(BASE.stages[0]))
+FIXED_ROUND_ORDERS = tuple(name for name in ROUND_ORDERS if not BATCH_ORDERS[name].length_counts(BASE.stages[0]))
 """Orders of rounds that begin alike in stages of any length."""
 PENALIZED = BASE.override(
     {

@@ -68,7 +68,7 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         {"relational_tasks": ["qqp", "sts"], "tasks.qqp.encoding": "cross_and_bi"},
-        "relational_tasks must not have encoding cross_and_bi, whose head compares the texts' own vectors, got {'qqp'",
+        "relational_tasks must not have encoding cross_and_bi, whose head reads a comparison of the texts, got {'qqp'",
         {"tasks.qqp.encoding": "cross_no_separator"},
     ),
     (

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
-from mtlib.config.batch_orders import ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
 from mtlib.config.losses import LOSSES
 from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
@@ -269,8 +269,8 @@ ONE_SET: list[Changes] = [
 @pytest.mark.parametrize("steps", [None, 4])  # 3 are a pass
 def test_with_one_set_all_orders_are_equal(steps: int | None, alone: TrialConfig, trainer: Trainer) -> None:
     configs = [alone.override({**changes, "stages.0.steps_per_epoch": steps}) for changes in ONE_SET]
-    assert len({config.stages[0].order for config in configs}) == 10
-    assert len(configs) == 14
+    assert {config.stages[0].order for config in configs} == set(BATCH_ORDERS)
+    assert len(configs) == len(BATCH_ORDERS) + len(ROUND_ORDERS)
     assert len({trainer.cut(config, 0, 2).key for config in configs}) == 1
     first = trainer.outcome(configs[0], 0, 2)
     for config in configs[1:]:
@@ -288,6 +288,7 @@ LENGTHS: dict[str, tuple[Changes, bool]] = {
     "annealed": ({**TWO_SETS, "stages.0.order": "annealed"}, True),
     "annealed by 0": ({**TWO_SETS, "stages.0.order": "annealed", "stages.0.annealing": 0}, False),
     "annealed, one set": ({"stages.0.order": "annealed"}, False),
+    "unimax": ({**TWO_SETS, "stages.0.order": "unimax", "stages.0.max_passes": 1}, True),
     "unimax, one set": ({"stages.0.order": "unimax"}, False),
     "teacher": (TAUGHT, False),
     "teacher whose decay changes": ({**TAUGHT, "proximal.late_decay": 0.5}, True),

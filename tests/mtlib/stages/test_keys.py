@@ -57,6 +57,8 @@ def test_where_a_stages_length_counts_the_only_cut_is_at_its_end(config: TrialCo
     assert [facts(cut) for cut in cuts_of(config.override(taught))] == ENDS
     annealed = config.override({"stages.1.order": "annealed", "stages.1.steps_per_epoch": 12})
     assert [facts(cut) for cut in cuts_of(annealed)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
+    capped = annealed.override({"stages.1.order": "unimax"})
+    assert [facts(cut) for cut in cuts_of(capped)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
 
 
 def test_a_stage_of_one_epoch_has_one_cut_and_steps_per_epoch_may_vary(tiny_config: TrialConfig) -> None:

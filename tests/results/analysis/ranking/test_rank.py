@@ -146,6 +146,7 @@ def test_failed_trial_has_no_score_and_its_error(make_report: MakeReport, make_r
     reports = {"0000-r0": [make_report(1, skill=3.0)], "0001-r0": [make_report(1, skill=0.5)]}
     rows = rank_reports([make_record(0, status="failed"), make_record(1)], reports)
     assert [(row.number, row.status, bool(row.scores)) for row in rows] == [(1, "complete", True), (0, "failed", False)]
+    assert [row.is_finished for row in rows] == [True, False]
     assert rows[1].failures == ("0000-r0: RuntimeError: out of memory",)
 
 
@@ -175,6 +176,7 @@ def test_incomplete_trials_are_ranked_by_their_epochs(
 ) -> None:
     row = rank_reports([make_record(0, status=status)], {"0000-r0": [make_report(1)]})[0]
     assert row.status == status
+    assert row.is_finished == (status == "reused")
     assert row.scores[TOTAL].value > 0
 
 
@@ -188,6 +190,7 @@ def test_unfinished_replicate_does_not_lower_the_mean_of_completed_ones(
     assert row.trials == ("0000-r0",)
     assert row.scores[TOTAL] == alone[0].scores[TOTAL]
     assert row.status == f"complete 1, {status} 1"
+    assert row.is_finished
 
 
 def test_sweep_without_trials_has_an_empty_ranking() -> None:

@@ -111,6 +111,7 @@ def test_output_without_colours_is_plain_text() -> None:
 @pytest.mark.parametrize("status", ["complete", "interrupted", "complete 2, interrupted 1"])
 def test_table_fits_100_columns(params: Mapping[str, Any], replicate_error: float | None, status: str) -> None:
     errors: dict[str, Any] = {"replicate_error": replicate_error, "margin": replicate_error, "below_best": 0.0}
+    errors["is_finished"] = "complete" in status
     rows = [row_of(number, params=params, status=status, **errors) for number in range(2)]
     text = text_of(rows)
     assert_fits(text)
@@ -124,7 +125,7 @@ def test_fourth_task_is_shown_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASKS, "snli", fourth)
     assert isinstance(fourth, Task)
     scores = {**dict.fromkeys(COLUMNS, row_of().scores[TOTAL]), ("snli", "dev"): row_of().scores[TOTAL]}
-    text = text_of([row_of(scores=scores, status="interrupted")])
+    text = text_of([row_of(scores=scores, status="interrupted", is_finished=False)])
     assert_fits(text)
     header = " ".join(text.split("─")[0].split())
     assert header.index("STS") < header.index("SNLI") < header.index("overall")
