@@ -138,9 +138,9 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
       the encoder's own, in a long training too.
-    - tasks take turns, but none is seen more than three times while another is seen less often: small ones are
-      memorized by then, and the largest still learns. A short training does not reach three passes. The length of an
-      epoch follows from all tasks but the largest, so that one large task neither fills epochs nor decides it.
+    - tasks take turns, but none is seen more than twice while another is seen less often: small ones are memorized in
+      a third pass, and the largest still learns. A short training does not reach two passes. The length of an epoch
+      follows from all tasks but the largest, so that one large task neither fills epochs nor decides it.
     - batches of 32 are better than as many of 16, and not shown to be worse than twice as many.
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, and slightly lower ones for each layer further down. With fitted heads twice the rate

@@ -127,7 +127,7 @@ def test_general_settings_are_for_any_tasks(tasks: tuple[str, ...]) -> None:
     optimizer = config.optimizer
     assert (optimizer.learning_rate, optimizer.head_learning_rate, optimizer.layer_decay) == (7e-5, 1e-3, 0.95)
     assert (optimizer.schedule, optimizer.warmup_fraction) == ("slanted_triangular", 0.1)
-    assert (config.stages[0].order, config.stages[0].max_passes) == ("unimax", 3)
+    assert (config.stages[0].order, config.stages[0].max_passes) == ("unimax", 2)
     assert {task: config.tasks[task].target_scale for task in tasks} == {
         task: "unit" if task == "sts" else "raw" for task in tasks
     }

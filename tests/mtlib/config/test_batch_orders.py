@@ -18,9 +18,14 @@ from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 
 def rounds_in(
-    order: str, number: int = 0, seed: int = 0, steps_per_epoch: int | None = None, sums_rounds: bool = False
+    order: str,
+    number: int = 0,
+    seed: int = 0,
+    steps_per_epoch: int | None = None,
+    sums_rounds: bool = False,
+    **changes: int,
 ) -> Rounds:
-    """The rounds of an order for sets of 2, 4 and 3 batches, with its default settings."""
+    """The rounds of an order for sets of 2, 4 and 3 batches, with its default settings but for the changes."""
     sets = StageSets(
         batches=(2, 4, 3),
         rows=(20, 40, 30),
@@ -32,7 +37,7 @@ def rounds_in(
         stream=lambda epoch: np.random.default_rng([seed, epoch]),
     )
     settings = {name: default for name, (_, default) in fields_of([BATCH_ORDERS[order].settings]).items()}
-    return BATCH_ORDERS[order].function(sets, number, **settings)
+    return BATCH_ORDERS[order].function(sets, number, **{**settings, **changes})
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
@@ -122,7 +127,7 @@ def test_unimax_rounds_by_hand() -> None:
 @pytest.mark.parametrize("sums_rounds", [False, True])
 def test_unimax_takes_turns_where_no_set_reaches_its_passes(sums_rounds: bool) -> None:
     steps = 1 if sums_rounds else 3
-    assert rounds_in("unimax", 1, steps_per_epoch=steps, sums_rounds=sums_rounds) == [(0, 1, 2)]
+    assert rounds_in("unimax", 1, steps_per_epoch=steps, sums_rounds=sums_rounds, max_passes=3) == [(0, 1, 2)]
 
 
 @pytest.mark.parametrize(

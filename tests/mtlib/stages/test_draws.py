@@ -115,14 +115,14 @@ KNOWN: dict[str, list[str]] = {
     "smallest_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1"],
     "sampled_round_robin": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2 sts2"],
     "max_size_cycle": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "sst2 qqp2 sts2", "sst3 qqp3 sts3"],
-    "unimax": ["sst0 qqp0 sts0", "sst1 qqp1 sts1", "qqp2"],  # 16 batches in all: 5, 6 and 5
+    "unimax": ["sst0 qqp0 sts0", "qqp1 sts1", "sst1 qqp2 sts2"],  # 16 batches in all: 4, 6 and 6
 }
 SECOND: dict[str, list[str]] = {
     "batch_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5", "qqp7"],
     "smallest_round_robin": ["sst2 qqp2 sts2", "sst3 qqp3 sts3"],
     "sampled_round_robin": ["sst2 qqp4 sts3", "sst3 qqp5 sts4", "qqp6 sts5"],
     "max_size_cycle": ["sst4 qqp4 sts4", "sst5 qqp5 sts5", "sst6 qqp6 sts6", "sst7 qqp7 sts7"],
-    "unimax": ["sst2 qqp3 sts2", "sst3 qqp4 sts3", "sst4 qqp5 sts4"],
+    "unimax": ["sst2 qqp3 sts3", "qqp4 sts4", "sst3 qqp5 sts5"],
 }
 
 

@@ -56,7 +56,7 @@ LENGTHS: dict[str, tuple[int, ...]] = {
     "proportional": (9756,) * 4,
     "square_root": (9756,) * 4,
     "annealed": (9756,) * 4,
-    "unimax": (1445, 1447, 1445, 1447),  # as many as four of a sampled round robin, in 3048 rounds
+    "unimax": (2 * 534 + 378,) * 4,
 }
 
 
