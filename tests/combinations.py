@@ -13,12 +13,13 @@ Changes = dict[str, Any]
 
 ALL = ["sst", "qqp", "sts"]
 
+CYCLES = tuple(order for order in ROUND_ORDERS if order != "unimax")
 ORDERS: dict[str, Changes] = {
     **{
         order: {"stages.1.order": order}
-        for order in (*ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed")
+        for order in (*CYCLES, "sequential", "uniform", "proportional", "square_root", "annealed")
     },
-    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in ROUND_ORDERS},
+    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in CYCLES},
     "epoch_round_robin": {"stages.1.order": "epoch_round_robin", "stages.1.epochs": 3, "stages.1.steps_per_epoch": 12},
     "best of the first stage": {"stages.1.start_from": "best", "stages.0.epochs": 2, "stages.0.steps_per_epoch": 5},
     "new optimizer": {"stages.1.reset_optimizer": True},
@@ -27,6 +28,8 @@ ORDERS: dict[str, Changes] = {
         "data.sources.reworded": {"task": "sst", "path": "reworded.jsonl", "role": "augment"},
         "stages.1.order": "proportional",
     },
+    "unimax": {"stages.1.order": "unimax"},
+    "unimax, summed": {"stages.1.order": "unimax", "stages.1.sum_losses": True},
 }
 
 SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smart.epsilon": 0.1}
