@@ -137,7 +137,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     - a pair in one input and a comparison of its texts, each encoded alone, are better than the first alone: the two
       make different mistakes. The second is what encoders of sentences were pretrained for.
     - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
-      the encoder's own, in a long training too.
+      the encoder's own.
     - tasks take turns, but none is seen more than twice while another is seen less often: small ones are memorized in
       a third pass, and the largest still learns. A short training does not reach two passes. The length of an epoch
       follows from all tasks but the largest, so that one large task neither fills epochs nor decides it.
