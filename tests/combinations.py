@@ -4,22 +4,21 @@ import dataclasses
 import itertools
 from typing import Any
 
-from mtlib.config.batch_orders import ROUND_ORDERS
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS
 
 Changes = dict[str, Any]
 
 ALL = ["sst", "qqp", "sts"]
 
-CYCLES = tuple(order for order in ROUND_ORDERS if order != "unimax")
 ORDERS: dict[str, Changes] = {
     **{
         order: {"stages.1.order": order}
-        for order in (*CYCLES, "sequential", "uniform", "proportional", "square_root", "annealed")
+        for order in (*FIXED_ROUND_ORDERS, "sequential", "uniform", "proportional", "square_root", "annealed")
     },
-    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in CYCLES},
+    **{f"{order}, summed": {"stages.1.order": order, "stages.1.sum_losses": True} for order in FIXED_ROUND_ORDERS},
     "epoch_round_robin": {"stages.1.order": "epoch_round_robin", "stages.1.epochs": 3, "stages.1.steps_per_epoch": 12},
     "best of the first stage": {"stages.1.start_from": "best", "stages.0.epochs": 2, "stages.0.steps_per_epoch": 5},
     "new optimizer": {"stages.1.reset_optimizer": True},
