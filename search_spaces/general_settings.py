@@ -1,7 +1,7 @@
 """What does each of the settings to start with, `presets.general`, do?
 
 Command:  python sweeps/run.py --space general_settings --replicates 5 --data DIR --encoder DIR
-Cost:     16 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
+Cost:     17 trials of 5 epochs and as many for each further replicate; `--set stages.0.epochs=1
           stages.0.steps_per_epoch=600` for shorter ones.
 Expected: No paper has these settings. Mean pooling, a rate of its own for the heads and a lower one for each layer
           further down are from Sun et al. 2019 and Howard and Ruder 2018.
@@ -44,6 +44,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     if pairs:
         found["pairs_in_one_input"] = {f"tasks.{name}.encoding": "cross" for name in pairs}
     if len(names) > 1:
+        found["learned_loss_weights"] = {"loss_weighting": "uncertainty"}
         found["any_number_of_passes"] = {"stages.0.order": "sampled_round_robin"}
     return found
 
