@@ -35,8 +35,8 @@ SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smar
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
 PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ALL}
 PROBING = {"optimizer.learning_rate": 1e-4}
-"""A head fitted to the untrained encoder of these tests has large weights. At ten times this rate its losses rise to 180,
-and a change of all weights by 1e-7 moves them by 1e-3."""
+"""A head fitted to the untrained encoder of these tests has large weights. At ten times this rate its losses rise to
+180, and a change of all weights by 1e-7 moves them by 1e-3."""
 
 METHODS: dict[str, Changes] = {
     "plain": {},
