@@ -9,11 +9,11 @@ from torch import nn
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.state import StateFolder, load_state, save_state
+from mtlib.checkpoints.weight_average import averaged_copy
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
 from mtlib.loss.objective import Objective
-from mtlib.loss.proximal import mean_teacher
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.environment import describe_environment
@@ -113,7 +113,8 @@ def prepare_run(
         model.scale_of(task).fit(table.labels[: table.num_own_rows])
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
-    teacher = mean_teacher(model) if config.needs_teacher else None
+    teacher = averaged_copy(model) if config.needs_teacher else None
+    average = averaged_copy(model) if config.optimizer.average_power is not None else None
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(
@@ -129,6 +130,7 @@ def prepare_run(
         origin=origin,
         model=model,
         teacher=teacher,
+        average=average,
         objective=wrap(Objective(config, model, teacher)),
         optimizer=make_optimizer(config, model, tasks_active_by(config, 0), words),
         unread=late_reader(device),
@@ -162,7 +164,7 @@ def keep_best_weights(run: Run, states: StateFolder | None) -> None:
     """Saves the weights of the epoch that has just been trained if it is the best for a task or overall."""
     if states and worker_rank() == 0 and run.is_scored_epoch:
         best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
-        keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.model))
+        keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.scored_model))
 
 
 def save(run: Run, states: StateFolder | None) -> None:

@@ -115,6 +115,11 @@ class OptimizerConfig:
     """`constant`, or `slanted_triangular`: linear from 0 to the peak, then linear to 0. Source: MP 4.1."""
     warmup_fraction: float = 0.1
     """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""
+    average_power: float | None = None
+    """eta, at least 0: what is scored, kept and handed to the next stage is the average of the weights over the stage's
+    steps so far, in which step s counts in proportion to about s^eta (0: all alike; 1: half of the average is of the
+    last 29 % of the steps; 4: of the last 13 %). The steps themselves stay as they are. None: the weights after the
+    last step. Source: Shamir and Zhang 2013 (polynomial-decay averaging)."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -130,3 +135,5 @@ class OptimizerConfig:
         require(self.epsilon > 0, "optimizer.epsilon must be above 0", self.epsilon)
         fraction = self.warmup_fraction
         require(0 < fraction < 1, "optimizer.warmup_fraction must be above 0 and below 1", fraction)
+        power = self.average_power
+        require(power is None or power >= 0, "optimizer.average_power must be at least 0", power)

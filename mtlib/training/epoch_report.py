@@ -80,7 +80,7 @@ def report_epoch(run: Run) -> EpochReport:
 def score_epoch(run: Run) -> EpochReport:
     """Evaluates the tasks that have been active so far and notes which scores are the best yet."""
     config, tasks = run.config, tasks_active_by(run.config, run.stage)
-    predictions = [predict(run.model, config, run.corpus, task, "dev", run.device) for task in tasks]
+    predictions = [predict(run.scored_model, config, run.corpus, task, "dev", run.device) for task in tasks]
     metrics = {part.task: score(part, config) for part in predictions}
     values = {task: own[config.task(task).metric] for task, own in metrics.items()}
     scores = {task: score_of(task, value, config.data.tasks) for task, value in values.items()}
@@ -92,7 +92,9 @@ def score_epoch(run: Run) -> EpochReport:
         if name not in run.best or value > run.best[name][0]:
             run.best[name] = (value, run.total_epoch)
     train_predictions = [
-        predict(run.model, config, run.corpus, task, "train", run.device, scored_train_rows(config, run.corpus, task))
+        predict(
+            run.scored_model, config, run.corpus, task, "train", run.device, scored_train_rows(config, run.corpus, task)
+        )
         for task in tasks
         if config.tasks[task].scored_train_rows
     ]

@@ -40,6 +40,8 @@ class Run:
     model: MultiTaskModel
     teacher: MultiTaskModel | None
     """The mean teacher of the proximal term."""
+    average: MultiTaskModel | None
+    """The average of the stage's weights so far, which is scored and kept; None where those of the last step are."""
     objective: nn.Module
     """The objective as it was wrapped for several workers."""
     optimizer: AdamW
@@ -67,6 +69,11 @@ class Run:
     seconds_before: float = 0.0
     """Seconds this trial had trained before it was resumed here."""
     started: float = field(default_factory=time.monotonic)
+
+    @property
+    def scored_model(self) -> MultiTaskModel:
+        """The model that is scored and kept."""
+        return self.model if self.average is None else self.average
 
     @property
     def seconds(self) -> float:
@@ -118,7 +125,7 @@ def end_epoch(run: Run) -> None:
 
 def begin_next_stage(run: Run) -> None:
     """Moves to the next stage, which starts from the last or best weights and keeps the optimizer's moments unless
-    they are reset."""
+    they are reset. Where an average is scored, the last weights are those of the average."""
     run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
     if stage.start_from == "best":
@@ -126,6 +133,8 @@ def begin_next_stage(run: Run) -> None:
         load_weights(run.model, run.stage_best[1])
         if run.teacher is not None:
             load_weights(run.teacher, run.stage_best[1])
+    elif run.average is not None:
+        load_weights(run.model, kept_weights(run, run.average))
     run.stage_best = None
     fit_new_heads(run)
     carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
@@ -146,7 +155,7 @@ def fit_new_heads(run: Run) -> None:
 def note_stage_best(run: Run, score: float) -> None:
     """Keeps the current weights if the next stage starts from this stage's best epoch, and that is this one so far."""
     if next_stage_starts_from_best(run.config, run.stage) and (run.stage_best is None or score > run.stage_best[0]):
-        weights = kept_weights(run, run.model)
+        weights = kept_weights(run, run.scored_model)
         run.stage_best = (score, {name: tensor.detach().clone() for name, tensor in weights.items()})
 
 
@@ -173,6 +182,8 @@ def state_of(run: Run) -> State:
     groups = {"model": kept_weights(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
     if run.teacher is not None:
         groups["teacher"] = kept_weights(run, run.teacher)
+    if run.average is not None:
+        groups["average"] = kept_weights(run, run.average)
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
@@ -194,6 +205,8 @@ def restore(run: Run, state: State) -> None:
     load_weights(run.model, group_of(state, "model."))
     if run.teacher is not None:
         load_weights(run.teacher, group_of(state, "teacher."))
+    if run.average is not None:
+        load_weights(run.average, group_of(state, "average."))
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
     kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
     is_kept = numbers["stage_best"] is not None and next_stage_starts_from_best(run.config, run.stage)

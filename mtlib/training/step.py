@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from mtlib.checkpoints.weight_average import polynomial_share, update_average
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
 from mtlib.loss.objective import TERMS, terms_of
-from mtlib.loss.proximal import decay_at, update_teacher
+from mtlib.loss.proximal import decay_at
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import LateReader
 from mtlib.runtime.seeds import stream_seed
@@ -52,13 +53,22 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
     drop_zero_rate_gradients(run)
     run.optimizer.step()
-    if run.teacher is not None:
-        if run.words:
-            run.words.settle()
-        update_teacher(run.teacher, run.model, decay_at(run.config.proximal, run.stage_step, num_steps))
+    update_averages(run)
     run.step += 1
     if run.unread is not None:
         read_late(run, run.unread, batches, places, details)
+
+
+def update_averages(run: Run) -> None:
+    """Moves the mean teacher and the average that is scored, where there are any, towards the weights after a step."""
+    if run.words and (run.teacher or run.average):
+        run.words.settle()
+    if run.teacher is not None:
+        decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
+        update_average(run.teacher, run.model, 1 - decay)
+    power = run.config.optimizer.average_power
+    if run.average is not None and power is not None:
+        update_average(run.average, run.model, polynomial_share(run.stage_step + 1, power))
 
 
 def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:

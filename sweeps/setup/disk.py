@@ -141,9 +141,11 @@ def entry_bytes(segment: Segment, inputs: SweepInputs, encoder: EncoderSize) -> 
 
 
 def state_bytes(config: TrialConfig, stage: int, encoder: EncoderSize) -> int:
-    """Bytes of a state in a stage: weights, AdamW's moments, the mean teacher's weights, the stage's best weights."""
+    """Bytes of a state in a stage: weights, AdamW's moments, weights of the mean teacher, of the average that is scored
+    and of the stage's best epoch."""
     size = measure_model(config, tasks_active_by(config, stage), encoder)
-    num_copies = int(config.needs_teacher) + int(next_stage_starts_from_best(config, stage))
+    is_averaged = config.optimizer.average_power is not None
+    num_copies = sum((config.needs_teacher, is_averaged, next_stage_starts_from_best(config, stage)))
     return WEIGHTS_KEPT_BYTES * ((1 + num_copies) * size.kept + 2 * size.trained)
 
 

@@ -82,7 +82,8 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
         run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
         with torch.no_grad():
-            for parameter in [*run.model.parameters(), *(run.teacher.parameters() if run.teacher else ())]:
+            models = [model for model in (run.model, run.teacher, run.average) if model is not None]
+            for parameter in (parameter for model in models for parameter in model.parameters()):
                 parameter.mul_(5 if parameter.dim() > 1 else 1)
         return run
 

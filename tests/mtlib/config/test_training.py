@@ -46,6 +46,7 @@ CASES: list[Case] = [
     ("optimizer.schedule", "cosine", "optimizer.schedule must be one of constant, slanted_", "slanted_triangular"),
     ("optimizer.warmup_fraction", 0.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.001),
     ("optimizer.warmup_fraction", 1.0, "optimizer.warmup_fraction must be above 0 and below 1", 0.999),
+    ("optimizer.average_power", -1e-9, "optimizer.average_power must be at least 0", 0.0),
 ]
 
 
@@ -82,7 +83,7 @@ def test_every_so_manieth_epoch_and_the_last_are_scored(epochs: int, every: int,
 def test_every_field_of_the_optimizer_changes_the_hash() -> None:
     values: dict[str, Any] = {"learning_rate": 1e-5, "head_learning_rate": 1e-3, "weight_decay": 0.0}
     values |= {"decay_biases_and_norms": False, "layer_decay": 0.9, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6}
-    values |= {"schedule": "slanted_triangular", "warmup_fraction": 0.2}
+    values |= {"schedule": "slanted_triangular", "warmup_fraction": 0.2, "average_power": 1.0}
     layered = BASE.override({"tasks.sst.chosen_layers": [0]})
     scales = {
         name: layered.override({f"optimizer.{name}": 0.5}).content_hash for name in ("chosen_scale", "other_scale")

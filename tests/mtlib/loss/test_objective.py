@@ -15,11 +15,11 @@ from torch.nn import functional
 import mtlib.loss.objective
 import mtlib.loss.simcse
 import mtlib.loss.smart
+from mtlib.checkpoints.weight_average import averaged_copy
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.objective import TERMS, Objective, learned_weight, terms_of
-from mtlib.loss.proximal import mean_teacher
 from mtlib.loss.smart import carrying_positions, first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
@@ -617,7 +617,7 @@ def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> 
     assert run.teacher is not None
     assert run.model.training
     assert not any(module.training for module in run.teacher.modules())
-    silent = mean_teacher(run.model)
+    silent = averaged_copy(run.model)
     assert torch.equal(silent(batch).logits, run.teacher(batch).logits)
     assert run.model.training  # a copy: the mode of the model does not change
     assert silent.get_parameter("heads.sst.weight") is not run.model.get_parameter("heads.sst.weight")

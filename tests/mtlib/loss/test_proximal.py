@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from mtlib.checkpoints.weight_average import averaged_copy, update_average
 from mtlib.config.penalties import ProximalConfig
-from mtlib.loss.proximal import decay_at, mean_teacher, update_teacher
+from mtlib.loss.proximal import decay_at
 from mtlib.training.run import Run
 
 WHOLE_PARTS = [(0.1, 10, 1), (0.1, 30, 3), (0.1, 1000, 100), (0.29, 100, 29), (0.7, 10, 7)]
@@ -28,11 +29,11 @@ def test_without_a_late_decay_the_decay_is_constant() -> None:
 
 def test_the_teacher_moves_by_one_minus_the_decay(new_run: Callable[..., Run]) -> None:
     model = new_run().model
-    teacher = mean_teacher(model)
+    teacher = averaged_copy(model)
     before = {name: parameter.clone() for name, parameter in teacher.named_parameters()}
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(1.0)
-    update_teacher(teacher, model, 0.75)
+    update_average(teacher, model, 0.25)
     for name, parameter in teacher.named_parameters():
         assert torch.allclose(parameter, before[name] + 0.25, atol=1e-5)

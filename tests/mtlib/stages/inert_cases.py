@@ -160,6 +160,7 @@ ALONE: Table = {
     "optimizer.epsilon": case(1e-6, REACHES),
     "optimizer.schedule": case("slanted_triangular", REACHES),
     "optimizer.warmup_fraction": case(0.5, INERT),
+    "optimizer.average_power": case(1.0, REACHES),
     "smart.weight": case(2, INERT),
     "smart.tasks": case(["sst", "sts"], INERT) + case(["qqp"], REACHES),
     "smart.mode": case("random", INERT),

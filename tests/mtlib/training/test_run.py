@@ -62,10 +62,11 @@ def next_epoch(run: Run) -> None:
 
 
 def tensors_of(run: Run) -> dict[str, Tensor]:
-    """Copies of weights, moments and the teacher's weights."""
-    teacher = {} if run.teacher is None else run.teacher.state_dict()
+    """Copies of weights, moments, and the weights of the teacher and of the average."""
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
-    tensors |= {f"teacher.{name}": tensor for name, tensor in teacher.items()}
+    for kind, follower in (("teacher", run.teacher), ("average", run.average)):
+        own = {} if follower is None else follower.state_dict()
+        tensors |= {f"{kind}.{name}": tensor for name, tensor in own.items()}
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -331,18 +332,42 @@ def test_a_new_optimizer_keeps_the_last_weights_and_the_teacher(is_reset: bool, 
     assert tensors_of(run)["encoder.embeddings.word_embeddings.weight.step"] == (1 if is_reset else 5)
 
 
+@pytest.mark.parametrize("start", ["last", "best"])
+def test_the_next_stage_starts_from_the_average(start: str, new_run: NewRun) -> None:
+    run = new_run({**TWO_TASKS, "optimizer.average_power": 1, "stages.1.start_from": start})
+    advance(run, 3)
+    take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
+    before = tensors_of(run)
+    note_stage_best(run, 0.5)
+    next_epoch(run)
+    after = tensors_of(run)
+    changed = []
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(tensor, before[f"average.{name}"]), name
+        changed += [name] * (not torch.equal(tensor, before[name]))
+    assert any(name.startswith("encoder.") for name in changed)
+    has_moments = any(name.endswith(MOMENTS) for name in after)
+    assert has_moments == (start == "last")
+    advance(run, 1)
+    first = tensors_of(run)
+    assert all(torch.equal(first[name], first[f"average.{name}"]) for name in run.model.state_dict())
+    advance(run, 1)
+    second = tensors_of(run)
+    assert not torch.equal(second["heads.qqp.weight"], second["average.heads.qqp.weight"])
+
+
 @pytest.mark.parametrize("steps", [2, 4, 6, 9, 13])
 def test_a_run_with_teacher_and_best_weights_is_restored_bit_for_bit(
     steps: int, new_run: NewRun, tmp_path: Path
 ) -> None:
-    learning = {**FROM_BEST, "loss_weighting": "uncertainty"}
+    learning = {**FROM_BEST, "loss_weighting": "uncertainty", "optimizer.average_power": 2}
     folder, run = StateFolder(path=tmp_path), new_run(learning)
     advance_with_best(run, steps)
     save_state(folder, run.total_step, state_of(run))
     state = load_state(folder)
     assert state is not None
     assert (state.numbers["stage_best"] is None) == (run.stage_best is None) == (steps not in (4, 6, 9))
-    assert {name for name in state.tensors if name.startswith("teacher.")}
+    assert {name.split(".")[0] for name in state.tensors} >= {"teacher", "average"}
     again = new_run(learning)
     restore(again, state)
     for more in (0, 2, 4, 5):

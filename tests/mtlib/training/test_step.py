@@ -19,7 +19,7 @@ from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import Step, StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
 from mtlib.training.optimizer import optimizer_tensors
-from mtlib.training.run import Run, begin_next_stage, end_epoch
+from mtlib.training.run import Run, begin_next_stage, end_epoch, load_weights
 from mtlib.training.step import (
     Interrupted,
     batch_of,
@@ -41,9 +41,10 @@ BOTH = (SST_PART, QQP_PART)
 
 def everything(run: Run) -> dict[str, Any]:
     """Copies of everything that a step changes."""
-    teacher = {} if run.teacher is None else run.teacher.state_dict()
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
-    tensors |= {f"teacher.{name}": tensor for name, tensor in teacher.items()}
+    for kind, follower in (("teacher", run.teacher), ("average", run.average)):
+        own = {} if follower is None else follower.state_dict()
+        tensors |= {f"{kind}.{name}": tensor for name, tensor in own.items()}
     return {
         "tensors": {name: tensor.clone() for name, tensor in tensors.items()},
         "sums": {task: dict(sums) for task, sums in run.sums.items()},
@@ -451,6 +452,34 @@ def test_without_decay_the_teacher_equals_the_model(new_run: NewRun) -> None:
     take_step(run, QQP)
     for one, other in zip(run.teacher.parameters(), run.model.parameters(), strict=True):
         assert torch.allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("gradients", ["sum", "pcgrad"])
+def test_the_average_is_over_the_stages_steps_and_is_scored(gradients: str, new_run: NewRun) -> None:
+    run, plain = (
+        new_run({**SUMMED, **changes, "gradients": gradients}) for changes in ({"optimizer.average_power": 1}, {})
+    )
+    assert run.average is not None
+    assert plain.scored_model is plain.model
+    expected: dict[str, Tensor] = {}
+    for step in range(1, 5):
+        take_step(run, BOTH)
+        take_step(plain, BOTH)
+        for name, tensor in run.model.state_dict().items():  # step s of t counts s / (1 + ... + t)
+            expected[name] = (
+                tensor.clone() if step == 1 else expected[name] + 2 / (step + 1) * (tensor - expected[name])
+            )
+    assert all(torch.equal(tensor, plain.model.state_dict()[name]) for name, tensor in run.model.state_dict().items())
+    for name, tensor in run.average.state_dict().items():
+        assert torch.allclose(tensor, expected[name], rtol=1e-5, atol=1e-6), name
+        is_trained = not name.startswith("heads.sts.")
+        assert torch.equal(tensor, run.model.state_dict()[name]) != is_trained, name
+    before, reports = everything(run), [score_epoch(run), score_epoch(plain)]
+    assert_unchanged(run, before)
+    load_weights(plain.model, run.average.state_dict())
+    logits = [[part.logits for part in report.predictions] for report in (*reports, score_epoch(plain))]
+    assert all(np.allclose(*pair, atol=1e-5) for pair in zip(logits[0], logits[2], strict=True))
+    assert not any(np.allclose(*pair, atol=1e-3) for pair in zip(logits[0], logits[1], strict=True))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

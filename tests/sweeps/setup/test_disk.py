@@ -235,6 +235,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"proximal.weight": 0.1, "proximal.tasks": ["sst"]},
         {"keep_models": 2, "reuse": False},
     ),
+    "an average": ({"optimizer.average_power": 1.0}, {}),
 }
 
 

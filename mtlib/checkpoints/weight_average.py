@@ -1,0 +1,36 @@
+"""A copy of a model whose weights are an average of the model's own over training.
+
+Copies of this kind are the weights that are scored and kept (`optimizer.average_power`) and the mean teacher of the
+proximal term.
+"""
+
+import copy
+
+import torch
+
+from mtlib.model.multitask import MultiTaskModel
+
+
+def averaged_copy(model: MultiTaskModel) -> MultiTaskModel:
+    """A copy of the model to start an average from, in evaluation mode and without gradients."""
+    return copy.deepcopy(model).eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float) -> None:
+    """Moves an average towards the model: average <- (1 - share) average + share model."""
+    for own, given in zip(average.parameters(), model.parameters(), strict=True):
+        own.lerp_(given, share)
+
+
+def polynomial_share(step: int, power: float) -> float:
+    """The share of a step's weights, (eta + 1) / (t + eta), in the average after it; 1 at the first step.
+
+    Args:
+        step: t, from 1.
+        power: eta, at least 0. The average is the plain mean at 0. Otherwise step s of t counts in it in proportion to
+            Gamma(s + eta) / Gamma(s), which is about s^eta.
+
+    Source: Shamir and Zhang 2013, section 4 (polynomial-decay averaging).
+    """
+    return (power + 1) / (step + power)

@@ -1,0 +1,89 @@
+"""Averages of weights against `torch.optim.swa_utils`, against closed forms, and over steps of training."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import gammaln
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
+
+from mtlib.checkpoints.weight_average import averaged_copy, polynomial_share, update_average
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.training.run import Run
+
+STEPS = 7
+
+
+@pytest.fixture
+def model(new_run: Callable[..., Run]) -> MultiTaskModel:
+    return new_run().model
+
+
+def move(model: MultiTaskModel, step: int) -> None:
+    """Draws all weights anew."""
+    stream = torch.Generator().manual_seed(step)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(generator=stream)
+
+
+def weights_of_steps(power: float, num_steps: int) -> np.ndarray:
+    """(num_steps,) how much each step counts, by a sum over all steps: Gamma(s + power) / Gamma(s), scaled to 1."""
+    steps = np.arange(1, num_steps + 1)
+    weights = np.exp(gammaln(steps + power) - gammaln(steps))
+    shares: np.ndarray = weights / weights.sum()
+    return shares
+
+
+@pytest.mark.parametrize("power", [0, 0.5, 1, 3, 8])
+def test_a_step_counts_by_its_power(power: float, model: MultiTaskModel) -> None:
+    average, seen = averaged_copy(model), list[dict[str, Tensor]]()
+    for step in range(1, STEPS + 1):
+        move(model, step)
+        update_average(average, model, polynomial_share(step, power))
+        seen.append({name: parameter.detach().clone() for name, parameter in model.named_parameters()})
+        weights = weights_of_steps(power, step)
+        for name, parameter in average.named_parameters():
+            expected = sum(weight * own[name] for weight, own in zip(weights.tolist(), seen, strict=True))
+            assert torch.allclose(parameter, torch.as_tensor(expected), rtol=1e-5, atol=1e-6), name
+
+
+@pytest.mark.parametrize(("power", "share"), [(0, 0.5), (1, 0.2929), (4, 0.1294)])
+def test_half_of_the_average_is_of_the_last_steps(power: float, share: float) -> None:
+    weights = weights_of_steps(power, 20_000)
+    assert weights[round(20_000 * (1 - share)) :].sum() == pytest.approx(0.5, abs=1e-3)
+
+
+def test_power_0_is_the_mean_that_torch_takes(model: MultiTaskModel) -> None:
+    average, reference = averaged_copy(model), AveragedModel(model)
+    for step in range(1, STEPS + 1):
+        move(model, step)
+        update_average(average, model, polynomial_share(step, 0))
+        reference.update_parameters(model)
+    for own, other in zip(average.parameters(), reference.module.parameters(), strict=True):
+        assert torch.allclose(own, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0, 2.5])
+def test_the_first_step_replaces_what_was_there(power: float, model: MultiTaskModel) -> None:
+    average = averaged_copy(model)
+    move(average, 1)
+    update_average(average, model, polynomial_share(1, power))
+    assert all(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
+
+
+def test_weights_that_stay_are_their_own_average_bit_for_bit(model: MultiTaskModel) -> None:
+    average = averaged_copy(model)
+    for step in range(1, STEPS + 1):
+        update_average(average, model, polynomial_share(step, 1.7))
+    assert all(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
+
+
+def test_a_copy_is_in_evaluation_mode_and_has_no_gradients(model: MultiTaskModel) -> None:
+    average = averaged_copy(model)
+    assert model.training
+    assert not any(module.training for module in average.modules())
+    assert not any(parameter.requires_grad for parameter in average.parameters())
+    assert all(parameter.requires_grad for parameter in model.parameters())
