@@ -1,0 +1,133 @@
+"""Which average of a training's weights is best? One training follows all of them.
+
+Command:  python benchmarks/weight_averages.py --data DIR --encoder DIR --steps 600 --seed 41 --powers 1 2 4
+Cost:     a training, and for the last weights and each average the predictions of dev and of the held-out rows: with
+          MiniLM on one CPU core about 1 s a step in fp32, and a minute and a half each
+Prints:   for dev and for the held-out rows: the scores with the weights of the last step and with each average, and the
+          losses of the tasks
+
+The settings are `presets.general`. An average changes no step, so that the scores of a power are those of a trial with
+`optimizer.average_power` at this value, and differ from each other by less than those of two trainings would.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import torch
+from torch import nn
+
+from mtlib.checkpoints.weight_average import averaged_copy, polynomial_share, update_average
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data, read_held_out
+from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.loss.objective import Objective
+from mtlib.model.encoder import load_encoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.command_line import run_command
+from mtlib.tasks import TASKS, overall_score, score_of
+from mtlib.train import train
+from mtlib.training.auto_precision import choose_precision
+from mtlib.training.epoch_report import StepProgress
+from mtlib.training.evaluation import predict, score
+from search_spaces.presets import general
+
+LAST = "last step"
+PROGRESS_STEPS = 100
+
+
+def main() -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the course's files")
+    parser.add_argument("--encoder", required=True, help="hub name or folder")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--powers", type=float, nargs="+", default=[1, 2, 4], help="eta (default: 1 2 4)")
+    parser.add_argument("--hold-out", type=float, default=0.1, help="share of train to hold out (default: 0.1)")
+    parser.add_argument("--batch-size", type=int, help="of every task (default: the preset's)")
+    parser.add_argument("--learning-rate", type=float, help="of the encoder (default: the preset's)")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "auto"), default="auto")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    return run_command(lambda: compare(options))
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Trains once and prints the scores of the last weights and of each average."""
+    encoder = load_encoder(options.encoder)
+    config = choose_precision(config_of(options), encoder, torch.device("cpu"))
+    with tempfile.TemporaryDirectory() as cache:
+        corpus = tokenize(read_data(config, options.data), encoder.tokenizer, Path(cache))
+        held_out = {(task, "dev"): table for task, table in read_held_out(config, options.data).items()}
+        splits = {"dev": corpus, "held out": tokenize(held_out, encoder.tokenizer, Path(cache))}
+        followed = Averages(options.powers)
+        train(config, corpus, encoder, wrap=followed.start, on_step=followed.follow)
+        models: dict[str, MultiTaskModel] = {LAST: followed.model}
+        models |= {f"power {power:g}": average for power, average in followed.averages.items()}
+        for name, tables in splits.items():
+            print(f"\n{name}, after {options.steps:,} steps")
+            print_scores(config, tables, models)
+
+
+def config_of(options: argparse.Namespace) -> TrialConfig:
+    """The preset with the options' changes; ValueError if one is out of range."""
+    changes = {"stages.0.epochs": 1, "stages.0.steps_per_epoch": options.steps, "seed": options.seed}
+    changes |= {"data.hold_out": options.hold_out, "encoder.name": options.encoder, "precision": options.precision}
+    if options.batch_size is not None:
+        changes |= {f"tasks.{task}.batch_size": options.batch_size for task in TASKS}
+    if options.learning_rate is not None:
+        changes |= {"optimizer.learning_rate": options.learning_rate}
+    config = general(TASKS).override(changes)
+    for power in options.powers:
+        config.override({"optimizer.average_power": power})  # checks it
+    return config
+
+
+class Averages:
+    """The averages of one training, by power."""
+
+    def __init__(self, powers: list[float]) -> None:
+        self.powers = powers
+
+    def start(self, objective: nn.Module) -> nn.Module:
+        """Begins to follow the model of an objective, which is returned as it is."""
+        assert isinstance(objective, Objective)
+        self.model = objective.model
+        self.averages = {power: averaged_copy(self.model) for power in self.powers}
+        return objective
+
+    def follow(self, progress: StepProgress) -> bool:
+        """Adds the weights after a step; the training goes on."""
+        self.model.state_dict()  # brings rows of the table of word pieces up to date (`mtlib.training.touched_rows`)
+        for power, average in self.averages.items():
+            update_average(average, self.model, polynomial_share(progress.step, power))
+        if progress.step % PROGRESS_STEPS == 0:
+            print(f"step {progress.step:,} of {progress.num_steps:,}", file=sys.stderr, flush=True)
+        return True
+
+
+def print_scores(config: TrialConfig, tables: Corpus, models: Mapping[str, MultiTaskModel]) -> None:
+    """Prints scores and losses of each model on the rows of a split."""
+    titles = "  ".join(f"{TASKS[task].title:>5}" for task in config.active_tasks)
+    width = max(map(len, models))
+    print(f"{'':{width}}  {titles}  overall  loss: {titles}")
+    for name, model in models.items():
+        device = next(model.parameters()).device
+        found = {
+            task: score(predict(model, config, tables, task, "dev", device), config) for task in config.active_tasks
+        }
+        values = {task: own[TASKS[task].metric] for task, own in found.items()}
+        total = overall_score({task: score_of(task, value, TASKS) for task, value in values.items()}, TASKS)
+        scores = "  ".join(f"{value:5.4f}"[1:] for value in values.values())
+        losses = "  ".join(f"{own['loss']:5.3f}" for own in found.values())
+        print(f"{name:{width}}  {scores}  {total:7.4f}        {losses}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The averages that the benchmark follows are those that a trial scores."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.weight_averages import Averages, config_of, print_scores
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.tasks import TASKS
+from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport
+from mtlib.training.evaluation import Predictions, predict
+from search_spaces.presets import general
+
+STAGE = {"tasks": ["sst", "qqp", "sts"], "order": "unimax", "epochs": 1, "steps_per_epoch": 7}
+
+
+def dev_predictions(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder) -> list[Predictions]:
+    """What a trial predicts on dev after its last epoch."""
+    found: list[Predictions] = []
+
+    def keep(report: EpochReport) -> bool:
+        found[:] = [part for part in report.predictions if part.split == "dev"]
+        return True
+
+    train(config, corpus, encoder, on_epoch=keep)
+    return found
+
+
+def test_followed_averages_are_those_of_trials(
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = tiny_config.override({"stages": [STAGE]})
+    followed = Averages([0.0, 2.0])
+    train(config, tiny_corpus, tiny_encoder, wrap=followed.start, on_step=followed.follow)
+    for power, average in followed.averages.items():
+        trial = config.override({"optimizer.average_power": power})
+        for part in dev_predictions(trial, tiny_corpus, tiny_encoder):
+            found = predict(average, config, tiny_corpus, part.task, "dev", torch.device("cpu"))
+            assert np.allclose(found.logits, part.logits, atol=1e-5), (power, part.task)
+    print_scores(config, tiny_corpus, {"last step": followed.model, "power 2": followed.averages[2.0]})
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["SST", "QQP", "STS", "overall", "loss:", "SST", "QQP", "STS"]
+    assert [row[:9].strip() for row in rows] == ["last step", "power 2"]
+
+
+def options_with(**changes: Any) -> argparse.Namespace:
+    own = {"steps": 5000, "seed": 60, "powers": [1.0], "hold_out": 0.1, "encoder": "tiny", "precision": "fp32"}
+    return argparse.Namespace(**{**own, "batch_size": None, "learning_rate": None, **changes})
+
+
+def test_options_change_the_preset() -> None:
+    assert config_of(options_with()).tasks == general(TASKS).tasks
+    config = config_of(options_with(batch_size=16, learning_rate=3e-5))
+    assert {task.batch_size for task in config.tasks.values()} == {16}
+    assert (config.optimizer.learning_rate, config.stages[0].steps_per_epoch) == (3e-5, 5000)
+    assert config.optimizer.average_power is None
+    with pytest.raises(ValueError, match=r"average_power must be at least 0, got -1"):
+        config_of(options_with(powers=[1.0, -1.0]))
