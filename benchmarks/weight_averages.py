@@ -7,7 +7,7 @@ Prints:   for dev and for the held-out rows: the scores with the weights of the 
           losses of the tasks
 
 The settings are `presets.general`. An average changes no step, so that the scores of a power are those of a trial with
-`optimizer.average_power` at this value, and differ from each other by less than those of two trainings would.
+`optimizer.average_power` at this value. The chance of this one training is common to all of them.
 """
 
 import argparse

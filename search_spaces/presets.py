@@ -141,8 +141,8 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     - tasks take turns, but none is seen more than twice while another is seen less often: small ones are memorized in
       a third pass, and the largest still learns. A short training does not reach two passes. The length of an epoch
       follows from all tasks but the largest, so that one large task neither fills epochs nor decides it.
-    - batches of 32 are better than as many of 16, and not shown to be worse than twice as many. In 5,000 steps, where
-      those of 32 see each task three times, 16 are better on held-out rows.
+    - batches of 32 are better than as many of 16, and not shown to be worse than twice as many. In 5,000 steps those of
+      32 see each task three times; whether 16 are better then is not decided (one training each).
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, and slightly lower ones for each layer further down. With fitted heads twice the rate
       is no better after 600 steps and worse after 1,200; with random heads it was better. Wider encoders usually need
