@@ -76,6 +76,12 @@ class Run:
         return self.model if self.average is None else self.average
 
     @property
+    def averages(self) -> dict[str, MultiTaskModel]:
+        """The averages of the weights that there are, `teacher` and `average`."""
+        both = {"teacher": self.teacher, "average": self.average}
+        return {name: model for name, model in both.items() if model is not None}
+
+    @property
     def seconds(self) -> float:
         """Seconds of work on this trial, evaluation included, over all its resumptions."""
         return self.seconds_before + time.monotonic() - self.started
@@ -180,10 +186,7 @@ def state_of(run: Run) -> State:
     """Everything that decides how the run continues. Random streams follow from the position, and weights of tasks that
     have not been active are as initialised."""
     groups = {"model": kept_weights(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
-    if run.teacher is not None:
-        groups["teacher"] = kept_weights(run, run.teacher)
-    if run.average is not None:
-        groups["average"] = kept_weights(run, run.average)
+    groups |= {name: kept_weights(run, average) for name, average in run.averages.items()}
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
@@ -203,10 +206,8 @@ def restore(run: Run, state: State) -> None:
     numbers = state.numbers
     check_origin(run.config, run.origin, numbers)
     load_weights(run.model, group_of(state, "model."))
-    if run.teacher is not None:
-        load_weights(run.teacher, group_of(state, "teacher."))
-    if run.average is not None:
-        load_weights(run.average, group_of(state, "average."))
+    for name, average in run.averages.items():
+        load_weights(average, group_of(state, f"{name}."))
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
     kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
     is_kept = numbers["stage_best"] is not None and next_stage_starts_from_best(run.config, run.stage)

@@ -61,7 +61,7 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
 
 def update_averages(run: Run) -> None:
     """Moves the mean teacher and the average that is scored, where there are any, towards the weights after a step."""
-    if run.words and (run.teacher or run.average):
+    if run.words and run.averages:
         run.words.settle()
     if run.teacher is not None:
         decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)

@@ -82,7 +82,7 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
         run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
         with torch.no_grad():
-            models = [model for model in (run.model, run.teacher, run.average) if model is not None]
+            models = [run.model, *run.averages.values()]
             for parameter in (parameter for model in models for parameter in model.parameters()):
                 parameter.mul_(5 if parameter.dim() > 1 else 1)
         return run

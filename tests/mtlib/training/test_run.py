@@ -64,9 +64,8 @@ def next_epoch(run: Run) -> None:
 def tensors_of(run: Run) -> dict[str, Tensor]:
     """Copies of weights, moments, and the weights of the teacher and of the average."""
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
-    for kind, follower in (("teacher", run.teacher), ("average", run.average)):
-        own = {} if follower is None else follower.state_dict()
-        tensors |= {f"{kind}.{name}": tensor for name, tensor in own.items()}
+    for kind, average in run.averages.items():
+        tensors |= {f"{kind}.{name}": tensor for name, tensor in average.state_dict().items()}
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 

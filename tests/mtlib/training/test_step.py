@@ -42,9 +42,8 @@ BOTH = (SST_PART, QQP_PART)
 def everything(run: Run) -> dict[str, Any]:
     """Copies of everything that a step changes."""
     tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
-    for kind, follower in (("teacher", run.teacher), ("average", run.average)):
-        own = {} if follower is None else follower.state_dict()
-        tensors |= {f"{kind}.{name}": tensor for name, tensor in own.items()}
+    for kind, average in run.averages.items():
+        tensors |= {f"{kind}.{name}": tensor for name, tensor in average.state_dict().items()}
     return {
         "tensors": {name: tensor.clone() for name, tensor in tensors.items()},
         "sums": {task: dict(sums) for task, sums in run.sums.items()},
