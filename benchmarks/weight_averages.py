@@ -1,8 +1,8 @@
 """Which average of a training's weights is best? One training follows all of them.
 
 Command:  python benchmarks/weight_averages.py --data DIR --encoder DIR --steps 600 --seed 41 --powers 1 2 4
-Cost:     a training, and for the last weights and each average the predictions of dev and of the held-out rows: with
-          MiniLM on one CPU core about 1 s a step in fp32, and a minute and a half each
+Cost:     a training, which ends with the predictions of dev, and for the last weights and each average those of dev and
+          of the held-out rows: with MiniLM on one CPU core about 1 s a step in fp32, and a minute and a half each
 Prints:   for dev and for the held-out rows: the scores with the weights of the last step and with each average, and the
           losses of the tasks
 
@@ -22,7 +22,6 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import torch
 from torch import nn
 
-from mtlib.checkpoints.weight_average import averaged_copy, polynomial_share, update_average
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data, read_held_out
 from mtlib.data.token_cache import Corpus, tokenize
@@ -30,11 +29,13 @@ from mtlib.loss.objective import Objective
 from mtlib.model.encoder import load_encoder
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.command_line import run_command
+from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.train import train
 from mtlib.training.auto_precision import choose_precision
 from mtlib.training.epoch_report import StepProgress
 from mtlib.training.evaluation import predict, score
+from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
 from search_spaces.presets import general
 
 LAST = "last step"
@@ -60,12 +61,14 @@ def main() -> int:
 
 def compare(options: argparse.Namespace) -> None:
     """Trains once and prints the scores of the last weights and of each average."""
+    config = config_of(options)
+    data, held_out = read_data(config, options.data), read_held_out(config, options.data)
     encoder = load_encoder(options.encoder)
-    config = choose_precision(config_of(options), encoder, torch.device("cpu"))
+    config = choose_precision(config, encoder, torch.device("cpu"))
     with tempfile.TemporaryDirectory() as cache:
-        corpus = tokenize(read_data(config, options.data), encoder.tokenizer, Path(cache))
-        held_out = {(task, "dev"): table for task, table in read_held_out(config, options.data).items()}
-        splits = {"dev": corpus, "held out": tokenize(held_out, encoder.tokenizer, Path(cache))}
+        corpus = tokenize(data, encoder.tokenizer, Path(cache))
+        rows = {(task, "dev"): table for task, table in held_out.items()}
+        splits = {"dev": corpus, "held out": tokenize(rows, encoder.tokenizer, Path(cache))}
         followed = Averages(options.powers)
         train(config, corpus, encoder, wrap=followed.start, on_step=followed.follow)
         models: dict[str, MultiTaskModel] = {LAST: followed.model}
@@ -77,8 +80,10 @@ def compare(options: argparse.Namespace) -> None:
 
 def config_of(options: argparse.Namespace) -> TrialConfig:
     """The preset with the options' changes; ValueError if one is out of range."""
+    require(0 < options.hold_out < 1, "--hold-out must be above 0 and below 1", options.hold_out)
     changes = {"stages.0.epochs": 1, "stages.0.steps_per_epoch": options.steps, "seed": options.seed}
     changes |= {"data.hold_out": options.hold_out, "encoder.name": options.encoder, "precision": options.precision}
+    changes |= {f"tasks.{task}.scored_train_rows": 0 for task in TASKS}
     if options.batch_size is not None:
         changes |= {f"tasks.{task}.batch_size": options.batch_size for task in TASKS}
     if options.learning_rate is not None:
@@ -94,9 +99,10 @@ class Averages:
 
     def __init__(self, powers: list[float]) -> None:
         self.powers = powers
+        self.averages: dict[float, MultiTaskModel] = {}
 
     def start(self, objective: nn.Module) -> nn.Module:
-        """Begins to follow the model of an objective, which is returned as it is."""
+        """Begins to follow the model of an objective, which is returned as it is; for `train`'s `wrap`."""
         assert isinstance(objective, Objective)
         self.model = objective.model
         self.averages = {power: averaged_copy(self.model) for power in self.powers}
@@ -114,7 +120,7 @@ class Averages:
 
 def print_scores(config: TrialConfig, tables: Corpus, models: Mapping[str, MultiTaskModel]) -> None:
     """Prints scores and losses of each model on the rows of a split."""
-    titles = "  ".join(f"{TASKS[task].title:>5}" for task in config.active_tasks)
+    titles = "  ".join(f"{TASKS[task].title:>6}" for task in config.active_tasks)
     width = max(map(len, models))
     print(f"{'':{width}}  {titles}  overall  loss: {titles}")
     for name, model in models.items():
@@ -124,8 +130,8 @@ def print_scores(config: TrialConfig, tables: Corpus, models: Mapping[str, Multi
         }
         values = {task: own[TASKS[task].metric] for task, own in found.items()}
         total = overall_score({task: score_of(task, value, TASKS) for task, value in values.items()}, TASKS)
-        scores = "  ".join(f"{value:5.4f}"[1:] for value in values.values())
-        losses = "  ".join(f"{own['loss']:5.3f}" for own in found.values())
+        scores = "  ".join(f"{value:6.4f}" for value in values.values())
+        losses = "  ".join(f"{own['loss']:6.3f}" for own in found.values())
         print(f"{name:{width}}  {scores}  {total:7.4f}        {losses}", flush=True)
 
 

@@ -9,7 +9,6 @@ from torch import nn
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.state import StateFolder, load_state, save_state
-from mtlib.checkpoints.weight_average import averaged_copy
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
@@ -28,6 +27,7 @@ from mtlib.training.optimizer import make_optimizer
 from mtlib.training.run import Run, begin_next_stage, end_epoch, fit_new_heads, kept_weights, restore, state_of
 from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
 from mtlib.training.touched_rows import touched_words
+from mtlib.training.weight_average import averaged_copy
 
 
 def train(
@@ -113,8 +113,9 @@ def prepare_run(
         model.scale_of(task).fit(table.labels[: table.num_own_rows])
     origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
     model = model.to(device).train()
-    teacher = averaged_copy(model) if config.needs_teacher else None
+    teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
+    objective = wrap(Objective(config, model, teacher))
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(
@@ -131,7 +132,7 @@ def prepare_run(
         model=model,
         teacher=teacher,
         average=average,
-        objective=wrap(Objective(config, model, teacher)),
+        objective=objective,
         optimizer=make_optimizer(config, model, tasks_active_by(config, 0), words),
         unread=late_reader(device),
         words=words,

@@ -44,8 +44,9 @@ class StageConfig:
     reshuffled, whenever it has ended. `sequential` divides the steps of each epoch among the sets, in proportion to
     their batches, at least one each, `unimax` the steps of the stage. Source: TU 5.2, MP 5.3."""
     start_from: Literal["last", "best"] = "last"
-    """Weights at the stage's start: those that the stage before it ended with, or those of its `best` epoch by the mean
-    dev score of the tasks that had been active, with a new optimizer. Source: TU table 4."""
+    """Weights at the stage's start: the `last` of the stage before it, or those of its `best` epoch by the mean dev
+    score of the tasks that had been active, with a new optimizer. With `optimizer.average_power` both are averages.
+    Source: TU table 4."""
     reset_optimizer: bool = False
     """Whether the optimizer's moments start at 0 in this stage, as they always do in the first."""
 
@@ -116,10 +117,11 @@ class OptimizerConfig:
     warmup_fraction: float = 0.1
     """Part of a stage's steps that the slanted triangle rises, above 0 and below 1. Source: MP 4.1."""
     average_power: float | None = None
-    """eta, at least 0: what is scored, kept and handed to the next stage is the average of the weights over the stage's
-    steps so far, in which step s counts in proportion to about s^eta (0: all alike; 1: half of the average is of the
-    last 29 % of the steps; 4: of the last 13 %). The steps themselves stay as they are. None: the weights after the
-    last step. Source: Shamir and Zhang 2013 (polynomial-decay averaging)."""
+    """eta, at least 0: dev is scored with the average of the weights over the stage's steps so far, checkpoints hold
+    it, and the next stage starts from it, with the moments of the last step unless they are reset. Step s counts in
+    proportion to about s^eta (0: all alike; 1: half of the weight is on the last 29 % of the steps; 4: on the last
+    13 %). The stage's own steps stay as they are. It takes the memory of one more model, and a pass over all weights in
+    each step. None: the weights after the last step. Source: Shamir and Zhang 2013 (polynomial-decay averaging)."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import TrainingDiverged, require, require_name
 from mtlib.runtime.program_names import as_typed
 
 SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
@@ -75,12 +75,12 @@ def number(text: str) -> float:
 
 
 def run_command(command: Callable[[], object]) -> int:
-    """Runs a command and returns its exit code; a user's mistake is one line on standard error."""
+    """Runs a command and returns its exit code; a user's mistake or a diverging run is one line of errors."""
     try:
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
         discard_output()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, TrainingDiverged) as error:
         print_error(error)
         return WRONG_USE
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Which settings of a configuration affect a trained number, and which a prediction; no other file lists them.
 
-Keys of stages use the former, weight averaging (soups) the latter.
+Keys of stages use the former, soups the latter.
 
 A trained number is the state after some epochs of a stage, with the scores and predictions of every epoch up to there.
 A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a

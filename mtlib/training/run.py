@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mtlib.checkpoints.state import State
+from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.multitask import MultiTaskModel
@@ -131,19 +132,24 @@ def end_epoch(run: Run) -> None:
 
 def begin_next_stage(run: Run) -> None:
     """Moves to the next stage, which starts from the last or best weights and keeps the optimizer's moments unless
-    they are reset. Where an average is scored, the last weights are those of the average."""
+    they are reset. Where these are not the weights of the last step, the mean teacher starts from them too."""
     run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
-    if stage.start_from == "best":
-        assert run.stage_best is not None, "the stage before has scored an epoch"
-        load_weights(run.model, run.stage_best[1])
-        if run.teacher is not None:
-            load_weights(run.teacher, run.stage_best[1])
-    elif run.average is not None:
-        load_weights(run.model, kept_weights(run, run.average))
+    weights = weights_to_start_from(run, stage)
+    for model in (run.model, run.teacher) if weights else ():
+        if model is not None:
+            load_weights(model, weights)
     run.stage_best = None
     fit_new_heads(run)
     carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
+
+
+def weights_to_start_from(run: Run, stage: StageConfig) -> dict[str, Tensor]:
+    """The weights that the next stage starts from; none where they are those of the last step."""
+    if stage.start_from == "best":
+        assert run.stage_best is not None, "the stage before has scored an epoch"
+        return run.stage_best[1]
+    return {} if run.average is None else kept_weights(run, run.average)
 
 
 def fit_new_heads(run: Run) -> None:

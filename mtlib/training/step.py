@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtlib.checkpoints.weight_average import polynomial_share, update_average
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
@@ -21,6 +20,7 @@ from mtlib.stages.sampler import Step, StepBatch
 from mtlib.training.gradient_norms import is_measured, note_step_norm, note_task_norms
 from mtlib.training.optimizer import set_learning_rates
 from mtlib.training.run import Run
+from mtlib.training.weight_average import polynomial_share, update_average
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -66,8 +66,9 @@ def update_averages(run: Run) -> None:
     if run.teacher is not None:
         decay = decay_at(run.config.proximal, run.stage_step, run.plan[run.stage].num_steps)
         update_average(run.teacher, run.model, 1 - decay)
-    power = run.config.optimizer.average_power
-    if run.average is not None and power is not None:
+    if run.average is not None:
+        power = run.config.optimizer.average_power
+        assert power is not None, "an average comes with its power"
         update_average(run.average, run.model, polynomial_share(run.stage_step + 1, power))
 
 

@@ -19,11 +19,13 @@ from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import TOKENS, EpochReport, StepProgress
+from mtlib.training.evaluation import predict
 from mtlib.training.step import Interrupted
 from tests.killed import Killed
 from tests.recorded_details import Trace, record_details
@@ -270,6 +272,26 @@ def test_best_weights_are_those_of_the_best_epochs(
     best = max(overall, key=lambda epoch: overall[epoch])
     kept = load_file(weights_path(states, best))
     assert all(torch.equal(kept[name], tensor) for name, tensor in after[best].items())
+
+
+def test_kept_weights_are_the_average_that_was_scored(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    config = tiny_config.override({"optimizer.average_power": 1})
+    states, reports = StateFolder(path=tmp_path), list[EpochReport]()
+
+    def note(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    train(config, tiny_corpus, tiny_encoder, on_epoch=note, states=states)
+    best = max((report for report in reports if report.overall is not None), key=lambda report: report.overall or 0)
+    model = MultiTaskModel(config, tiny_encoder)
+    model.load_state_dict(load_file(weights_path(states, best.epoch)))
+    for part in best.predictions:
+        if part.split == "dev":
+            again = predict(model, config, tiny_corpus, part.task, "dev", torch.device("cpu"))
+            assert np.array_equal(again.logits, part.logits), part.task
 
 
 def position(states: StateFolder) -> tuple[int, int, int] | None:

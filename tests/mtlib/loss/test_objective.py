@@ -15,7 +15,6 @@ from torch.nn import functional
 import mtlib.loss.objective
 import mtlib.loss.simcse
 import mtlib.loss.smart
-from mtlib.checkpoints.weight_average import averaged_copy
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
@@ -24,6 +23,7 @@ from mtlib.loss.smart import carrying_positions, first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.run import Run
+from mtlib.training.weight_average import averaged_copy
 
 NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
@@ -617,7 +617,7 @@ def test_the_teacher_has_no_dropout_and_starts_as_the_model(new_run: NewRun) -> 
     assert run.teacher is not None
     assert run.model.training
     assert not any(module.training for module in run.teacher.modules())
-    silent = averaged_copy(run.model)
+    silent = averaged_copy(run.model).requires_grad_(False)
     assert torch.equal(silent(batch).logits, run.teacher(batch).logits)
     assert run.model.training  # a copy: the mode of the model does not change
     assert silent.get_parameter("heads.sst.weight") is not run.model.get_parameter("heads.sst.weight")

@@ -333,7 +333,7 @@ def test_a_new_optimizer_keeps_the_last_weights_and_the_teacher(is_reset: bool, 
 
 @pytest.mark.parametrize("start", ["last", "best"])
 def test_the_next_stage_starts_from_the_average(start: str, new_run: NewRun) -> None:
-    run = new_run({**TWO_TASKS, "optimizer.average_power": 1, "stages.1.start_from": start})
+    run = new_run({**TWO_TASKS, **TEACHING, "optimizer.average_power": 1, "stages.1.start_from": start})
     advance(run, 3)
     take_step(run, epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[3])
     before = tensors_of(run)
@@ -343,6 +343,7 @@ def test_the_next_stage_starts_from_the_average(start: str, new_run: NewRun) -> 
     changed = []
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(tensor, before[f"average.{name}"]), name
+        assert torch.equal(tensor, after[f"teacher.{name}"]), name
         changed += [name] * (not torch.equal(tensor, before[name]))
     assert any(name.startswith("encoder.") for name in changed)
     has_moments = any(name.endswith(MOMENTS) for name in after)

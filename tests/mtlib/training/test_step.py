@@ -477,8 +477,26 @@ def test_the_average_is_over_the_stages_steps_and_is_scored(gradients: str, new_
     assert_unchanged(run, before)
     load_weights(plain.model, run.average.state_dict())
     logits = [[part.logits for part in report.predictions] for report in (*reports, score_epoch(plain))]
-    assert all(np.allclose(*pair, atol=1e-5) for pair in zip(logits[0], logits[2], strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(logits[0], logits[2], strict=True))
     assert not any(np.allclose(*pair, atol=1e-3) for pair in zip(logits[0], logits[1], strict=True))
+
+
+def test_the_average_is_over_all_epochs_of_a_stage_and_begins_again_in_the_next(new_run: NewRun) -> None:
+    stages = {"stages.0.epochs": 2, "stages.0.steps_per_epoch": 2, "stages.1.steps_per_epoch": 2}
+    run = new_run({**PLAIN, "optimizer.average_power": 0, **stages})
+    assert run.average is not None
+    seen: list[dict[str, Tensor]] = []
+    for num_averaged in (1, 2, 3, 4, 1, 2, 3, 4):  # 2 epochs of 2 steps, twice
+        if run.step == run.plan[run.stage].steps[run.epoch]:
+            end_epoch(run)
+        if run.is_stage_over:
+            begin_next_stage(run)
+        take_step(run, QQP)
+        seen.append({name: tensor.clone() for name, tensor in run.model.state_dict().items()})
+        for name, tensor in run.average.state_dict().items():
+            mean = torch.stack([own[name] for own in seen[-num_averaged:]]).mean(dim=0)
+            assert torch.allclose(tensor, mean, rtol=1e-5, atol=1e-6), (run.total_step, name)
+    assert (run.stage, run.stage_step) == (1, 4)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

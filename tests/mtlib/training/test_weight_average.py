@@ -9,9 +9,9 @@ from scipy.special import gammaln
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from mtlib.checkpoints.weight_average import averaged_copy, polynomial_share, update_average
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.run import Run
+from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
 
 STEPS = 7
 
@@ -51,9 +51,12 @@ def test_a_step_counts_by_its_power(power: float, model: MultiTaskModel) -> None
 
 
 @pytest.mark.parametrize(("power", "share"), [(0, 0.5), (1, 0.2929), (4, 0.1294)])
-def test_half_of_the_average_is_of_the_last_steps(power: float, share: float) -> None:
-    weights = weights_of_steps(power, 20_000)
-    assert weights[round(20_000 * (1 - share)) :].sum() == pytest.approx(0.5, abs=1e-3)
+def test_half_of_the_weight_is_on_the_last_steps(power: float, share: float) -> None:
+    num_steps, average = 20_000, 0.0
+    for step in range(1, num_steps + 1):
+        is_late = step > num_steps * (1 - share)
+        average += polynomial_share(step, power) * (is_late - average)
+    assert average == pytest.approx(0.5, abs=1e-3)
 
 
 def test_power_0_is_the_mean_that_torch_takes(model: MultiTaskModel) -> None:
@@ -81,9 +84,18 @@ def test_weights_that_stay_are_their_own_average_bit_for_bit(model: MultiTaskMod
     assert all(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
 
 
-def test_a_copy_is_in_evaluation_mode_and_has_no_gradients(model: MultiTaskModel) -> None:
+def test_a_copy_is_in_evaluation_mode_and_shares_nothing(model: MultiTaskModel) -> None:
     average = averaged_copy(model)
     assert model.training
     assert not any(module.training for module in average.modules())
-    assert not any(parameter.requires_grad for parameter in average.parameters())
-    assert all(parameter.requires_grad for parameter in model.parameters())
+    move(model, 1)
+    assert not any(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
+
+
+def test_the_teacher_needs_no_gradients_and_the_scored_average_is_cast_once_as_the_model_is(
+    new_run: Callable[..., Run],
+) -> None:
+    run = new_run({"proximal.weight": 1, "proximal.tasks": "qqp", "optimizer.average_power": 1})
+    needs = {name: {part.requires_grad for part in model.parameters()} for name, model in run.averages.items()}
+    assert needs == {"teacher": {False}, "average": {True}}
+    assert all(parameter.requires_grad for parameter in run.model.parameters())

@@ -12,13 +12,21 @@ from mtlib.model.multitask import MultiTaskModel
 
 
 def averaged_copy(model: MultiTaskModel) -> MultiTaskModel:
-    """A copy of the model to start an average from, in evaluation mode and without gradients."""
-    return copy.deepcopy(model).eval().requires_grad_(False)
+    """A copy of the model to start an average from, in evaluation mode.
+
+    Its parameters still require gradients as the model's do: autocast casts those once, others in every batch.
+    """
+    return copy.deepcopy(model).eval()
 
 
 @torch.no_grad()
 def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float) -> None:
-    """Moves an average towards the model: average <- (1 - share) average + share model."""
+    """Moves an average towards the model: average <- (1 - share) average + share model. Buffers stay.
+
+    Args:
+        average, model: of the same configuration.
+        share: from 0 to 1.
+    """
     for own, given in zip(average.parameters(), model.parameters(), strict=True):
         own.lerp_(given, share)
 
@@ -26,10 +34,11 @@ def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float)
 def polynomial_share(step: int, power: float) -> float:
     """The share of a step's weights, (eta + 1) / (t + eta), in the average after it; 1 at the first step.
 
+    Step s of t then counts in proportion to Gamma(s + eta) / Gamma(s), which is about s^eta.
+
     Args:
         step: t, from 1.
-        power: eta, at least 0. The average is the plain mean at 0. Otherwise step s of t counts in it in proportion to
-            Gamma(s + eta) / Gamma(s), which is about s^eta.
+        power: eta, at least 0.
 
     Source: Shamir and Zhang 2013, section 4 (polynomial-decay averaging).
     """
