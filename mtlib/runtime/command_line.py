@@ -75,7 +75,7 @@ def number(text: str) -> float:
 
 
 def run_command(command: Callable[[], object]) -> int:
-    """Runs a command and returns its exit code; a user's mistake or a diverging run is one line of errors."""
+    """Runs a command and returns its exit code; a user's mistake or a diverging run is one line on stderr."""
     try:
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
