@@ -10,17 +10,19 @@ replicates, whose errors are independent.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import digamma, polygamma
+from scipy.special import gammaln, polygamma
 
 from results.analysis.comparison.bootstrap import Floats, Numbers
 
-SMALLEST_VARIANCE = 1e-5
-"""Least share of the median that a configuration's variance counts as, as in limma: its logarithm must be finite."""
 MAX_DEGREES = 1e6
 """Degrees of freedom that stand for infinitely many."""
 LEAST_SPREAD = 0.1
 """Variance of the logarithms of training variances, up to which few replicates do not show that these differ: they are
 taken to differ as much, by about a sixth in standard deviations."""
+MOMENT = 0.25
+"""Power of variances whose mean and whose square's mean are compared: roots of standard deviations."""
+PRIOR_HALVES, NUM_PRIORS = (1e-3, 1e5), 400
+"""Half the prior's degrees of freedom, beyond the fewest at which these means exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,9 +148,9 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
 def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     """The degrees of freedom of the prior, by which single variances are moderated.
 
-    Variances are taken as `prior * F(degrees, prior_degrees)`. The spread of their logarithms beyond what their own
-    degrees of freedom explain gives those of the prior; it is at least `LEAST_SPREAD`, or its standard error where
-    this is smaller.
+    Variances are taken as `prior * F(degrees, prior_degrees)`. The ratio of the mean standard deviation to the squared
+    mean of its root, beyond what their own degrees of freedom explain, gives those of the prior. The
+    variance of the true ones' logarithms is taken to be at least `LEAST_SPREAD`, or its standard error if smaller.
 
     Args:
         variances: (..., configurations), of at least three.
@@ -157,14 +159,26 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     Returns:
         (...).
 
-    Source: Smyth (2004), section 6.2, without the least spread.
+    Source: the model of Smyth (2004), section 6.2, which compares logarithms instead. Of few replicates these tell
+    mostly how near to 0 the smallest variances happen to be, and accuracies of two replicates are often equal.
     """
-    floor = SMALLEST_VARIANCE * np.median(variances, axis=-1, keepdims=True)
-    logs = np.log(np.maximum(np.maximum(variances, floor), np.finfo(float).tiny))
-    explained = polygamma(1, degrees / 2).mean()
-    spread = (logs - digamma(degrees / 2) + np.log(degrees / 2)).var(axis=-1, ddof=1) - explained
-    least = min(LEAST_SPREAD, explained * np.sqrt(2 / (len(degrees) - 1)))
-    return 2 * inverse_trigamma(np.maximum(spread, least))
+    roots = variances**MOMENT / chi_square_moment(degrees, MOMENT)
+    deviations = variances ** (2 * MOMENT) / chi_square_moment(degrees, 2 * MOMENT)
+    number = len(degrees)
+    squared_mean = (roots.sum(axis=-1) ** 2 - (roots**2).sum(axis=-1)) / (number * (number - 1))  # over pairs: unbiased
+    tiny = np.finfo(float).tiny
+    excess = np.log(np.maximum(deviations.mean(axis=-1), tiny)) - np.log(np.maximum(squared_mean, tiny))
+    halves = 2 * MOMENT + np.geomspace(*PRIOR_HALVES, NUM_PRIORS)
+    expected = gammaln(halves - 2 * MOMENT) + gammaln(halves) - 2 * gammaln(halves - MOMENT)  # falls
+    found = 2 * np.exp(np.interp(-excess, -expected, np.log(halves)))
+    least = min(LEAST_SPREAD, polygamma(1, degrees / 2).mean() * np.sqrt(2 / (number - 1)))
+    return np.asarray(np.minimum(found, 2 * inverse_trigamma(np.array(least))))
+
+
+def chi_square_moment(degrees: Floats, power: float) -> Floats:
+    """The mean of (chi-square / degrees)^power."""
+    halves = degrees / 2
+    return np.asarray(np.exp(gammaln(halves + power) - gammaln(halves) - power * np.log(halves)))
 
 
 def inverse_trigamma(values: Floats) -> Floats:

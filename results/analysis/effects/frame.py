@@ -93,7 +93,7 @@ def render_effects(effects: SweepEffects) -> Group:
 def key_table(key: str, columns: list[ColumnEffects]) -> Table:
     """The table of one key."""
     table = narrow_table()
-    table.add_column("value", no_wrap=True)
+    table.add_column("value", overflow="fold")  # where a row is too wide, values are broken, numbers are not
     for column in columns:
         table.add_column(column.title, no_wrap=True)
     if key in columns[0].curves:

@@ -150,6 +150,33 @@ def test_few_equal_variances_count_as_differing_a_little() -> None:
     assert 20 < prior_degrees(np.ones(5), np.full(5, 2.0)) < 22
 
 
+def test_replicates_that_happen_to_be_equal_do_not_make_all_variances_unknown() -> None:
+    """Residuals of accuracies of 15 configurations with two replicates, in steps of the accuracy; one is 0."""
+    steps = np.array([0, 1, 1, 1, 1, 4, 6, 8, 8, 8, 11, 13, 16, 18, 20], np.float64)
+    degrees = np.full(15, 14 / 15)
+    found = prior_degrees(steps**2 / degrees, degrees)
+    assert found > 2
+    assert found == pytest.approx(prior_degrees(np.maximum(steps, 0.25) ** 2 / degrees, degrees), rel=0.15)
+
+
+@pytest.mark.parametrize(("num_configurations", "num_replicates"), [(16, 2), (16, 3), (40, 2)])
+def test_equal_variances_are_seldom_taken_for_very_different_ones(num_configurations: int, num_replicates: int) -> None:
+    stream, degrees = np.random.default_rng(8), np.full(num_configurations, num_replicates - 1.0)
+    found = prior_degrees(stream.chisquare(degrees, (2000, num_configurations)) / degrees, degrees)
+    assert np.mean(found < 2.5) < 0.1
+    assert np.median(found) > 15
+
+
+def test_very_different_variances_are_recognised_from_two_replicates() -> None:
+    stream, degrees = np.random.default_rng(9), np.ones(16)
+    true = 2 / stream.chisquare(2, (2000, 16))
+    assert np.median(prior_degrees(true * stream.chisquare(1, (2000, 16)), degrees)) < 5
+
+
+def test_variances_of_0_are_equal() -> None:
+    assert prior_degrees(np.zeros(5), np.full(5, 2.0)) == prior_degrees(np.ones(5), np.full(5, 2.0))
+
+
 def test_moderated_variance_is_between_its_own_and_the_pooled_one() -> None:
     """By hand: (d0 pooled + squares) / (d0 + d)."""
     residuals, configurations = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0]), np.repeat(np.arange(3), 2)

@@ -81,6 +81,15 @@ def test_table_has_a_row_per_value_with_its_interval() -> None:
     assert "base value" in text
 
 
+def test_long_values_are_broken_and_numbers_are_whole() -> None:
+    column = EFFECTS.columns["overall"]
+    values = [value(0.0, None), replace(value(0.45, 0.014), value="heads_at_the_rate_of_the_encoder")]
+    columns = {task: replace(column, task=task, values={KEY.name: values}) for task in ("sst", "qqp", "sts", "overall")}
+    text = text_of(replace(EFFECTS, columns=columns))
+    assert "…" not in text
+    assert text.count("+0.004 to +0.024") == 4
+
+
 def test_table_of_a_range_has_five_points() -> None:
     text = text_of(with_range())
     rows = [line.split() for line in text.splitlines() if "±.004" in line]
