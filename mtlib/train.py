@@ -115,7 +115,7 @@ def prepare_run(
     model = model.to(device).train()
     teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
-    objective = wrap(Objective(config, model, teacher))
+    objective = wrap(Objective(config, model, teacher))  # before `touched_words`, whose hooks a copy would share
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(

@@ -52,7 +52,7 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
     found, console = sweep.estimate_effects(bases), new_console()
     print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
-    console.print(render_effects(found))
+    console.print(render_effects(found, console.width))
     try:
         key, column = only_key(found)
     except ValueError:  # several keys, or no effects

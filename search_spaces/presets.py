@@ -132,12 +132,12 @@ def my_pal_bert() -> TrialConfig:
 def general(tasks: Mapping[str, Task]) -> TrialConfig:
     """Settings to start with, for any tasks; no paper's.
 
-    Measured with MiniLM on SST, QQP and STS, 600 and 1,200 steps, of 16 rows where batches are not the question; the
-    order in 5,000 steps (docs/measurements.md, "Settings to start with"):
+    Measured with MiniLM on SST, QQP and STS, 600 and 1,200 steps, of 16 rows where batches are not the question, one
+    setting at a time in 240 steps of 32; the order in 5,000 steps (docs/measurements.md, "Settings to start with"):
     - a pair in one input and a comparison of its texts, each encoded alone, are better than the first alone: the two
       make different mistakes. The second is what encoders of sentences were pretrained for.
-    - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is better than
-      the encoder's own.
+    - the mean over a text's tokens is better than the state of [CLS], and no dropout of hidden states is not shown to
+      be worse than the encoder's own.
     - tasks take turns, but none is seen more than twice while another is seen less often: small ones are memorized in
       a third pass, and the largest still learns. A short training does not reach two passes. The length of an epoch
       follows from all tasks but the largest, so that one large task neither fills epochs nor decides it.
@@ -145,12 +145,13 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
       32 see each task three times; whether 16 are better then is not decided (one training each).
     - heads are fitted to the frozen encoder first: random ones would send random gradients into it.
     - a high rate for the heads, and slightly lower ones for each layer further down. With fitted heads neither is shown
-      to help, and twice the rate is no better after 600 steps and worse after 1,200; with random heads it was better.
-      Wider encoders usually need a lower rate.
+      to help (240 steps), and twice the rate is no better after 600 steps and worse after 1,200; with random heads it
+      was better. Wider encoders usually need a lower rate.
     - the loss of a regression in standard deviations of its labels: on labels from 0 to 5 it starves the other tasks
-      under Adam's shared moments (measured with a weight of .1 instead). With fitted heads this is not shown either.
-    - changed one at a time, the encoding of pairs, pooling, fitted heads and the size of batches matter after 240 steps
-      (.010 to .025 overall); no other setting is shown to.
+      under Adam's shared moments (measured with a weight of .1 instead). With fitted heads it is not shown to matter
+      (240 steps).
+    - after 240 steps the encoding of pairs, pooling, fitted heads and the size of batches matter (.010 to .025 overall);
+      no other setting is shown to.
     - a search by TPE around these rates, layer decay, dropout, SST's loss and QQP's weight found nothing better.
     By convention (Devlin et al. 2019): a rate that rises for a tenth of the steps and then falls, no decay of biases
     and LayerNorm.

@@ -89,7 +89,7 @@ METHODS: dict[str, Changes] = {
     },
     "one layer": {"encoder.trained_layers": [1]},
     "empty shard": {"tasks.sst.batch_size": 1, **SMART},
-    "average of the weights": {"optimizer.average_power": 1},
+    "polynomial-decay averaging": {"optimizer.average_power": 1},
 }
 
 ALTERNATING_ONLY: dict[str, Changes] = {

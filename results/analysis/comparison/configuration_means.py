@@ -20,9 +20,9 @@ LEAST_SPREAD = 0.1
 """Variance of the logarithms of training variances, up to which few replicates do not show that these differ: they are
 taken to differ as much, by about a sixth in standard deviations."""
 MOMENT = 0.25
-"""Power of variances whose mean and whose square's mean are compared: roots of standard deviations."""
+"""Power of the variances, whose mean is squared and compared with the mean of its square."""
 PRIOR_HALVES, NUM_PRIORS = (1e-3, 1e5), 400
-"""Half the prior's degrees of freedom, beyond the fewest at which these means exist."""
+"""Half the prior's degrees of freedom beyond the fewest at which these means exist, and how many are tabulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
         degrees: (configurations,) above 0.
 
     Returns:
-        (...).
+        (...), above 1: with fewer degrees the mean standard deviation does not exist.
 
     Source: the model of Smyth (2004), section 6.2, which compares logarithms instead. Of few replicates these tell
     mostly how near to 0 the smallest variances happen to be, and accuracies of two replicates are often equal.
@@ -165,7 +165,7 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     roots = variances**MOMENT / chi_square_moment(degrees, MOMENT)
     deviations = variances ** (2 * MOMENT) / chi_square_moment(degrees, 2 * MOMENT)
     number = len(degrees)
-    squared_mean = (roots.sum(axis=-1) ** 2 - (roots**2).sum(axis=-1)) / (number * (number - 1))  # over pairs: unbiased
+    squared_mean = (roots.sum(axis=-1) ** 2 - (roots**2).sum(axis=-1)) / (number * (number - 1))  # over pairs
     tiny = np.finfo(float).tiny
     excess = np.log(np.maximum(deviations.mean(axis=-1), tiny)) - np.log(np.maximum(squared_mean, tiny))
     halves = 2 * MOMENT + np.geomspace(*PRIOR_HALVES, NUM_PRIORS)

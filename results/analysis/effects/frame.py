@@ -1,10 +1,11 @@
 """Effects as data frames with a row for each value of each key, and as a printed table."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +13,7 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.render import error_text, narrow_table, value_text
+from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, value_text
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -27,6 +28,8 @@ COLUMNS: dict[str, Any] = {
     "high": "float64",
 }
 """Of the frame, with their types."""
+VALUE_WIDTH = 28
+"""Columns of a value; a longer one takes several lines."""
 CURVE_ROWS = 5
 """Of a range's curve in the printed table."""
 
@@ -80,29 +83,39 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
         }
 
 
-def render_effects(effects: SweepEffects) -> Group:
-    """A table for each key: a row per value, a column per task, each with the difference from the base value."""
+def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> Group:
+    """A table for each key: a row per value, a column per task, each with the difference from the base value.
+
+    Where a row is wider than `width` columns, each number has a line of its own.
+    """
     parts: list[Any] = []
     for key in effects.keys:
         columns = [column for column in effects.columns.values() if key.name in {*column.values, *column.curves}]
         if columns:
-            parts += [Text(key.name), key_table(key.name, columns), Text("")]
+            table = key_table(key.name, columns, is_tall=False)
+            if Console(width=10 * width).measure(table).maximum > width:
+                table = key_table(key.name, columns, is_tall=True)
+            parts += [Text(key.name), table, Text("")]
     return Group(*parts, *(Text(line) for line in effects_legend(effects)))
 
 
-def key_table(key: str, columns: list[ColumnEffects]) -> Table:
-    """The table of one key."""
+def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Table:
+    """The table of one key; in a tall one each number has a line of its own."""
     table = narrow_table()
-    table.add_column("value", overflow="fold")  # where a row is too wide, values are broken, numbers are not
+    table.leading = int(is_tall)
+    table.add_column("value", overflow="fold", max_width=VALUE_WIDTH)
     for column in columns:
         table.add_column(column.title, no_wrap=True)
     if key in columns[0].curves:
         points = columns[0].curves[key].points
         for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):
-            cells = [curve_text(column, key, row) for column in columns]
+            cells = [broken(curve_text(column, key, row), is_tall) for column in columns]
             table.add_row(f"{points[row]:.3g}", *cells)
         return table
-    effects = [{effect.value: effect_text(effect, column) for effect in column.values[key]} for column in columns]
+    effects = [
+        {effect.value: broken(effect_text(effect, column), is_tall) for effect in column.values[key]}
+        for column in columns
+    ]
     for value in dict.fromkeys(value for own in effects for value in own):  # a task may not have all of them
         table.add_row(value_text(value), *(own.get(value, "") for own in effects))
     return table
@@ -133,6 +146,11 @@ def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
         return mean
     interval = f"\n{column.bounds_text(effect.interval)}" if effect.interval is not None else ""
     return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
+
+
+def broken(cell: str, is_tall: bool) -> str:
+    """A cell's text, in a tall table with a line for each number."""
+    return re.sub(r" (?=[-+±])", "\n", cell) if is_tall else cell
 
 
 def curve_text(column: ColumnEffects, key: str, row: int) -> str:

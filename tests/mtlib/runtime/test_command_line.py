@@ -20,6 +20,7 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
+from mtlib.runtime.errors import TrainingDiverged
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -91,6 +92,7 @@ def test_discard_output_ignores_a_closed_pipe() -> None:
         (None, SUCCESS, ""),
         (ValueError("--seed must be at least 0,\n got -1"), WRONG_USE, "error: --seed must be at least 0, got -1\n"),
         (OSError(errno.EACCES, "not allowed"), WRONG_USE, "error: [Errno 13] not allowed\n"),
+        (TrainingDiverged("sst: loss is nan at step 3"), WRONG_USE, "error: sst: loss is nan at step 3\n"),
         (KeyboardInterrupt(), INTERRUPTED, "interrupted\n"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_copy_is_in_evaluation_mode_and_shares_nothing(model: MultiTaskModel) 
     assert not any(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
 
 
-def test_the_teacher_needs_no_gradients_and_the_scored_average_is_cast_once_as_the_model_is(
+def test_the_teacher_needs_no_gradients_and_the_scored_average_as_the_model_does(
     new_run: Callable[..., Run],
 ) -> None:
     run = new_run({"proximal.weight": 1, "proximal.tasks": "qqp", "optimizer.average_power": 1})

@@ -64,9 +64,9 @@ def test_points_of_a_curve_are_rows() -> None:
     assert curve["num_trials"].isna().all()
 
 
-def text_of(effects: SweepEffects) -> str:
-    console = Console(file=StringIO(), width=100)
-    console.print(render_effects(effects))
+def text_of(effects: SweepEffects, width: int = 100) -> str:
+    console = Console(file=StringIO(), width=width)
+    console.print(render_effects(effects, width))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -81,13 +81,25 @@ def test_table_has_a_row_per_value_with_its_interval() -> None:
     assert "base value" in text
 
 
-def test_long_values_are_broken_and_numbers_are_whole() -> None:
-    column = EFFECTS.columns["overall"]
-    values = [value(0.0, None), replace(value(0.45, 0.014), value="heads_at_the_rate_of_the_encoder")]
-    columns = {task: replace(column, task=task, values={KEY.name: values}) for task in ("sst", "qqp", "sts", "overall")}
-    text = text_of(replace(EFFECTS, columns=columns))
-    assert "…" not in text
-    assert text.count("+0.004 to +0.024") == 4
+@pytest.mark.parametrize(("width", "num_columns"), [(100, 4), (100, 6), (80, 4), (80, 5), (60, 4)])
+def test_numbers_and_values_are_whole_in_narrow_tables(width: int, num_columns: int) -> None:
+    column, name = EFFECTS.columns["overall"], "heads_at_the_rate_of_the_encoder"
+    values = [value(0.0, None), replace(value(0.45, 0.014), value=name)]
+    columns = {f"t{number}": replace(column, values={KEY.name: values}) for number in range(num_columns)}
+    text = text_of(replace(EFFECTS, columns=columns), width)
+    table = text[: text.index("Mean score")]
+    assert "…" not in table
+    for part in ("0.700", "+0.014", "+0.004 to", "+0.024"):
+        assert table.count(part) == num_columns * (2 if part == "0.700" else 1), part
+    assert max(map(len, table.splitlines())) <= width
+    (beginning,) = (line.split()[0] for line in table.splitlines() if line.startswith("heads"))
+    assert name.startswith(beginning)
+    assert len(beginning) >= 16
+
+
+def test_a_range_in_a_narrow_table_has_a_line_for_each_number() -> None:
+    lines = text_of(with_range(), 20).splitlines()
+    assert lines[lines.index(next(line for line in lines if line.startswith("4 "))) + 1].split() == ["±.004", "±.004"]
 
 
 def test_table_of_a_range_has_five_points() -> None:
