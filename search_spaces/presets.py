@@ -150,7 +150,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
     - the loss of a regression in standard deviations of its labels: on labels from 0 to 5 it starves the other tasks
       under Adam's shared moments (measured with a weight of .1 instead). With fitted heads it is not shown to matter
       (240 steps).
-    - after 240 steps the encoding of pairs, pooling, fitted heads and the size of batches matter (.010 to .025 overall);
+    - the encoding of pairs, pooling, fitted heads and the size of batches matter (240 steps: .010 to .025 overall);
       no other setting is shown to.
     - a search by TPE around these rates, layer decay, dropout, SST's loss and QQP's weight found nothing better.
     By convention (Devlin et al. 2019): a rate that rises for a tenth of the steps and then falls, no decay of biases
