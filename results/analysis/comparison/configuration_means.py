@@ -149,8 +149,8 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     """The degrees of freedom of the prior, by which single variances are moderated.
 
     Variances are taken as `prior * F(degrees, prior_degrees)`. The ratio of the mean standard deviation to the squared
-    mean of its root, beyond what their own degrees of freedom explain, gives those of the prior. The
-    variance of the true ones' logarithms is taken to be at least `LEAST_SPREAD`, or its standard error if smaller.
+    mean of its root, beyond what their own degrees of freedom explain, gives those of the prior. The variance of the
+    true ones' logarithms is taken to be at least `LEAST_SPREAD`, or its standard error if smaller.
 
     Args:
         variances: (..., configurations), of at least three.

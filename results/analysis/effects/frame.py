@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -13,7 +14,7 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import Difference
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, value_text
+from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, table_within, value_text
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -92,10 +93,7 @@ def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> Group:
     for key in effects.keys:
         columns = [column for column in effects.columns.values() if key.name in {*column.values, *column.curves}]
         if columns:
-            table = key_table(key.name, columns, is_tall=False)
-            if Console(width=10 * width).measure(table).maximum > width:
-                table = key_table(key.name, columns, is_tall=True)
-            parts += [Text(key.name), table, Text("")]
+            parts += [Text(key.name), table_within(width, partial(key_table, key.name, columns)), Text("")]
     return Group(*parts, *(Text(line) for line in effects_legend(effects)))
 
 

@@ -1,6 +1,7 @@
 """Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rich import box
@@ -46,9 +47,7 @@ def render_ranking(
     shown. `notes` are further lines, such as those of `results.analysis.ranking.note`.
     """
     shown = rows[:MAX_ROWS]
-    table = ranking_table(shown, tasks, is_tall=False)
-    if Console(width=10 * width).measure(table).maximum > width:
-        table = ranking_table(shown, tasks, is_tall=True)
+    table = table_within(width, partial(ranking_table, shown, tasks))
     num_hidden = len(rows) - len(shown)
     hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
     legend = [*short_key_lines(shown), *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
@@ -78,6 +77,13 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
         status = [row.status.replace(", ", f",{separator}")] if has_status else []
         table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
     return table
+
+
+def table_within(width: int, make: Callable[..., Table]) -> Table:
+    """The table that `make` makes; a tall one (`is_tall=True`) where a row would be wider than `width` columns."""
+    table = make(is_tall=False)
+    is_wide = Console(width=10 * width).measure(table).maximum > width
+    return make(is_tall=True) if is_wide else table
 
 
 def narrow_table() -> Table:
