@@ -6,8 +6,8 @@ Cost:     a training, which ends with the predictions of dev, and for the last w
 Prints:   for dev and for the held-out rows: the scores with the weights of the last step and with each average, and the
           losses of the tasks
 
-The settings are `presets.general`. An average changes no step, so that the scores of a power are those of a trial with
-`optimizer.average_power` at this value. The chance of this one training is common to all of them.
+The settings are `presets.general`, changed by `--set`. An average changes no step, so that the scores of a power are
+those of a trial with `optimizer.average_power` at this value. The chance of this one training is common to all of them.
 """
 
 import argparse
@@ -37,6 +37,8 @@ from mtlib.training.epoch_report import StepProgress
 from mtlib.training.evaluation import predict, score
 from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
 from search_spaces.presets import general
+from sweeps.cli.arguments import read_changes
+from sweeps.setup.inputs import expand_keys
 
 LAST = "last step"
 PROGRESS_STEPS = 100
@@ -51,9 +53,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--powers", type=float, nargs="+", default=[1, 2, 4], help="eta (default: 1 2 4)")
     parser.add_argument("--hold-out", type=float, default=0.1, help="share of train to hold out (default: 0.1)")
-    parser.add_argument("--batch-size", type=int, help="of every task (default: the preset's)")
-    parser.add_argument("--learning-rate", type=float, help="of the encoder (default: the preset's)")
-    parser.add_argument("--precision", choices=("fp32", "bf16", "auto"), default="auto")
+    words = 'changes of the preset, as of sweeps/run.py: "tasks.*.batch_size=16" precision=fp32'
+    parser.add_argument("--set", metavar="KEY=VALUE", nargs="+", action="extend", default=[], help=words)
     options = parser.parse_args()
     torch.set_num_threads(1)
     return run_command(lambda: compare(options))
@@ -82,13 +83,10 @@ def config_of(options: argparse.Namespace) -> TrialConfig:
     """The preset with the options' changes; ValueError if one is out of range."""
     require(0 < options.hold_out < 1, "--hold-out must be above 0 and below 1", options.hold_out)
     changes = {"stages.0.epochs": 1, "stages.0.steps_per_epoch": options.steps, "seed": options.seed}
-    changes |= {"data.hold_out": options.hold_out, "encoder.name": options.encoder, "precision": options.precision}
+    changes |= {"data.hold_out": options.hold_out, "encoder.name": options.encoder}
     changes |= {f"tasks.{task}.scored_train_rows": 0 for task in TASKS}
-    if options.batch_size is not None:
-        changes |= {f"tasks.{task}.batch_size": options.batch_size for task in TASKS}
-    if options.learning_rate is not None:
-        changes |= {"optimizer.learning_rate": options.learning_rate}
     config = general(TASKS).override(changes)
+    config = config.override(expand_keys(read_changes("--set", options.set), config))
     for power in options.powers:
         config.override({"optimizer.average_power": power})  # checks it
     return config

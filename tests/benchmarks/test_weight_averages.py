@@ -53,18 +53,20 @@ def test_followed_averages_are_those_of_trials(
 
 
 def options_with(**changes: Any) -> argparse.Namespace:
-    own = {"steps": 5000, "seed": 60, "powers": [1.0], "hold_out": 0.1, "encoder": "tiny", "precision": "fp32"}
-    return argparse.Namespace(**{**own, "batch_size": None, "learning_rate": None, **changes})
+    own = {"steps": 5000, "seed": 60, "powers": [1.0], "hold_out": 0.1, "encoder": "tiny", "set": []}
+    return argparse.Namespace(**{**own, **changes})
 
 
 def test_options_change_the_preset() -> None:
     unscored = {f"tasks.{task}.scored_train_rows": 0 for task in TASKS}
     assert config_of(options_with()).tasks == general(TASKS).override(unscored).tasks
-    config = config_of(options_with(batch_size=16, learning_rate=3e-5))
+    config = config_of(options_with(set=["tasks.*.batch_size=16", "optimizer.learning_rate=3e-5"]))
     assert {task.batch_size for task in config.tasks.values()} == {16}
     assert (config.optimizer.learning_rate, config.stages[0].steps_per_epoch) == (3e-5, 5000)
     assert config.optimizer.average_power is None
     with pytest.raises(ValueError, match=r"average_power must be at least 0, got -1"):
         config_of(options_with(powers=[1.0, -1.0]))
+    with pytest.raises(ValueError, match=r"optimizer\.learning_rate"):
+        config_of(options_with(set=["optimizer.learning_rat=3e-5"]))
     with pytest.raises(ValueError, match=r"--hold-out must be above 0 and below 1, got 0"):
         config_of(options_with(hold_out=0.0))
