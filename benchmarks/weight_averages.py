@@ -86,7 +86,10 @@ def config_of(options: argparse.Namespace) -> TrialConfig:
     changes |= {"data.hold_out": options.hold_out, "encoder.name": options.encoder}
     changes |= {f"tasks.{task}.scored_train_rows": 0 for task in TASKS}
     config = general(TASKS).override(changes)
-    config = config.override(expand_keys(read_changes("--set", options.set), config))
+    own = expand_keys(read_changes("--set", options.set), config)
+    taken = sorted(changes.keys() & own.keys())
+    require(not taken, "--set must leave alone what this benchmark sets itself", ", ".join(taken))
+    config = config.override(own)
     for power in options.powers:
         config.override({"optimizer.average_power": power})  # checks it
     return config

@@ -68,5 +68,7 @@ def test_options_change_the_preset() -> None:
         config_of(options_with(powers=[1.0, -1.0]))
     with pytest.raises(ValueError, match=r"optimizer\.learning_rate"):
         config_of(options_with(set=["optimizer.learning_rat=3e-5"]))
+    with pytest.raises(ValueError, match=r"--set must leave alone .*, got stages\.0\.steps_per_epoch"):
+        config_of(options_with(set=["stages.*.steps_per_epoch=9"]))
     with pytest.raises(ValueError, match=r"--hold-out must be above 0 and below 1, got 0"):
         config_of(options_with(hold_out=0.0))
