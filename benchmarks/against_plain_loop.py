@@ -4,8 +4,8 @@ Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 
             --hold-out SWEEP/hold_out.json --output LOOP
           python benchmarks/against_plain_loop.py SWEEP [SWEEP ...] --loop LOOP
 Cost:     predictions of the held-out rows by each completed trial, about 30 s each with MiniLM; they are kept in LOOP
-Prints:   for dev and for the held-out rows: the mean scores of the loop's seeds and of each configuration's replicates,
-          and the difference of the overall scores with its 95 % interval
+Prints:   for dev, for its rows that share no text with train, and for the held-out rows: the mean scores of the loop's
+          seeds and of each configuration's replicates, and the difference of the overall scores with its 95 % interval
 
 The interval is over training (Welch's, over seeds and replicates) and over examples (a bootstrap by groups of connected
 texts, the same for both). Of a trial the last epoch counts, as of the loop the last step. The loop has as many steps as
@@ -24,7 +24,9 @@ import pandas as pd
 from scipy import stats
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.hold_out import normalise_columns, share_text
 from mtlib.data.load import read_data, read_held_out
+from mtlib.data.row_sources import pick_rows
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
@@ -40,7 +42,7 @@ from results.records.selection import Member
 from results.records.trials import COMPLETED, TrialRecord, read_trials
 from results.selection.hold_out_score import predict_table, text_groups_of
 
-LOOP, HELD_OUT = "plain loop", "held out"
+LOOP, HELD_OUT, NEW = "plain loop", "held out", "dev without texts of train"
 Tables = Mapping[str, Table]
 """Of one split, by task."""
 
@@ -76,14 +78,21 @@ def compare(sweeps: Sequence[Path], folder: Path, loop_steps: int | None = None)
     config = TrialConfig.from_json(trials[0][1].config)
     loop_steps = min(steps) if loop_steps is None else loop_steps
     loop = read_loop(folder, loop_steps)
-    held_out = read_held_out(config, data)
-    dev = {task: table for (task, split), table in read_data(config, data).items() if split == "dev"}
+    held_out, read = read_held_out(config, data), read_data(config, data)
+    dev = {task: table for (task, split), table in read.items() if split == "dev"}
+    new = without_texts_of(dev, [table for (_, split), table in read.items() if split == "train"])
     ours = [predictions_by(sweep, record, held_out, folder) for sweep, record in trials]
     predictions = pd.concat([loop, *ours])
-    for split, tables in {"dev": dev, HELD_OUT: held_out}.items():
+    for title, split, tables in (("dev", "dev", dev), (NEW, "dev", new), (HELD_OUT, HELD_OUT, held_out)):
         rows = ", ".join(f"{TASKS[task].title} {len(table.ids):,}" for task, table in tables.items())
-        print(f"\n{split}, {rows} rows, after {min(steps):,} steps, the loop after {loop_steps:,}")
+        print(f"\n{title}, {rows} rows, after {min(steps):,} steps, the loop after {loop_steps:,}")
         print_scores(tables, predictions[predictions["split"] == split])
+
+
+def without_texts_of(tables: Tables, train: Sequence[Table]) -> dict[str, Table]:
+    """The rows of each table that share no text with any row of train."""
+    known = {text for table in train for column in normalise_columns(table.texts) for text in column}
+    return {task: pick_rows(table, np.flatnonzero(~share_text(table.texts, known))) for task, table in tables.items()}
 
 
 def read_loop(folder: Path, steps: int) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Scores of groups of models and the interval of their difference, against calculations by hand."""
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from benchmarks.against_plain_loop import (
     print_scores,
     read_loop,
     score_group,
+    without_texts_of,
 )
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -77,6 +79,18 @@ def test_loop_is_first_and_without_difference(tables: dict[str, Table], capsys: 
     assert loop.split()[:6] == ["plain", "loop", "2", "0.750", "0.750", "0.929"]
     assert ours.split()[:2] == ["a/0000", "2"]
     assert len(ours.split()) > len(loop.split())
+
+
+def test_rows_without_texts_of_train_of_any_task(tables: dict[str, Table]) -> None:
+    pair = dataclasses.replace(tables["qqp"], texts=(["p", "q", "r", "s"], ["t", "u", "v", "w"]))
+    train = [
+        dataclasses.replace(tables["sst"], texts=(["another", "SST  b"],)),
+        dataclasses.replace(pair, texts=(["w", "x"], ["y", "R"])),
+    ]
+    left = without_texts_of({"sst": tables["sst"], "qqp": pair, "sts": tables["sts"]}, train)
+    assert {task: table.ids for task, table in left.items()} == {"sst": ["a", "c", "d"], "qqp": ["a", "b"], "sts": IDS}
+    assert left["qqp"].texts == (["p", "q"], ["t", "u"])
+    assert left["sst"].labels.tolist() == [0, 2, 3]
 
 
 def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
