@@ -137,7 +137,10 @@ def prediction_frame(split: str, task: str, ids: Sequence[str], outputs: npt.Arr
 
 
 def print_scores(tables: Tables, predictions: pd.DataFrame) -> None:
-    """Prints the scores of each group of models on the rows of a split."""
+    """Prints the scores of each group of models on the rows of a split, or that some task has no row in it."""
+    if not all(table.ids for table in tables.values()):
+        print("no scores: a task has no such row")
+        return
     groups = {task: text_groups_of(table) for task, table in tables.items()}
     scored = {str(group): score_group(tables, groups, own) for group, own in predictions.groupby("group")}
     width = max(map(len, scored))

@@ -93,6 +93,14 @@ def test_rows_without_texts_of_train_of_any_task(tables: dict[str, Table]) -> No
     assert left["sst"].labels.tolist() == [0, 2, 3]
 
 
+def test_a_task_of_which_train_has_all_texts_leaves_no_scores(
+    tables: dict[str, Table], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {task: [float(value) for value in labels] for task, labels in LABELS.items()}
+    print_scores(without_texts_of(tables, [tables["sts"]]), rows_of(LOOP, 0, good))
+    assert capsys.readouterr().out == "no scores: a task has no such row\n"
+
+
 def test_loop_counts_at_the_steps_that_are_asked_for(tmp_path: Path) -> None:
     rows = {"steps": [600, 1200], "seed": [4, 4], "rows": ["dev", "dev"], "id": ["007", "007"], "prediction": [1, 2]}
     pd.DataFrame(rows).to_csv(tmp_path / "predictions.csv", index=False)
