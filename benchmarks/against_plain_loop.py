@@ -5,7 +5,8 @@ Command:  python benchmarks/plain_loop.py --data DIR --encoder DIR --steps 1200 
           python benchmarks/against_plain_loop.py SWEEP [SWEEP ...] --loop LOOP
 Cost:     predictions of the held-out rows by each completed trial, about 30 s each with MiniLM; they are kept in LOOP
 Prints:   for dev, for its rows that share no text with train, and for the held-out rows: the mean scores of the loop's
-          seeds and of each configuration's replicates, and the difference of the overall scores with its 95 % interval
+          seeds and of each configuration's replicates, the difference of the overall scores with its 95 % interval,
+          and the overall score of each seed and replicate
 
 The interval is over training (Welch's, over seeds and replicates) and over examples (a bootstrap by groups of connected
 texts, the same for both). Of a trial the last epoch counts, as of the loop the last step. The loop has as many steps as
@@ -56,7 +57,7 @@ class GroupScores:
     overall: Floats
     """(models,)."""
     resampled: Floats
-    """(resamples,): the mean overall score of the models on resampled rows."""
+    """(resamples,): the mean overall score of the models on resampled rows, less a constant of all groups."""
 
 
 def main() -> int:
@@ -144,27 +145,30 @@ def print_scores(tables: Tables, predictions: pd.DataFrame) -> None:
     groups = {task: text_groups_of(table) for task, table in tables.items()}
     scored = {str(group): score_group(tables, groups, own) for group, own in predictions.groupby("group")}
     width = max(map(len, scored))
-    print(f"{'':{width}}  models  {'  '.join(f'{TASKS[task].title:>5}' for task in tables)}  overall  difference")
+    titles = "  ".join(f"{TASKS[task].title:>5}" for task in tables)
+    print(f"{'':{width}}  models  {titles}  overall  {'difference':25}  of each model")
     for group, own in sorted(scored.items(), key=lambda item: item[0] != LOOP):
-        scores = "  ".join(f"{score:5.3f}" for score in own.means.values())
-        overall = f"{overall_score(own.means, TASKS):7.3f}"
-        print(f"{group:{width}}  {len(own.overall):6}  {scores}  {overall}  {difference_text(own, scored[LOOP])}")
+        means = "  ".join(f"{score:5.3f}" for score in own.means.values())
+        overall, difference = overall_score(own.means, TASKS), difference_text(own, scored[LOOP])
+        each = " ".join(f"{score:.3f}" for score in own.overall)
+        print(f"{group:{width}}  {len(own.overall):6}  {means}  {overall:7.3f}  {difference:25}  {each}")
 
 
 def score_group(tables: Tables, groups: Mapping[str, Numbers], predictions: pd.DataFrame) -> GroupScores:
     """The scores of a group of models; the rows, drawn by groups of connected texts, are resampled equally for all."""
-    means, parts = {}, []
+    scores: dict[str, Floats] = {}
+    resampled = np.zeros(())
     slopes = overall_slopes(tables, TASKS)
     for task, table in tables.items():
         own = predictions[predictions["task"] == task].pivot(index="model", columns="id", values="prediction")
         predicted, labels = own[table.ids].to_numpy(dtype=np.float64), table.labels.astype(np.float64)
         values = predicted if TASKS[task].kind == "regression" else (predicted == labels).astype(np.float64)
-        scores = score_examples(TASKS[task], values, labels)
-        resampled = bootstrap_scores(TASKS[task], values, labels, groups=groups[task])
-        means[task] = float(scores.mean())
-        parts.append((slopes[task] * scores, slopes[task] * resampled.mean(axis=0)))
-    overall, over_examples = (sum(part) for part in zip(*parts, strict=True))
-    return GroupScores(means=means, overall=np.asarray(overall), resampled=np.asarray(over_examples))
+        scores[task] = score_examples(TASKS[task], values, labels)
+        drawn = bootstrap_scores(TASKS[task], values, labels, groups=groups[task])
+        resampled = resampled + slopes[task] * drawn.mean(axis=0)
+    overall = [overall_score(dict(zip(scores, own, strict=True)), TASKS) for own in zip(*scores.values(), strict=True)]
+    means = {task: float(own.mean()) for task, own in scores.items()}
+    return GroupScores(means=means, overall=np.array(overall), resampled=resampled)
 
 
 def difference_text(ours: GroupScores, others: GroupScores) -> str:

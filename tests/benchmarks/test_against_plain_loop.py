@@ -57,7 +57,7 @@ def test_scores_are_means_over_models_in_any_order_of_rows(tables: dict[str, Tab
     worse = rows_of("g", 1, {"sst": [0, 1, 0, 0], "qqp": [1, 1, 1, 0], "sts": [5.0, 4.0, 3.0, 0.0]})
     scores = score_group(tables, {task: np.arange(4) for task in tables}, pd.concat([right, worse]))
     assert scores.means == pytest.approx({"sst": 0.75, "qqp": 0.875, "sts": 0.0})
-    assert scores.overall[0] - scores.overall[1] == pytest.approx((0.5 + 0.25 + 1.0) / 3)
+    assert scores.overall == pytest.approx([1.0, (0.5 + 0.75 + 0.0) / 3])
 
 
 def test_interval_adds_training_and_examples() -> None:
@@ -75,9 +75,10 @@ def test_loop_is_first_and_without_difference(tables: dict[str, Table], capsys: 
     rows = [rows_of(group, model, own) for group, models in groups.items() for model, own in enumerate(models)]
     print_scores(tables, pd.concat(rows))
     head, loop, ours = capsys.readouterr().out.splitlines()
-    assert head.split() == ["models", "SST", "QQP", "STS", "overall", "difference"]
-    assert loop.split()[:6] == ["plain", "loop", "2", "0.750", "0.750", "0.929"]
+    assert head.split() == ["models", "SST", "QQP", "STS", "overall", "difference", "of", "each", "model"]
+    assert loop.split() == ["plain", "loop", "2", "0.750", "0.750", "0.929", "0.821", "0.821", "0.821"]
     assert ours.split()[:2] == ["a/0000", "2"]
+    assert ours.split()[-2:] == ["1.000", "0.821"]
     assert len(ours.split()) > len(loop.split())
 
 
