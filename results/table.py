@@ -13,10 +13,11 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
-from mtlib.runtime.errors import require
+from mtlib.runtime.errors import reason_of, require
 from results.analysis.effects.answer import COMMAND_INDENT
 from results.analysis.effects.frame import render_differences, render_effects
-from results.analysis.effects.published_differences import find_differences, only_key
+from results.analysis.effects.published_differences import find_differences
+from results.analysis.ranking.equal_trainings import equal_trainings
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.penalty_notes import vanishing_penalties
@@ -53,13 +54,14 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     found, console = sweep.estimate_effects(bases), new_console()
     print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
     console.print(render_effects(found, console.width))
-    try:
-        key, column = only_key(found)
-    except ValueError:  # several keys, or no effects
-        return
     for table in read_published(sweep.info):
-        differences = find_differences(table, sweep.tasks, key, column)
-        console.print("", render_differences(f"{table.paper}, {table.table}", column, differences), sep="\n")
+        title = f"{table.paper}, {table.table}"
+        try:
+            differences = find_differences(table, sweep.tasks, sweep.estimate_effects, bases)
+        except ValueError as error:
+            print_wrapped(console, ["", f"Not beside {title}: {reason_of(error)}."])
+        else:
+            console.print("", render_differences(title, differences), sep="\n")
 
 
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:
@@ -83,6 +85,7 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     notes = [
         *vanishing_penalties(sweep.curves, sweep.records, sweep.tasks),
         *gradient_notes(sweep.curves, sweep.records),
+        *equal_trainings(sweep.curves, sweep.records),
     ]
     console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, [note.line for note in notes]))
 

@@ -11,9 +11,8 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import Column, TrialScores, scores_at_best_epochs
-from results.analysis.effects.published_differences import find_differences, only_key
+from results.analysis.effects.published_differences import Estimate, find_differences
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
-from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.importance import key_importances
 from results.analysis.ranking.rank import RankedConfiguration
 from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
@@ -72,7 +71,7 @@ class SweepPlots:
     tasks: Mapping[str, Task]
     read_scores: Callable[[], TrialScores]
     read_ranking: Callable[[], Sequence[RankedConfiguration]]
-    read_effects: Callable[[], SweepEffects]
+    estimate_effects: Estimate
 
     def __repr__(self) -> str:
         """Its sweep alone: a notebook shows this, and the records are long."""
@@ -84,7 +83,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        effects = self.read_effects()
+        effects = self.estimate_effects({})
         searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
@@ -96,7 +95,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        effects = self.read_effects()
+        effects = self.estimate_effects({})
         searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
         return draw(value_chart(effects, self.records, self.read_scores(), searched))
 
@@ -185,9 +184,8 @@ class SweepPlots:
         tables = read_published(self.info)
         require(bool(tables), "a published table must be recorded with the sweep's question", "none")
         require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
-        key, column = only_key(self.read_effects())
-        differences = find_differences(tables[number - 1], self.tasks, key, column)
-        return draw(published_chart(tables[number - 1], differences, key, number))
+        table = tables[number - 1]
+        return draw(published_chart(table, find_differences(table, self.tasks, self.estimate_effects), number))
 
     def methods(self) -> "go.Figure":
         """The expected score of each selection method, with its 95 % interval, for each task."""

@@ -154,7 +154,7 @@ class Sweep:
             tasks=self.tasks,
             read_scores=lambda: self.scores,
             read_ranking=lambda: self.ranked,
-            read_effects=lambda: self.estimated_effects,
+            estimate_effects=self.estimate_effects,
         )
 
     def answer(self, difference: float | None = None) -> list[str]:

@@ -1,7 +1,7 @@
 """Charts of what the searched keys do to the scores: differences with intervals, also beside published ones, and scores
 against values."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.trial_scores import TrialScores
 from results.analysis.effects.frame import effects_frame
-from results.analysis.effects.published_differences import Difference
+from results.analysis.effects.published_differences import ColumnDifferences
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
@@ -198,47 +198,47 @@ def file_part(key: str) -> str:
     return key.translate(PARTS_JOINED)
 
 
-def published_chart(table: PublishedTable, differences: Sequence[Difference], key: SearchedKey, number: int) -> Chart:
-    """Published differences in the overall score from the base value beside the sweep's, with their intervals.
+def published_chart(table: PublishedTable, found: Sequence[ColumnDifferences], number: int) -> Chart:
+    """Published differences from the base value beside the sweep's, with their intervals.
 
     Args:
         table: where they are published.
-        differences: of `find_differences`.
-        key: the searched key.
+        found: of `find_differences`.
         number: of the table among those of the question, from 1.
     """
-    names = value_names([difference.value for difference in differences])
-    axis = Axis(scale="category", categories=list(names.values()), title=key.name)
-    panel = Panel(x=Axis(title="difference"), y=axis, marks=difference_marks(differences, key, names))
+    rows = [(own, difference) for own in found for difference in own.differences]
     return Chart(
         name=f"published-differences-{number}",
         title=f"Differences beside {table.paper}, {table.table}",
-        caption=f"Overall score minus that of {key.name} {value_text(key.base)}. The papers trained each configuration "
-        "once, so that their differences have no interval."
-        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for difference in differences) else ""),
-        panels=[panel] if differences else [],
+        caption="Score minus that of the value that the axis names. The papers trained each configuration once, so that their "
+        "differences have no interval."
+        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for _, difference in rows) else ""),
+        panels=[differences_panel(own) for own in found],
         frame=pd.DataFrame(
             {
-                "value": list(names.values()),
-                HERE: [difference.here for difference in differences],
-                "low": [difference.bounds[0] for difference in differences],
-                "high": [difference.bounds[1] for difference in differences],
-                "comparison": [difference.verdict for difference in differences],
-                PUBLISHED: [difference.published for difference in differences],
-                "is_recomputed": [difference.is_recomputed for difference in differences],
+                "task": [own.column.task for own, _ in rows],
+                "base": [value_text(own.key.base) for own, _ in rows],
+                "value": [difference_names(own)[difference.value] for own, difference in rows],
+                HERE: [difference.here for _, difference in rows],
+                "low": [difference.bounds[0] for _, difference in rows],
+                "high": [difference.bounds[1] for _, difference in rows],
+                "comparison": [difference.verdict for _, difference in rows],
+                PUBLISHED: [difference.published for _, difference in rows],
+                "is_recomputed": [difference.is_recomputed for _, difference in rows],
             }
         ),
     )
 
 
-def difference_marks(differences: Sequence[Difference], key: SearchedKey, names: Mapping[Any, str]) -> list[Mark]:
-    """The sweep's differences with their intervals, and the published ones; names are those of the values."""
-    shown = [(difference, difference.published) for difference in differences if difference.published is not None]
-    return [
+def differences_panel(found: ColumnDifferences) -> Panel:
+    """The sweep's differences in one score with their intervals, and the published ones."""
+    key, differences, names = found.key, found.differences, difference_names(found)
+    values = [names[difference.value] for difference in differences]
+    marks: list[Mark] = [
         Reference(at=0.0, across="x"),
         Series(
             x=[difference.here for difference in differences],
-            y=[names[difference.value] for difference in differences],
+            y=values,
             low=[difference.bounds[0] for difference in differences],
             high=[difference.bounds[1] for difference in differences],
             interval_along="x",
@@ -246,16 +246,25 @@ def difference_marks(differences: Sequence[Difference], key: SearchedKey, names:
             name=f"{HERE}, 95 % interval",
         ),
         Series(
-            x=[published for _, published in shown],
-            y=[names[difference.value] for difference, _ in shown],
+            x=[difference.published for difference in differences],
+            y=values,
             hover=[
-                f"{key.name} {names[difference.value]}\n{PUBLISHED} {published:+.3f}{mark_of(difference.is_recomputed)}"
-                for difference, published in shown
+                f"{key.name} {names[difference.value]}\n{PUBLISHED} {difference.published:+.3f}"
+                + mark_of(difference.is_recomputed)
+                for difference in differences
             ],
             name=PUBLISHED,
             style=1,
         ),
     ]
+    y = Axis(scale="category", categories=list(names.values()), title=key.name)
+    x = Axis(title=f"difference from {key.name} {value_text(key.base)}")
+    return Panel(title=column_title_of(found.column), x=x, y=y, marks=marks)
+
+
+def difference_names(found: ColumnDifferences) -> dict[Any, str]:
+    """The values that are compared, as they are shown."""
+    return value_names([difference.value for difference in found.differences])
 
 
 def mark_of(is_recomputed: bool) -> str:

@@ -17,6 +17,7 @@ from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.comparison.trial_scores import best_overall_epochs
 from results.analysis.effects.answer import MORE_REPLICATES, searched_text
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
+from results.analysis.ranking.equal_trainings import equal_trainings
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import report_command, resume_command
 from results.analysis.ranking.note import Note, capitalized, named
@@ -188,6 +189,11 @@ def weak_penalties(sweep: Sweep) -> Iterator[Finding]:
 def strong_penalties(sweep: Sweep) -> Iterator[Finding]:
     """Penalties that overwhelm the loss."""
     yield from findings_of(overwhelming_penalties(sweep.curves, sweep.records, sweep.tasks), "warning")
+
+
+def same_trainings(sweep: Sweep) -> Iterator[Finding]:
+    """Configurations that trained the same."""
+    yield from findings_of(equal_trainings(sweep.curves, sweep.records), "warning")
 
 
 def findings_of(notes: Iterable[Note], level: Level) -> Iterator[Finding]:
@@ -421,6 +427,7 @@ CHECKS: Mapping[str, Check] = {
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": weak_penalties,
     "penalties that overwhelm the loss": strong_penalties,
+    "configurations that trained the same": same_trainings,
     "best values at the edge, and the number of replicates": uncertain_effects,
     "uneven budgets": uneven_budgets,
     "training that is too short": short_training,

@@ -11,7 +11,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.effects.published_differences import find_differences, only_key, overall_of, plain
+from results.analysis.effects.published_differences import find_differences, overall_of, plain
 from results.analysis.ranking.rank import RankedConfiguration
 from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
 from results.analysis.sweep import Sweep
@@ -65,8 +65,7 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
     rows = compare(sweep, table)
     yield comparison_table(sweep, table, rows, number)
     try:
-        key, column = only_key(sweep.estimated_effects)
-        yield published_chart(table, find_differences(table, sweep.tasks, key, column), key, number)
+        yield published_chart(table, find_differences(table, sweep.tasks, sweep.estimate_effects), number)
     except ValueError as error:
         yield Text(paragraphs=[f"There is no chart of differences: {reason_of(error)}."])
     yield differences_table(sweep, table, number)

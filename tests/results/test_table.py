@@ -161,7 +161,9 @@ def test_effects_stand_beside_published_ones(recorded_sweep: Sweep, capsys: pyte
     """Differences from weight 0 in table 6: .789 and .789 against .781."""
     assert main([str(recorded_sweep.path), "--effects"]) == 0
     lines = capsys.readouterr().out.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
-    assert [(line.split()[0], line.split()[5]) for line in lines[2:4]] == [("0.3", "+0.008"), ("1", "+0.008")]
+    assert [[*line.split()[:4], line.split()[8]] for line in lines[2:4]] == [
+        ["overall", weight, "against", "0", "+0.008"] for weight in ("0.3", "1")
+    ]
     assert all(line.rstrip().endswith(("sign", "here")) for line in lines[2:4])
 
 
@@ -178,8 +180,8 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     text = capsys.readouterr().out
     assert "difference from the base value (smart.weight 1);" in " ".join(text.split())
     lines = text.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
-    assert lines[2].split()[0] == "0"
-    assert lines[2].split()[5] == "-0.008"  # .781 against .789
+    assert lines[2].split()[:4] == ["overall", "0", "against", "1"]
+    assert lines[2].split()[8] == "-0.008"  # .781 against .789
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.published_differences import Difference
+from results.analysis.effects.published_differences import ColumnDifferences
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, table_within, value_text
@@ -119,21 +119,27 @@ def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Table
     return table
 
 
-def render_differences(title: str, column: ColumnEffects, differences: Sequence[Difference]) -> Group:
-    """A table of differences in the overall score beside published ones.
+def render_differences(title: str, found: Sequence[ColumnDifferences]) -> Group:
+    """A table of differences beside those of a published table.
 
     Args:
         title: of the published table.
-        column: of the overall score.
-        differences: of the values, at least one.
+        found: its scores, at least one.
     """
     table = narrow_table()
-    for name in ("value", "overall, difference", "95 % interval", "published", ""):
-        table.add_column(name, no_wrap=True)
-    for found in differences:
-        interval = "" if found.interval is None else column.bounds_text(found.interval)
-        published = "" if found.published is None else f"{found.published:+.3f}"
-        table.add_row(value_text(found.value), f"{found.here:+.3f}", interval, published, found.verdict)
+    for name in ("score", found[0].key.name, "difference", "95 % interval", "published", ""):
+        table.add_column(name, no_wrap=name != found[0].key.name)
+    for own in found:
+        for difference in own.differences:
+            interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
+            table.add_row(
+                own.column.title,
+                f"{value_text(difference.value)} against {value_text(own.key.base)}",
+                f"{difference.here:+.3f}",
+                interval,
+                f"{difference.published:+.3f}",
+                difference.verdict,
+            )
     return Group(Text(f"Beside {title}"), table, Text(""))
 
 

@@ -11,7 +11,7 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.comparison.trial_scores import TrialScores
-from results.analysis.effects.published_differences import Difference
+from results.analysis.effects.published_differences import ColumnDifferences, Difference
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.analysis.effects.sweep_effects import SweepEffects
 from results.figures.chart import Band, Chart, Panel, Series
@@ -234,7 +234,8 @@ def test_charts_of_estimated_effects_agree_with_them(make_report: MakeReport, ma
 
 def chart_beside(*differences: Difference) -> Chart:
     (table,) = read_published({"space": describe_space(load_space("smart_lambda"))})
-    return published_chart(table, differences, KEY, 1)
+    column = EFFECTS.columns["overall"]
+    return published_chart(table, [ColumnDifferences(column=column, key=KEY, differences=differences)], 1)
 
 
 def difference(value: float, **changes: Any) -> Difference:
@@ -243,12 +244,12 @@ def difference(value: float, **changes: Any) -> Difference:
 
 
 def test_recomputed_scores_behind_published_differences_are_marked() -> None:
-    chart = chart_beside(difference(0.45), difference(1.0, is_recomputed=True), difference(3.0, published=None))
+    chart = chart_beside(difference(0.45), difference(1.0, is_recomputed=True))
     printed = series_of(chart.panels[0], PUBLISHED)
     assert list(printed.y) == ["0.45", "1"]
     assert printed.hover == ["smart.weight 0.45\npublished +0.050", "smart.weight 1\npublished +0.050 (recomputed)"]
     assert "recomputed" in chart.caption
-    assert chart.frame["is_recomputed"].tolist() == [False, True, False]
+    assert chart.frame["is_recomputed"].tolist() == [False, True]
     assert "recomputed" not in chart_beside(difference(0.45)).caption
 
 
@@ -258,4 +259,21 @@ def test_unknown_intervals_beside_published_differences_are_not_drawn() -> None:
     assert list(here.y) == ["0.45", "0.45000001"]
     assert math.isnan(here.low[0])
     assert here.high[1] == 0.03
-    assert chart_beside().is_empty
+    assert chart.frame["value"].tolist() == ["0.45", "0.45000001"]
+
+
+def test_published_differences_of_several_scores_have_a_panel_each() -> None:
+    (table,) = read_published({"space": describe_space(load_space("smart_lambda"))})
+    column = EFFECTS.columns["overall"]
+    found = [
+        ColumnDifferences(column=replace(column, task=task), key=replace(KEY, base=base), differences=[difference(3.0)])
+        for task, base in (("sst", 0.0), ("sts", 0.45))
+    ]
+    chart = published_chart(table, found, 2)
+    assert chart.name == "published-differences-2"
+    assert [panel.title for panel in chart.panels] == ["SST, accuracy", "STS, Pearson's correlation"]
+    assert [panel.x.title for panel in chart.panels] == [
+        "difference from smart.weight 0",
+        "difference from smart.weight 0.45",
+    ]
+    assert chart.frame[["task", "base", "value"]].to_numpy().tolist() == [["sst", "0", "3"], ["sts", "0.45", "3"]]

@@ -115,13 +115,23 @@ def test_direction_of_an_error_is_in_its_title() -> None:
 
 
 def test_missing_chart_of_differences_has_its_reason(recorded_sweep: Sweep) -> None:
+    first = recorded_sweep.curves["trial"].str.startswith("0000")
+    alone = replace(recorded_sweep, curves=recorded_sweep.curves[first])
+    texts = [block for block in published_blocks(alone) if isinstance(block, Text)]
+    assert "fewer than two finished configurations have a score" in texts[0].paragraphs[0]
+    assert not any(isinstance(block, Text) for block in published_blocks(recorded_sweep))
+
+
+def test_configurations_of_different_tasks_are_compared_by_task(recorded_sweep: Sweep) -> None:
     kept = ~recorded_sweep.curves["trial"].str.startswith("0000") | recorded_sweep.curves["task"].isin(
         ["sts", "overall"]
     )
-    other_tasks = replace(recorded_sweep, curves=recorded_sweep.curves[kept])
-    texts = [block for block in published_blocks(other_tasks) if isinstance(block, Text)]
-    assert "configurations were trained on different tasks" in texts[0].paragraphs[0]
-    assert not any(isinstance(block, Text) for block in published_blocks(recorded_sweep))
+    chart = next(
+        block
+        for block in published_blocks(replace(recorded_sweep, curves=recorded_sweep.curves[kept]))
+        if isinstance(block, Chart)
+    )
+    assert dict(chart.frame.groupby("task")["value"].agg(list)) == {"sst": ["1"], "qqp": ["1"], "sts": ["0.3", "1"]}
 
 
 def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:

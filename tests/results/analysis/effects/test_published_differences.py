@@ -1,26 +1,48 @@
 """Differences of a key's values stand beside those of a paper, with whether they agree."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mtlib.tasks import TASKS
 from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.published_differences import Difference, find_differences, only_key, verdict_on
+from results.analysis.effects.published_differences import (
+    ColumnDifferences,
+    Difference,
+    difference_of,
+    find_differences,
+    verdict_on,
+)
+from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.sweep import Sweep
-from search_spaces.published import PublishedRow, read_published
+from search_spaces.published import PublishedRow, PublishedTable, read_published
+from tests.results.analysis.effects.test_answer import KEY, sweep_of, value
+
+
+def table_of(sweep: Sweep, *rows: PublishedRow) -> PublishedTable:
+    """The sweep's published table with other rows."""
+    (table,) = read_published(sweep.info)
+    return replace(table, rows=rows)
+
+
+def row_of(weight: float, overall: float | None = None, **scores: float) -> PublishedRow:
+    return PublishedRow(params={"smart.weight": weight}, scores=scores, overall=overall)
+
+
+def find(sweep: Sweep, *rows: PublishedRow, **bases: Any) -> list[ColumnDifferences]:
+    """The differences beside a table with these rows; bases by key, dots as two underscores."""
+    asked = {key.replace("__", "."): base for key, base in bases.items()}
+    return find_differences(table_of(sweep, *rows), sweep.tasks, sweep.estimate_effects, asked)
 
 
 def differences_beside(sweep: Sweep, overall: dict[float, float | None]) -> list[Difference]:
-    """The differences beside a table with these overall scores, by weight; None is recomputed."""
-    (table,) = read_published(sweep.info)
+    """The overall differences beside a table with these overall scores, by weight; None is recomputed."""
     scores = {"sst": 0.5, "qqp": 0.8, "sts": 0.6}
-    rows = tuple(
-        PublishedRow(params={"smart.weight": weight}, scores=scores, overall=score) for weight, score in overall.items()
-    )
-    key, column = only_key(sweep.estimated_effects)
-    assert key is not None
-    assert column is not None
-    return find_differences(replace(table, rows=rows), sweep.tasks, key, column)
+    (found,) = find(sweep, *(row_of(weight, score, **scores) for weight, score in overall.items()))
+    assert found.column.task == "overall"
+    return list(found.differences)
 
 
 @pytest.mark.parametrize(
@@ -34,23 +56,59 @@ def differences_beside(sweep: Sweep, overall: dict[float, float | None]) -> list
         ((0.01, 0.03), 0.02, 0.0, "no published difference"),
         ((-0.01, 0.03), 0.01, 0.05, "not decided here"),
         (None, 0.01, 0.05, "not decided here"),
-        ((0.01, 0.03), 0.02, None, "not published"),
     ],
 )
-def test_verdict(
-    interval: tuple[float, float] | None, difference: float, published: float | None, expected: str
-) -> None:
+def test_verdict(interval: tuple[float, float] | None, difference: float, published: float, expected: str) -> None:
     value = ValueEffect(value=1, num_trials=2, mean=0.7, difference=difference, error=None, interval=interval)
     assert verdict_on(value, published) == expected
 
 
-def test_differences_are_of_the_values_that_were_compared_here(recorded_sweep: Sweep) -> None:
+def test_differences_are_of_the_values_that_were_trained_here(recorded_sweep: Sweep) -> None:
     found = differences_beside(recorded_sweep, {0.0: 0.7, 0.3: 0.75, 0.5: 0.8})
-    assert [(difference.value, difference.published) for difference in found] == [
-        (0.3, pytest.approx(0.05)),
-        (1.0, None),
+    (difference,) = found
+    assert difference.value == 0.3
+    assert difference.published == pytest.approx(0.05)
+
+
+def test_table_without_overall_scores_is_beside_the_scores_of_its_tasks(recorded_sweep: Sweep) -> None:
+    effects = recorded_sweep.estimated_effects
+    qqp, sts = find(recorded_sweep, row_of(0.0, qqp=0.7, sts=0.3), row_of(0.3, qqp=0.9, sts=0.2), row_of(1.0, qqp=0.6))
+    assert [(own.column.task, [difference.value for difference in own.differences]) for own in (qqp, sts)] == [
+        ("qqp", [0.3, 1.0]),
+        ("sts", [0.3]),
     ]
-    assert [difference.verdict == "not published" for difference in found] == [False, True]
+    assert [difference.published for difference in (*qqp.differences, *sts.differences)] == pytest.approx(
+        [0.2, -0.1, -0.1]
+    )
+    of_sts = next(own for own in effects.columns["sts"].values["smart.weight"] if own.value == 0.3)
+    (shown,) = sts.differences
+    assert (shown.here, shown.interval) == (of_sts.difference, of_sts.interval)
+
+
+def test_differences_are_from_a_value_of_the_table(recorded_sweep: Sweep) -> None:
+    """The base value, or that which is asked for, where the table has it; else its first that was trained here."""
+    usual = recorded_sweep.estimated_effects.columns["overall"].values["smart.weight"]
+    between = {own.value: own.mean for own in usual}
+    (found,) = find(recorded_sweep, row_of(0.5, 0.1), row_of(1.0, 0.7), row_of(0.3, 0.8))
+    assert found.key.base == 1.0
+    (difference,) = found.differences
+    assert difference.value == 0.3
+    assert difference.published == pytest.approx(0.1)
+    assert difference.here == pytest.approx(between[0.3] - between[1.0])
+    rows = [row_of(weight, 0.7) for weight in (1.0, 0.3, 0.0)]
+    assert find(recorded_sweep, *rows)[0].key.base == 0.0
+    assert find(recorded_sweep, *rows, smart__weight="0.3")[0].key.base == 0.3
+    assert find(recorded_sweep, *rows[:2], smart__weight="0")[0].key.base == 1.0
+
+
+def test_error_of_which_lower_is_better_is_shown_as_it_is_printed() -> None:
+    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
+    column = replace(sweep_of([value(0.0, None), value(1.0, 0.1)]).columns["overall"], task="sts", tasks=tasks)
+    effect = replace(value(1.0, 0.1), interval=(0.05, 0.15))
+    shown = difference_of(effect, column, (-0.5, False), (-0.7, False))
+    assert (shown.here, shown.interval) == (-0.1, (-0.15, -0.05))
+    assert shown.published == pytest.approx(-0.2)
+    assert shown.verdict == "same sign"
 
 
 def test_base_score_of_zero_is_a_score(recorded_sweep: Sweep) -> None:
@@ -61,16 +119,52 @@ def test_difference_with_a_recomputed_score_is_marked(recorded_sweep: Sweep) -> 
     found = differences_beside(recorded_sweep, {0.0: 0.75, 0.3: 0.76, 1.0: None})
     assert [difference.is_recomputed for difference in found] == [False, True]
     found = differences_beside(recorded_sweep, {0.0: None, 0.3: 0.76})
-    assert [difference.is_recomputed for difference in found] == [True, False]
+    assert [difference.is_recomputed for difference in found] == [True]
 
 
-def test_several_keys_are_not_beside_published_differences(recorded_sweep: Sweep) -> None:
+def test_key_that_varies_within_each_task_is_beside_its_table(recorded_sweep: Sweep) -> None:
+    """Tasks trained alone: their names are another key, but each score has one key alone."""
     effects = recorded_sweep.estimated_effects
-    assert only_key(effects)[0] == effects.keys[0]
-    with pytest.raises(ValueError, match="single searched key with listed values, got "):
-        only_key(replace(effects, keys=[*effects.keys, *effects.keys]))
-    with pytest.raises(ValueError, match="overall score: fewer than two finished configurations"):
-        only_key(replace(effects, columns={}))
-    column = replace(effects.columns["overall"], values={})
-    with pytest.raises(ValueError, match="has one value"):
-        only_key(replace(effects, columns={"overall": column}))
+    other = replace(KEY, name="task", values=("sst", "qqp"))
+    alone = replace(
+        effects, keys=[other, *effects.keys], columns={task: effects.columns[task] for task in ("sst", "qqp")}
+    )
+    rows = [
+        PublishedRow(params={"task": task, "smart.weight": weight}, scores={task: score})
+        for task, own in {"sst": {0.0: 0.5, 0.3: 0.4}, "qqp": {0.0: 0.8, 0.3: 0.9}}.items()
+        for weight, score in own.items()
+    ]
+    found = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(alone))
+    assert {own.column.task: [difference.published for difference in own.differences] for own in found} == {
+        "sst": [pytest.approx(-0.1)],
+        "qqp": [pytest.approx(0.1)],
+    }
+
+
+def test_reasons_why_nothing_is_beside_a_table(recorded_sweep: Sweep) -> None:
+    effects = recorded_sweep.estimated_effects
+    table, column = table_of(recorded_sweep, row_of(0.0, 0.7), row_of(0.3, 0.8)), effects.columns["overall"]
+
+    def reason(**changes: Any) -> str:
+        with pytest.raises(ValueError, match=r"^published differences must be") as error:
+            find_differences(table, TASKS, estimate_as(replace(effects, **changes)))
+        return str(error.value).removeprefix("published differences must be ")
+
+    assert reason(columns={}) == "beside effects, got none: fewer than two finished configurations have a score"
+    second = replace(effects.keys[0], name="rate")
+    both = replace(column, values={**column.values, "rate": column.values["smart.weight"]})
+    assert reason(keys=[*effects.keys, second], columns={"overall": both}) == (
+        "of a single searched key with listed values, got smart.weight, rate"
+    )
+    assert "listed values" in reason(columns={"overall": replace(column, values={})})
+    with pytest.raises(ValueError, match="of values that were trained here, got fewer than two"):
+        find(recorded_sweep, row_of(0.0, 0.7), row_of(0.5, 0.8))
+
+
+def estimate_as(effects: SweepEffects) -> Any:
+    """An estimate that is always the same."""
+
+    def estimate(_bases: Mapping[str, Any]) -> SweepEffects:
+        return effects
+
+    return estimate

@@ -1,0 +1,36 @@
+"""Says which configurations trained the same, so that their scores say nothing about what tells them apart."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+
+import pandas as pd
+
+from results.analysis.ranking.note import Note, named
+from results.analysis.ranking.render import searched_values
+from results.records.trials import COMPLETED, TrialRecord
+
+
+def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Iterator[Note]:
+    """A note for each group of different configurations of which every finished training had the same losses."""
+    losses = curves[curves["metric"] == "loss"].sort_values(["epoch", "task", "split"])
+    points = {
+        str(trial): tuple(own[["epoch", "task", "split", "value"]].itertuples(index=False, name=None))
+        for trial, own in losses.groupby("trial")
+    }
+    trainings: dict[int, list[TrialRecord]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record.replicate):
+        if record.status in COMPLETED and record.trial_id in points:
+            trainings[record.number].append(record)
+    alike: dict[Hashable, dict[str, TrialRecord]] = defaultdict(dict)
+    for _, own in sorted(trainings.items()):
+        same = tuple((record.replicate, points[record.trial_id]) for record in own)
+        alike[same].setdefault(own[0].config_hash, own[0])
+    for group in alike.values():
+        if len(group) > 1:
+            texts = [f"{own.number:04d} ({searched_values(list(own.params), own.params)})" for own in group.values()]
+            yield Note(
+                what="These configurations trained the same, loss for loss in each epoch and replicate: "
+                f"{named(texts)}",
+                advice="what tells them apart had no effect in so few steps or with the other settings; train longer, "
+                "or leave all but one out",
+            )
