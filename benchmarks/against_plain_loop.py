@@ -57,7 +57,7 @@ class GroupScores:
     overall: Floats
     """(models,)."""
     resampled: Floats
-    """(resamples,): the mean overall score of the models on resampled rows, less a constant of all groups."""
+    """(resamples,): the mean overall score of the models on resampled rows, up to a constant that all groups share."""
 
 
 def main() -> int:
@@ -146,7 +146,7 @@ def print_scores(tables: Tables, predictions: pd.DataFrame) -> None:
     scored = {str(group): score_group(tables, groups, own) for group, own in predictions.groupby("group")}
     width = max(map(len, scored))
     titles = "  ".join(f"{TASKS[task].title:>5}" for task in tables)
-    print(f"{'':{width}}  models  {titles}  overall  {'difference':25}  of each model")
+    print(f"{'':{width}}  models  {titles}  overall  {'difference':25}  overall of each")
     for group, own in sorted(scored.items(), key=lambda item: item[0] != LOOP):
         means = "  ".join(f"{score:5.3f}" for score in own.means.values())
         overall, difference = overall_score(own.means, TASKS), difference_text(own, scored[LOOP])

@@ -54,14 +54,23 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     found, console = sweep.estimate_effects(bases), new_console()
     print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
     console.print(render_effects(found, console.width))
+    print_published(sweep, bases, console)
+
+
+def print_published(sweep: Sweep, bases: Mapping[str, str], console: Console) -> None:
+    """Prints the differences beside those of published tables, and why some tables are not beside any."""
+    reasons: dict[str, list[str]] = {}
     for table in read_published(sweep.info):
         title = f"{table.paper}, {table.table}"
         try:
             differences = find_differences(table, sweep.tasks, sweep.estimate_effects, bases)
         except ValueError as error:
-            print_wrapped(console, ["", f"Not beside {title}: {reason_of(error)}."])
+            if len(table.rows) > 1:
+                reasons.setdefault(reason_of(error), []).append(title)
         else:
             console.print("", render_differences(title, differences), sep="\n")
+    for reason, titles in reasons.items():
+        print_wrapped(console, ["", f"Not compared with {'; '.join(titles)}: {reason}."])
 
 
 def print_wrapped(console: Console, lines: Sequence[str]) -> None:

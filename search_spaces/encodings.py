@@ -8,8 +8,8 @@ Expected: Triple Threat, table 2 (SST, QQP, STS, overall): bi .520 .740 .375 .64
           .840 .612; cross .832 .873. Tuning Up BERT, table 1 (QQP, STS, single tasks): cosine .605 .544; cross .905
           .896. All agree that the texts must meet inside the encoder; only one compares with and without separator.
 Answer:   With MiniLM, 200 rounds and three trainings each: overall .704 (cross_no_separator), .701 (cross), .674
-          (cross_and_cosine), .586 (bi), .553 (cosine). As published, texts must meet inside the encoder, and a
-          cosine is better than a linear head on two vectors for STS; the separator is not decided
+          (cross_and_cosine), .586 (bi), .553 (cosine). As published, pairs belong in one input; a cosine is
+          better than a linear head on two vectors for STS, and worse for QQP; the separator is not decided
           (docs/results_on_papers.md).
 
 All five at the settings of Triple Threat's table 2, where losses were not weighted yet.

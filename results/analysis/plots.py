@@ -176,7 +176,7 @@ class SweepPlots:
         return draw(errors_chart([self.predicted(task, trial)]))
 
     def published(self, number: int = 1) -> "go.Figure":
-        """Differences of a key's values from the base value beside those of a published table.
+        """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
 
         Args:
             number: of the table among those of the sweep's question, from 1.

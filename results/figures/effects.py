@@ -10,7 +10,7 @@ import pandas as pd
 from mtlib.runtime.command_line import counted
 from results.analysis.comparison.trial_scores import TrialScores
 from results.analysis.effects.frame import effects_frame
-from results.analysis.effects.published_differences import ColumnDifferences
+from results.analysis.effects.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
@@ -21,8 +21,6 @@ from search_spaces.published import PublishedTable
 
 TRIAL, MEAN = "trial", "mean"
 PUBLISHED, HERE = "published", "here"
-RECOMPUTED = "recomputed"
-RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
 MAX_KEYS = 3
 """Keys of a search whose effects are shown on every task."""
 PARTS_JOINED = str.maketrans({".": "-", "_": "-", "+": "-", "*": "all", " ": None})
@@ -210,13 +208,14 @@ def published_chart(table: PublishedTable, found: Sequence[ColumnDifferences], n
     return Chart(
         name=f"published-differences-{number}",
         title=f"Differences beside {table.paper}, {table.table}",
-        caption="Score minus that of the value that the axis names. The papers trained each configuration once, so that their "
-        "differences have no interval."
+        caption="Score minus that of the value that the axis names. The papers trained each configuration once, so "
+        "that their differences have no interval."
         + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for _, difference in rows) else ""),
         panels=[differences_panel(own) for own in found],
         frame=pd.DataFrame(
             {
                 "task": [own.column.task for own, _ in rows],
+                "key": [own.key.name for own, _ in rows],
                 "base": [value_text(own.key.base) for own, _ in rows],
                 "value": [difference_names(own)[difference.value] for own, difference in rows],
                 HERE: [difference.here for _, difference in rows],
@@ -265,8 +264,3 @@ def differences_panel(found: ColumnDifferences) -> Panel:
 def difference_names(found: ColumnDifferences) -> dict[Any, str]:
     """The values that are compared, as they are shown."""
     return value_names([difference.value for difference in found.differences])
-
-
-def mark_of(is_recomputed: bool) -> str:
-    """What stands after a score that is not printed."""
-    return f" ({RECOMPUTED})" if is_recomputed else ""

@@ -11,11 +11,11 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.effects.published_differences import find_differences, overall_of, plain
+from results.analysis.effects.published_differences import RECOMPUTED_NOTE, find_differences, mark_of, overall_of, plain
 from results.analysis.ranking.rank import RankedConfiguration
 from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
 from results.analysis.sweep import Sweep
-from results.figures.effects import HERE, PUBLISHED, RECOMPUTED_NOTE, mark_of, published_chart
+from results.figures.effects import HERE, PUBLISHED, published_chart
 from results.figures.hover import short_values
 from results.page.content import Block, Text, TextTable
 from results.records.trials import OVERALL

@@ -18,8 +18,9 @@ from results.records.epochs import compact
 from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import write_sweep
 from results.table import main, print_ranking
-from search_spaces.space import load_space
+from search_spaces.space import describe_space, load_space
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
+from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"
@@ -165,6 +166,36 @@ def test_effects_stand_beside_published_ones(recorded_sweep: Sweep, capsys: pyte
         ["overall", weight, "against", "0", "+0.008"] for weight in ("0.3", "1")
     ]
     assert all(line.rstrip().endswith(("sign", "here")) for line in lines[2:4])
+
+
+def test_tables_that_no_effect_stands_beside_are_named_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = describe_space(SPACE)
+    (table,) = info["published"]
+    by_weight = {row["params"]["smart.weight"]: row for row in table["rows"]}
+    missing = {**table, "table": "table A", "rows": [by_weight[0.5], by_weight[3.0]]}
+    single = {**table, "table": "table B", "rows": [by_weight[0.0]]}
+    sweep = write_recorded_sweep(tmp_path / "mine", space={**info, "published": [missing, single, table]})
+    assert main([str(sweep.path), "--effects"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    reason = "at least two of a published table's values must have been trained here, with all else equal"
+    assert text.endswith(f"Not compared with BERT and Beyond, table A: {reason}.")
+    assert "table B" not in text
+    assert "Beside BERT and Beyond, table 6" in text
+
+
+def test_configurations_that_trained_the_same_are_named_below_the_ranking(
+    recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = "trained the same, with equal losses and scores"
+    print_ranking(recorded_sweep)
+    assert same not in capsys.readouterr().out
+    curves = recorded_sweep.curves
+    first = curves[curves["trial"] == "0000-r0"]
+    records = tuple(record for record in recorded_sweep.records if record.trial_id in ("0000-r0", "0001-r0"))
+    print_ranking(replace(recorded_sweep, curves=pd.concat([first, first.assign(trial="0001-r0")]), records=records))
+    assert f"0000 (weight=0), 0001 (weight=0.3) {same}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:

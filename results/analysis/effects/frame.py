@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.published_differences import ColumnDifferences
+from results.analysis.effects.published_differences import ColumnDifferences, mark_of
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, table_within, value_text
@@ -127,8 +127,10 @@ def render_differences(title: str, found: Sequence[ColumnDifferences]) -> Group:
         found: its scores, at least one.
     """
     table = narrow_table()
-    for name in ("score", found[0].key.name, "difference", "95 % interval", "published", ""):
-        table.add_column(name, no_wrap=name != found[0].key.name)
+    table.add_column("score")
+    table.add_column(found[0].key.name)
+    for name in ("difference", "95 % interval", "published", ""):
+        table.add_column(name, no_wrap=True)
     for own in found:
         for difference in own.differences:
             interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
@@ -137,7 +139,7 @@ def render_differences(title: str, found: Sequence[ColumnDifferences]) -> Group:
                 f"{value_text(difference.value)} against {value_text(own.key.base)}",
                 f"{difference.here:+.3f}",
                 interval,
-                f"{difference.published:+.3f}",
+                f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}",
                 difference.verdict,
             )
     return Group(Text(f"Beside {title}"), table, Text(""))

@@ -13,10 +13,19 @@ from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.records.trials import OVERALL
 from search_spaces.published import PublishedRow, PublishedTable, recomputed_overall
 
+RECOMPUTED = "recomputed"
+RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
 Estimate = Callable[[Mapping[str, Any]], SweepEffects]
 """Estimates the effects of a sweep, with other base values by key: `Sweep.estimate_effects`."""
-Printed = Mapping[Any, tuple[float, bool]]
-"""By value of a key, the printed score, higher is better, and whether it is not printed, but recomputed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedScore:
+    """A score of a published row, higher is better."""
+
+    score: float
+    is_recomputed: bool
+    """Whether it is not printed, but follows from the scores that are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +65,8 @@ def find_differences(
 ) -> list[ColumnDifferences]:
     """The differences of a key's values from the base value, of values in the table that were trained here.
 
-    They are in the overall score, or, where the table has none, in each task's. Where the table does not have the base
-    value, they are from its first row that has a value of the sweep.
+    They are in the overall score, or, where that does not have two such values here and in the table, in each task's.
+    Where the table does not have the base value, they are from its first value that was trained here.
 
     Args:
         table: with the published scores.
@@ -65,24 +74,29 @@ def find_differences(
         estimate: estimates the sweep's effects.
         bases: other base values, as in `estimate`.
 
+    Returns:
+        The scores, at least one, all with the same key.
+
     Raises:
-        ValueError: several keys or a range were searched, or no two values of the table were trained here.
+        ValueError: several keys or a range were searched, or fewer than two of the table's values were trained here.
     """
     effects = estimate(bases or {})
-    require(bool(effects.columns), "published differences must be beside effects", f"none: {effects.why_none}")
+    if not effects.columns:
+        raise ValueError(f"nothing can stand beside published differences: {effects.why_none}")
     listed = {task: key for task, column in effects.columns.items() if (key := only_key(effects, column))}
     names = ", ".join(key.name for key in effects.keys) or "none"
-    require(bool(listed), "published differences must be of a single searched key with listed values", names)
+    rule = "published differences must be of a single searched key with two or more listed values"
+    require(bool(listed), rule, names)
     for candidates in ([OVERALL], list(tasks)):
+        known = [task for task in candidates if task in listed]
         found = [
-            differences
-            for task in candidates
-            if task in listed
-            and (differences := column_differences(table, tasks, task, listed[task], estimate, bases or {}))
+            column_differences(table, task, listed[task], effects, estimate, bases or {})
+            for task in known
+            if listed[task] == listed[known[0]]
         ]
-        if found:
-            return found
-    raise ValueError("published differences must be of values that were trained here, got fewer than two")
+        if any(found):
+            return [own for own in found if own]
+    raise ValueError("at least two of a published table's values must have been trained here, with all else equal")
 
 
 def only_key(effects: SweepEffects, column: ColumnEffects) -> SearchedKey | None:
@@ -94,9 +108,9 @@ def only_key(effects: SweepEffects, column: ColumnEffects) -> SearchedKey | None
 
 def column_differences(
     table: PublishedTable,
-    tasks: Mapping[str, Task],
     task: str,
     key: SearchedKey,
+    effects: SweepEffects,
     estimate: Estimate,
     bases: Mapping[str, Any],
 ) -> ColumnDifferences | None:
@@ -104,54 +118,62 @@ def column_differences(
 
     Args:
         table: with the published scores.
-        tasks: the definitions of the sweep's tasks.
         task: a task, or `overall`.
         key: the key that varies among the configurations with this score.
+        effects: from the base values that were asked for.
         estimate: estimates the sweep's effects.
         bases: the base values that were asked for.
     """
-    printed = printed_scores(table, tasks, task, key)
-    trained = {plain(effect.value): effect.value for effect in estimate(bases).columns[task].values[key.name]}
+    printed = printed_scores(table, effects.columns[task], effects.keys, key)
+    trained = {plain(effect.value): effect.value for effect in effects.columns[task].values[key.name]}
     shared = [trained[value] for value in printed if value in trained]
     if len(shared) < 2:
         return None
     if plain(key.base) not in map(plain, shared):
-        bases = {**bases, key.name: shared[0]}
-    effects = estimate(bases)
-    column = effects.columns[task]
-    key = next(own for own in effects.keys if own.name == key.name)
+        effects = estimate({**bases, key.name: shared[0]})
+    column, used = effects.columns[task], next(own for own in effects.keys if own.name == key.name)
     differences = [
-        difference_of(effect, column, printed[plain(effect.value)], printed[plain(key.base)])
+        difference_of(effect, column, printed[plain(effect.value)], printed[plain(used.base)])
         for effect in column.values[key.name]
         if effect.difference is not None and plain(effect.value) in printed
     ]
-    return ColumnDifferences(column=column, key=key, differences=differences) if differences else None
+    return ColumnDifferences(column=column, key=used, differences=differences) if differences else None
 
 
-def printed_scores(table: PublishedTable, tasks: Mapping[str, Task], task: str, key: SearchedKey) -> Printed:
-    """The scores that a table has of a key's values, in its order."""
+def printed_scores(
+    table: PublishedTable, column: ColumnEffects, keys: Sequence[SearchedKey], key: SearchedKey
+) -> dict[Any, PrintedScore]:
+    """The scores that a table has of a key's values, in its order, at the values that other keys have here."""
     printed = {}
     for row in table.rows:
-        value = overall_of(row, tasks) if task == OVERALL else row.scores.get(task)
-        if value is not None:
-            is_recomputed = task == OVERALL and row.overall is None
-            printed[plain(key.value_of(row.params))] = score_of(task, value, tasks), is_recomputed
+        is_total = column.task == OVERALL
+        value = overall_of(row, column.tasks) if is_total else row.scores.get(column.task)
+        others = {own.name: plain(own.value_of(row.params)) for own in keys if own.name in column.constants}
+        is_alike = all(own is None or own == plain(column.constants[name]) for name, own in others.items())
+        if value is not None and is_alike:
+            printed[plain(key.value_of(row.params))] = PrintedScore(
+                score=score_of(column.task, value, column.tasks), is_recomputed=is_total and row.overall is None
+            )
     return printed
 
 
-def difference_of(
-    effect: ValueEffect, column: ColumnEffects, printed: tuple[float, bool], base: tuple[float, bool]
-) -> Difference:
-    """A value's difference beside that of the printed scores of the value and of the base value."""
-    published = printed[0] - base[0]
+def difference_of(effect: ValueEffect, column: ColumnEffects, printed: PrintedScore, base: PrintedScore) -> Difference:
+    """The difference of a value that was compared with the base value, beside that of their printed scores."""
+    assert effect.difference is not None
+    published = printed.score - base.score
     return Difference(
         value=effect.value,
-        here=column.value_of(effect.difference or 0.0),
+        here=column.value_of(effect.difference),
         interval=effect.interval and column.bounds_of(effect.interval),
         published=column.value_of(published),
-        is_recomputed=printed[1] or base[1],
+        is_recomputed=printed.is_recomputed or base.is_recomputed,
         verdict=verdict_on(effect, published),
     )
+
+
+def mark_of(is_recomputed: bool) -> str:
+    """What stands after a score, or a difference, that is not printed."""
+    return f" ({RECOMPUTED})" if is_recomputed else ""
 
 
 def verdict_on(value: ValueEffect, published: float) -> str:

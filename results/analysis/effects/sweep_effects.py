@@ -43,6 +43,8 @@ class ColumnEffects:
     """Fewest and most of a configuration."""
     is_known: bool
     """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
+    constants: Mapping[str, Any]
+    """By key, the value that all configurations with this score have."""
     values: Mapping[str, Sequence[ValueEffect]]
     """By key with listed values."""
     trends: Mapping[str, Trend]
@@ -203,6 +205,7 @@ def column_effects(
         num_trials=len(models.scores.scores),
         num_replicates=(int(counts.min()), int(counts.max())),
         is_known=used is not None and used.has_replicates,
+        constants={key.name: key.value_of(params[0]) for key in keys if key not in varied},
         values=values,
         trends={name: trend for name, trend in found.items() if trend},
         curves=curves,

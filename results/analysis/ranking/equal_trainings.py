@@ -11,11 +11,13 @@ from results.records.trials import COMPLETED, TrialRecord
 
 
 def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Iterator[Note]:
-    """A note for each group of different configurations of which every finished training had the same losses."""
-    losses = curves[curves["metric"] == "loss"].sort_values(["epoch", "task", "split"])
+    """A note for each group of different configurations with the same losses and dev scores in all finished trainings,
+    of which they have the same replicates."""
+    where = ["epoch", "task", "split", "metric"]
+    compared = curves[(curves["metric"] == "loss") | (curves["split"] == "dev")].sort_values(where)
     points = {
-        str(trial): tuple(own[["epoch", "task", "split", "value"]].itertuples(index=False, name=None))
-        for trial, own in losses.groupby("trial")
+        str(trial): tuple(own[[*where, "value"]].itertuples(index=False, name=None))
+        for trial, own in compared.groupby("trial")
     }
     trainings: dict[int, list[TrialRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda record: record.replicate):
@@ -29,8 +31,7 @@ def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Ite
         if len(group) > 1:
             texts = [f"{own.number:04d} ({searched_values(list(own.params), own.params)})" for own in group.values()]
             yield Note(
-                what="These configurations trained the same, loss for loss in each epoch and replicate: "
-                f"{named(texts)}",
+                what=f"{named(texts)} trained the same, with equal losses and scores in every replicate",
                 advice="what tells them apart had no effect in so few steps or with the other settings; train longer, "
                 "or leave all but one out",
             )

@@ -222,7 +222,8 @@ def test_published_differences_are_a_figure(with_published: Sweep) -> None:
 
 def test_published_differences_of_several_keys_are_one_line(sweep: Sweep, with_published: Sweep) -> None:
     space = {**sweep.info["space"], "published": with_published.info["space"]["published"]}
-    line = "published differences must be of a single searched key with listed values, got smart.weight, smart.mode"
+    rule = "published differences must be of a single searched key with two or more listed values"
+    line = f"{rule}, got smart.weight, smart.mode"
     assert one_line_error(replace(sweep, info={**sweep.info, "space": space}).plot.published) == line
 
 

@@ -276,4 +276,6 @@ def test_published_differences_of_several_scores_have_a_panel_each() -> None:
         "difference from smart.weight 0",
         "difference from smart.weight 0.45",
     ]
-    assert chart.frame[["task", "base", "value"]].to_numpy().tolist() == [["sst", "0", "3"], ["sts", "0.45", "3"]]
+    columns = ["task", "key", "base", "value"]
+    expected = [["sst", "smart.weight", "0", "3"], ["sts", "smart.weight", "0.45", "3"]]
+    assert chart.frame[columns].to_numpy().tolist() == expected

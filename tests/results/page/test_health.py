@@ -21,6 +21,7 @@ from results.page.health import (
     FORGOTTEN,
     NOT_FINITE,
     RISEN,
+    alike_configurations,
     constant_predictions,
     edges,
     failed_trials,
@@ -123,6 +124,18 @@ def test_trials_that_diverged_get_other_advice(reason: str) -> None:
 )
 def test_words_and_paths_that_contain_nan_are_no_divergence(reason: str) -> None:
     assert NOT_FINITE.search(reason) is None
+
+
+def test_configurations_that_trained_the_same_are_a_warning() -> None:
+    records = [build_record(number) for number in (0, 1, 2)]
+    rows = [
+        (record.trial_id, 1, "sst", "train", "loss", loss)
+        for record, loss in zip(records, (0.5, 0.4, 0.5), strict=True)
+    ]
+    (finding,) = alike_configurations(sweep_of(records, rows))
+    assert finding.level == "warning"
+    assert finding.what.startswith("0000 (weight=0), 0002 (weight=1) trained the same")
+    assert list(alike_configurations(sweep_of(records[:2], rows))) == []
 
 
 def test_no_failed_trial_is_no_finding() -> None:

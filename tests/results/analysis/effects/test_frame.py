@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from results.analysis.effects.frame import COLUMNS, effects_frame, render_effects
+from results.analysis.effects.frame import COLUMNS, effects_frame, render_differences, render_effects
+from results.analysis.effects.published_differences import ColumnDifferences, Difference
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
 from results.analysis.effects.sweep_effects import SweepEffects
@@ -108,3 +109,29 @@ def test_table_of_a_range_has_five_points() -> None:
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
     assert rows[-1][1:] == ["0.660", "±.004", "0.660", "±.004"]
     assert "Ranges: fitted score" in text
+
+
+def test_published_differences_have_a_row_for_each_score_and_value() -> None:
+    column = EFFECTS.columns["overall"]
+    known = Difference(
+        value=0.45, here=0.02, interval=(0.01, 0.03), published=-0.05, is_recomputed=True, verdict="opposite sign"
+    )
+    unknown = Difference(
+        value=1.0, here=-0.02, interval=None, published=0.0, is_recomputed=False, verdict="no published difference"
+    )
+    found = [
+        ColumnDifferences(column=replace(column, task="qqp"), key=KEY, differences=[known, unknown]),
+        ColumnDifferences(column=replace(column, task="sts"), key=replace(KEY, base=1.0), differences=[known]),
+    ]
+    console = Console(file=StringIO(), width=100)
+    console.print(render_differences("A, table 1", found))
+    assert isinstance(console.file, StringIO)
+    title, head, _, *rows = [line.split() for line in console.file.getvalue().splitlines() if line.strip()]
+    assert title == ["Beside", "A,", "table", "1"]
+    assert head[:2] == ["score", "smart.weight"]
+    interval = ["+0.010", "to", "+0.030"]
+    assert rows == [
+        ["QQP", "0.45", "against", "0", "+0.020", *interval, "-0.050", "(recomputed)", "opposite", "sign"],
+        ["QQP", "1", "against", "0", "-0.020", "+0.000", "no", "published", "difference"],
+        ["STS", "0.45", "against", "1", "+0.020", *interval, "-0.050", "(recomputed)", "opposite", "sign"],
+    ]

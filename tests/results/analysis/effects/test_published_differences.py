@@ -11,6 +11,7 @@ from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import (
     ColumnDifferences,
     Difference,
+    PrintedScore,
     difference_of,
     find_differences,
     verdict_on,
@@ -105,7 +106,8 @@ def test_error_of_which_lower_is_better_is_shown_as_it_is_printed() -> None:
     tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
     column = replace(sweep_of([value(0.0, None), value(1.0, 0.1)]).columns["overall"], task="sts", tasks=tasks)
     effect = replace(value(1.0, 0.1), interval=(0.05, 0.15))
-    shown = difference_of(effect, column, (-0.5, False), (-0.7, False))
+    printed, base = (PrintedScore(score=-error, is_recomputed=False) for error in (0.5, 0.7))
+    shown = difference_of(effect, column, printed, base)
     assert (shown.here, shown.interval) == (-0.1, (-0.15, -0.05))
     assert shown.published == pytest.approx(-0.2)
     assert shown.verdict == "same sign"
@@ -146,19 +148,46 @@ def test_reasons_why_nothing_is_beside_a_table(recorded_sweep: Sweep) -> None:
     table, column = table_of(recorded_sweep, row_of(0.0, 0.7), row_of(0.3, 0.8)), effects.columns["overall"]
 
     def reason(**changes: Any) -> str:
-        with pytest.raises(ValueError, match=r"^published differences must be") as error:
+        with pytest.raises(ValueError, match="published differences") as error:
             find_differences(table, TASKS, estimate_as(replace(effects, **changes)))
-        return str(error.value).removeprefix("published differences must be ")
+        return str(error.value)
 
-    assert reason(columns={}) == "beside effects, got none: fewer than two finished configurations have a score"
-    second = replace(effects.keys[0], name="rate")
+    first, second = effects.keys[0], replace(effects.keys[0], name="rate")
     both = replace(column, values={**column.values, "rate": column.values["smart.weight"]})
-    assert reason(keys=[*effects.keys, second], columns={"overall": both}) == (
-        "of a single searched key with listed values, got smart.weight, rate"
-    )
-    assert "listed values" in reason(columns={"overall": replace(column, values={})})
-    with pytest.raises(ValueError, match="of values that were trained here, got fewer than two"):
+    listed = "published differences must be of a single searched key with two or more listed values, got"
+    assert reason(columns={}).endswith("differences: fewer than two finished configurations have a score")
+    assert reason(keys=[first, second], columns={"overall": both}) == f"{listed} smart.weight, rate"
+    assert reason(columns={"overall": replace(column, values={})}) == f"{listed} smart.weight"
+    with pytest.raises(ValueError, match=r"^at least two of a published table's values must have been trained here"):
         find(recorded_sweep, row_of(0.0, 0.7), row_of(0.5, 0.8))
+
+
+def test_rows_count_at_the_values_that_other_keys_have_here(recorded_sweep: Sweep) -> None:
+    """A grid of two keys of which only one value of the first has been trained so far."""
+    effects = recorded_sweep.estimated_effects
+    column = replace(effects.columns["overall"], constants={"rate": 0.1})
+    rate = replace(effects.keys[0], name="rate", values=(0.1, 0.2))
+    grid = replace(effects, keys=[rate, *effects.keys], columns={"overall": column})
+    rows = [
+        PublishedRow(params={"rate": rate, "smart.weight": weight}, scores={}, overall=score)
+        for (rate, weight), score in {(0.1, 0.0): 0.5, (0.1, 0.3): 0.6, (0.2, 0.0): 0.7, (0.2, 0.3): 0.3}.items()
+    ]
+    (found,) = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(grid))
+    assert [difference.published for difference in found.differences] == [pytest.approx(0.1)]
+    unsaid = [replace(row, params={"smart.weight": row.params["smart.weight"]}) for row in rows[2:]]
+    (found,) = find_differences(table_of(recorded_sweep, *unsaid), TASKS, estimate_as(grid))
+    assert [difference.published for difference in found.differences] == [pytest.approx(-0.4)]
+
+
+def test_scores_with_another_key_are_left_out(recorded_sweep: Sweep) -> None:
+    effects = recorded_sweep.estimated_effects
+    sst, qqp = (effects.columns[task] for task in ("sst", "qqp"))
+    other = replace(effects.keys[0], name="rate")
+    of_rate = replace(qqp, values={"rate": qqp.values["smart.weight"]})
+    mixed = replace(effects, keys=[*effects.keys, other], columns={"sst": sst, "qqp": of_rate})
+    rows = [row_of(weight, sst=0.5, qqp=0.8) for weight in (0.0, 0.3)]
+    found = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(mixed))
+    assert [own.column.task for own in found] == ["sst"]
 
 
 def estimate_as(effects: SweepEffects) -> Any:

@@ -34,8 +34,7 @@ def test_equal_losses_in_all_replicates_are_named() -> None:
     first, again, other = [0.5, 0.4], [0.6, 0.3], [0.5, 0.41]
     losses = {"0000-r0": first, "0001-r0": other, "0002-r0": first, "0002-r1": again, "0000-r1": again}
     assert named_by({**losses, "0001-r1": again}) == [
-        "These configurations trained the same, loss for loss in each epoch and replicate: 0000 (weight=0), "
-        "0002 (weight=1)"
+        "0000 (weight=0), 0002 (weight=1) trained the same, with equal losses and scores in every replicate"
     ]
 
 
