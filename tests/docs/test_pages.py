@@ -29,7 +29,7 @@ from mtlib.tasks import TASKS
 from results.ensembles.methods import COMMAND_LINE_METHODS
 from results.page.write import PAGE_OF_SEVERAL_FILE
 from results.predict import build_parser as build_predict_parser
-from search_spaces.domain import expand_stages
+from search_spaces.domain import expand_stages, expand_tasks
 from search_spaces.presets import general
 from search_spaces.space import grid_trials, load_space, space_names
 from search_spaces.space_file import is_path, read_space_file
@@ -138,7 +138,8 @@ def check_space(found: argparse.Namespace) -> None:
     name, varied = getattr(found, "space", None), getattr(found, "vary", None)
     if name and not is_path(name):
         base = load_space(name).base
-        base.override(expand_stages(dict(change.split("=", 1) for change in found.set), len(base.stages)))
+        changes = expand_stages(dict(change.split("=", 1) for change in found.set), len(base.stages))
+        base.override(expand_tasks(changes, tuple(TASKS)))
     if varied:
         base = load_space(name).base if name else general(TASKS)
         vary(base, "overall", dict(words.split("=", 1) for words in varied))
