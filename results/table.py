@@ -54,21 +54,22 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     found, console = sweep.estimate_effects(bases), new_console()
     print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
     console.print(render_effects(found, console.width))
+    print_wrapped(console, [f"{note.line}." for note in equal_trainings(sweep.curves, sweep.records)])
     print_published(sweep, bases, console)
 
 
 def print_published(sweep: Sweep, bases: Mapping[str, str], console: Console) -> None:
-    """Prints the differences beside those of published tables, and why some tables are not beside any."""
+    """Prints the differences beside those of published tables, and why some tables of several rows are beside none."""
     reasons: dict[str, list[str]] = {}
     for table in read_published(sweep.info):
         title = f"{table.paper}, {table.table}"
         try:
             differences = find_differences(table, sweep.tasks, sweep.estimate_effects, bases)
         except ValueError as error:
-            if len(table.rows) > 1:
+            if len(table.rows) > 1:  # one row has no difference to print
                 reasons.setdefault(reason_of(error), []).append(title)
         else:
-            console.print("", render_differences(title, differences), sep="\n")
+            console.print("", render_differences(title, differences, console.width), sep="\n")
     for reason, titles in reasons.items():
         print_wrapped(console, ["", f"Not compared with {'; '.join(titles)}: {reason}."])
 

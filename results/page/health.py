@@ -191,7 +191,7 @@ def strong_penalties(sweep: Sweep) -> Iterator[Finding]:
     yield from findings_of(overwhelming_penalties(sweep.curves, sweep.records, sweep.tasks), "warning")
 
 
-def alike_configurations(sweep: Sweep) -> Iterator[Finding]:
+def equally_trained(sweep: Sweep) -> Iterator[Finding]:
     """Configurations that trained the same."""
     yield from findings_of(equal_trainings(sweep.curves, sweep.records), "warning")
 
@@ -427,7 +427,7 @@ CHECKS: Mapping[str, Check] = {
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": weak_penalties,
     "penalties that overwhelm the loss": strong_penalties,
-    "configurations that trained the same": alike_configurations,
+    "configurations that trained the same": equally_trained,
     "best values at the edge, and the number of replicates": uncertain_effects,
     "uneven budgets": uneven_budgets,
     "training that is too short": short_training,

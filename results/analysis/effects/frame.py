@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.published_differences import ColumnDifferences, mark_of
+from results.analysis.effects.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, table_within, value_text
@@ -119,30 +119,42 @@ def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Table
     return table
 
 
-def render_differences(title: str, found: Sequence[ColumnDifferences]) -> Group:
+def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> Group:
     """A table of differences beside those of a published table.
 
     Args:
         title: of the published table.
         found: its scores, at least one.
+        width: in columns; where a row is wider, interval and comparison have a line of their own.
     """
+    is_recomputed = any(difference.is_recomputed for scored in found for difference in scored.differences)
+    notes = [Text(RECOMPUTED_NOTE)] if is_recomputed else []
+    table = table_within(width, partial(differences_table, found))
+    return Group(Text(f"Beside {title}"), table, *notes)
+
+
+def differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> Table:
+    """The table of some differences; in a tall one interval and comparison have a line of their own."""
     table = narrow_table()
-    table.add_column("score")
-    table.add_column(found[0].key.name)
-    for name in ("difference", "95 % interval", "published", ""):
+    table.leading = int(is_tall)
+    names = ["difference", "95 % interval", "published", "comparison"]
+    for name in ("score", found[0].key.name):
+        table.add_column(name, overflow="fold")
+    for name in stacked(names, is_tall):
         table.add_column(name, no_wrap=True)
-    for own in found:
-        for difference in own.differences:
+    for scored in found:
+        for difference in scored.differences:
             interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
-            table.add_row(
-                own.column.title,
-                f"{value_text(difference.value)} against {value_text(own.key.base)}",
-                f"{difference.here:+.3f}",
-                interval,
-                f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}",
-                difference.verdict,
-            )
-    return Group(Text(f"Beside {title}"), table, Text(""))
+            published = f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}"
+            cells = [f"{difference.here:+.3f}", interval, published, difference.verdict]
+            values = f"{value_text(difference.value)} against {value_text(scored.key.base)}"
+            table.add_row(scored.column.title, values, *stacked(cells, is_tall))
+    return table
+
+
+def stacked(cells: list[str], is_tall: bool) -> list[str]:
+    """The cells, in a tall table two and two in one, each in a line of its own."""
+    return ["\n".join(pair) for pair in zip(cells[::2], cells[1::2], strict=True)] if is_tall else cells
 
 
 def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:

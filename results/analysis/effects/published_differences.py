@@ -82,20 +82,20 @@ def find_differences(
     """
     effects = estimate(bases or {})
     if not effects.columns:
-        raise ValueError(f"nothing can stand beside published differences: {effects.why_none}")
-    listed = {task: key for task, column in effects.columns.items() if (key := only_key(effects, column))}
+        raise ValueError(f"there are no differences here, as {effects.why_none}")
+    key_by_task = {task: key for task, column in effects.columns.items() if (key := only_key(effects, column))}
     names = ", ".join(key.name for key in effects.keys) or "none"
     rule = "published differences must be of a single searched key with two or more listed values"
-    require(bool(listed), rule, names)
+    require(bool(key_by_task), rule, names)
     for candidates in ([OVERALL], list(tasks)):
-        known = [task for task in candidates if task in listed]
+        estimated = [task for task in candidates if task in key_by_task]
         found = [
-            column_differences(table, task, listed[task], effects, estimate, bases or {})
-            for task in known
-            if listed[task] == listed[known[0]]
+            column_differences(table, task, key_by_task[task], effects, estimate, bases or {})
+            for task in estimated
+            if key_by_task[task] == key_by_task[estimated[0]]
         ]
         if any(found):
-            return [own for own in found if own]
+            return [differences for differences in found if differences]
     raise ValueError("at least two of a published table's values must have been trained here, with all else equal")
 
 
@@ -131,13 +131,13 @@ def column_differences(
         return None
     if plain(key.base) not in map(plain, shared):
         effects = estimate({**bases, key.name: shared[0]})
-    column, used = effects.columns[task], next(own for own in effects.keys if own.name == key.name)
+    column, key_here = effects.columns[task], next(own for own in effects.keys if own.name == key.name)
     differences = [
-        difference_of(effect, column, printed[plain(effect.value)], printed[plain(used.base)])
+        difference_of(effect, column, printed[plain(effect.value)], printed[plain(key_here.base)])
         for effect in column.values[key.name]
         if effect.difference is not None and plain(effect.value) in printed
     ]
-    return ColumnDifferences(column=column, key=used, differences=differences) if differences else None
+    return ColumnDifferences(column=column, key=key_here, differences=differences) if differences else None
 
 
 def printed_scores(

@@ -21,9 +21,9 @@ from results.page.health import (
     FORGOTTEN,
     NOT_FINITE,
     RISEN,
-    alike_configurations,
     constant_predictions,
     edges,
+    equally_trained,
     failed_trials,
     few_replicates,
     find_problems,
@@ -132,10 +132,10 @@ def test_configurations_that_trained_the_same_are_a_warning() -> None:
         (record.trial_id, 1, "sst", "train", "loss", loss)
         for record, loss in zip(records, (0.5, 0.4, 0.5), strict=True)
     ]
-    (finding,) = alike_configurations(sweep_of(records, rows))
+    (finding,) = equally_trained(sweep_of(records, rows))
     assert finding.level == "warning"
     assert finding.what.startswith("0000 (weight=0), 0002 (weight=1) trained the same")
-    assert list(alike_configurations(sweep_of(records[:2], rows))) == []
+    assert list(equally_trained(sweep_of(records[:2], rows))) == []
 
 
 def test_no_failed_trial_is_no_finding() -> None:

@@ -102,6 +102,15 @@ def test_differences_are_from_a_value_of_the_table(recorded_sweep: Sweep) -> Non
     assert find(recorded_sweep, *rows[:2], smart__weight="0")[0].key.base == 1.0
 
 
+def test_differences_by_task_are_from_a_value_of_the_table_too(recorded_sweep: Sweep) -> None:
+    means = {own.value: own.mean for own in recorded_sweep.estimated_effects.columns["qqp"].values["smart.weight"]}
+    (found,) = find(recorded_sweep, row_of(0.3, qqp=0.7), row_of(1.0, qqp=0.9))
+    assert (found.column.task, found.key.base) == ("qqp", 0.3)
+    (difference,) = found.differences
+    assert difference.here == pytest.approx(means[1.0] - means[0.3])
+    assert difference.published == pytest.approx(0.2)
+
+
 def test_error_of_which_lower_is_better_is_shown_as_it_is_printed() -> None:
     tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
     column = replace(sweep_of([value(0.0, None), value(1.0, 0.1)]).columns["overall"], task="sts", tasks=tasks)
@@ -148,14 +157,14 @@ def test_reasons_why_nothing_is_beside_a_table(recorded_sweep: Sweep) -> None:
     table, column = table_of(recorded_sweep, row_of(0.0, 0.7), row_of(0.3, 0.8)), effects.columns["overall"]
 
     def reason(**changes: Any) -> str:
-        with pytest.raises(ValueError, match="published differences") as error:
+        with pytest.raises(ValueError, match="differences") as error:
             find_differences(table, TASKS, estimate_as(replace(effects, **changes)))
         return str(error.value)
 
     first, second = effects.keys[0], replace(effects.keys[0], name="rate")
     both = replace(column, values={**column.values, "rate": column.values["smart.weight"]})
     listed = "published differences must be of a single searched key with two or more listed values, got"
-    assert reason(columns={}).endswith("differences: fewer than two finished configurations have a score")
+    assert reason(columns={}) == "there are no differences here, as fewer than two finished configurations have a score"
     assert reason(keys=[first, second], columns={"overall": both}) == f"{listed} smart.weight, rate"
     assert reason(columns={"overall": replace(column, values={})}) == f"{listed} smart.weight"
     with pytest.raises(ValueError, match=r"^at least two of a published table's values must have been trained here"):
@@ -174,8 +183,8 @@ def test_rows_count_at_the_values_that_other_keys_have_here(recorded_sweep: Swee
     ]
     (found,) = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(grid))
     assert [difference.published for difference in found.differences] == [pytest.approx(0.1)]
-    unsaid = [replace(row, params={"smart.weight": row.params["smart.weight"]}) for row in rows[2:]]
-    (found,) = find_differences(table_of(recorded_sweep, *unsaid), TASKS, estimate_as(grid))
+    without_rate = [replace(row, params={"smart.weight": row.params["smart.weight"]}) for row in rows[2:]]
+    (found,) = find_differences(table_of(recorded_sweep, *without_rate), TASKS, estimate_as(grid))
     assert [difference.published for difference in found.differences] == [pytest.approx(-0.4)]
 
 

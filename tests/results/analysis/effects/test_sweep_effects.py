@@ -57,6 +57,18 @@ def test_effects_of_every_task_and_overall(make_report: MakeReport, make_record:
         assert column.is_known
 
 
+def test_keys_that_do_not_vary_have_their_value(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """A grid of two keys, of the first of which only one value has been trained."""
+    records, reports = grid_sweep(make_report, make_record, {(n, r): 0.2 + 0.3 * n for n in range(2) for r in range(2)})
+    records = [replace(record, params={"rate": 0.1, **record.params}) for record in records]
+    space = {"question": "", "metric": "overall", "grid": [["rate", [0.1, 0.2]], ["weight", [0, 1]]], "ranges": []}
+    info = {"space": space, "base": {"weight": 0, "rate": 0.2}, "search": "grid"}
+    found = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    assert {task: (dict(c.constants), list(c.values)) for task, c in found.columns.items()} == {
+        task: ({"rate": 0.1}, ["weight"]) for task in (*TASKS, "overall")
+    }
+
+
 def test_scores_of_different_tasks_are_compared_task_by_task(make_report: MakeReport, make_record: MakeRecord) -> None:
     skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(2)}
     records, reports = grid_sweep(make_report, make_record, skills)

@@ -44,6 +44,13 @@ def test_one_other_replicate_or_loss_is_enough_to_tell_them_apart() -> None:
     assert named_by({"0000-r0": [0.5, 0.4], "0001-r0": [0.5]}) == []
 
 
+def test_another_dev_score_is_enough_to_tell_them_apart() -> None:
+    alike = {"0000-r0": [0.5], "0001-r0": [0.5]}
+    scores = [(trial, 1, "sst", "dev", "accuracy", number / 10) for number, trial in enumerate(alike)]
+    points = pd.concat([curves(alike), pd.DataFrame(scores, columns=curves({}).columns)])
+    assert list(equal_trainings(points, [record_of(trial) for trial in alike])) == []
+
+
 def test_same_configuration_drawn_twice_and_unfinished_trials_are_not_named() -> None:
     alike = {"0000-r0": [0.5, 0.4], "0001-r0": [0.5, 0.4]}
     assert len(named_by(alike)) == 1
