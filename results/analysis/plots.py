@@ -11,7 +11,7 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import Column, TrialScores, scores_at_best_epochs
-from results.analysis.effects.published_differences import Estimate, find_differences
+from results.analysis.effects.published_differences import EstimateEffects, find_differences
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
 from results.analysis.importance import key_importances
 from results.analysis.ranking.rank import RankedConfiguration
@@ -71,7 +71,7 @@ class SweepPlots:
     tasks: Mapping[str, Task]
     read_scores: Callable[[], TrialScores]
     read_ranking: Callable[[], Sequence[RankedConfiguration]]
-    estimate_effects: Estimate
+    estimate_effects: EstimateEffects
 
     def __repr__(self) -> str:
         """Its sweep alone: a notebook shows this, and the records are long."""

@@ -129,11 +129,11 @@ def render_differences(title: str, found: Sequence[ColumnDifferences], width: in
     """
     is_recomputed = any(difference.is_recomputed for scored in found for difference in scored.differences)
     notes = [Text(RECOMPUTED_NOTE)] if is_recomputed else []
-    table = table_within(width, partial(differences_table, found))
+    table = table_within(width, partial(published_differences_table, found))
     return Group(Text(f"Beside {title}"), table, *notes)
 
 
-def differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> Table:
+def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> Table:
     """The table of some differences; in a tall one interval and comparison have a line of their own."""
     table = narrow_table()
     table.leading = int(is_tall)

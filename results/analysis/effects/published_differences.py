@@ -15,7 +15,7 @@ from search_spaces.published import PublishedRow, PublishedTable, recomputed_ove
 
 RECOMPUTED = "recomputed"
 RECOMPUTED_NOTE = f"Where a paper prints no overall score, that of its columns stands here, marked as {RECOMPUTED}."
-Estimate = Callable[[Mapping[str, Any]], SweepEffects]
+EstimateEffects = Callable[[Mapping[str, Any]], SweepEffects]
 """Estimates the effects of a sweep, with other base values by key: `Sweep.estimate_effects`."""
 
 
@@ -61,7 +61,7 @@ class ColumnDifferences:
 
 
 def find_differences(
-    table: PublishedTable, tasks: Mapping[str, Task], estimate: Estimate, bases: Mapping[str, Any] | None = None
+    table: PublishedTable, tasks: Mapping[str, Task], estimate: EstimateEffects, bases: Mapping[str, Any] | None = None
 ) -> list[ColumnDifferences]:
     """The differences of a key's values from the base value, of values in the table that were trained here.
 
@@ -111,7 +111,7 @@ def column_differences(
     task: str,
     key: SearchedKey,
     effects: SweepEffects,
-    estimate: Estimate,
+    estimate: EstimateEffects,
     bases: Mapping[str, Any],
 ) -> ColumnDifferences | None:
     """The differences in one score; None where the table has it for fewer than two values that were trained here.
