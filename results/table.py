@@ -17,6 +17,7 @@ from mtlib.runtime.errors import reason_of, require
 from results.analysis.effects.answer import COMMAND_INDENT
 from results.analysis.effects.frame import render_differences, render_effects
 from results.analysis.effects.published_differences import find_differences
+from results.analysis.effects.sweep_effects import SweepEffects
 from results.analysis.ranking.equal_trainings import equal_trainings
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
@@ -55,16 +56,16 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
     console.print(render_effects(found, console.width))
     print_wrapped(console, [f"{note.line}." for note in equal_trainings(sweep.curves, sweep.records)])
-    print_published(sweep, bases, console)
+    print_published(sweep, found, console)
 
 
-def print_published(sweep: Sweep, bases: Mapping[str, str], console: Console) -> None:
+def print_published(sweep: Sweep, effects: SweepEffects, console: Console) -> None:
     """Prints the differences beside those of published tables, and why some tables of several rows are beside none."""
     reasons: dict[str, list[str]] = {}
     for table in read_published(sweep.info):
         title = f"{table.paper}, {table.table}"
         try:
-            differences = find_differences(table, sweep.tasks, sweep.estimate_effects, bases)
+            differences = find_differences(table, sweep.tasks, effects, sweep.estimate_effects)
         except ValueError as error:
             if len(table.rows) > 1:  # one row has no difference to print
                 reasons.setdefault(reason_of(error), []).append(title)

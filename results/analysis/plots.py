@@ -185,7 +185,8 @@ class SweepPlots:
         require(bool(tables), "a published table must be recorded with the sweep's question", "none")
         require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
         table = tables[number - 1]
-        return draw(published_chart(table, find_differences(table, self.tasks, self.estimate_effects), number))
+        found = find_differences(table, self.tasks, self.estimate_effects({}), self.estimate_effects)
+        return draw(published_chart(table, found, number))
 
     def methods(self) -> "go.Figure":
         """The expected score of each selection method, with its 95 % interval, for each task."""

@@ -204,26 +204,30 @@ def published_chart(table: PublishedTable, found: Sequence[ColumnDifferences], n
         found: of `find_differences`.
         number: of the table among those of the question, from 1.
     """
-    rows = [(own, difference) for own in found for difference in own.differences]
+    rows = [
+        (own, name, difference)
+        for own in found
+        for name, difference in zip(difference_names(own).values(), own.differences, strict=True)
+    ]
     return Chart(
         name=f"published-differences-{number}",
         title=f"Differences beside {table.paper}, {table.table}",
         caption="Score minus that of the value that the axis names. The papers trained each configuration once, so "
         "that their differences have no interval."
-        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for _, difference in rows) else ""),
+        + (f" {RECOMPUTED_NOTE}" if any(difference.is_recomputed for *_, difference in rows) else ""),
         panels=[differences_panel(own) for own in found],
         frame=pd.DataFrame(
             {
-                "task": [own.column.task for own, _ in rows],
-                "key": [own.key.name for own, _ in rows],
-                "base": [value_text(own.key.base) for own, _ in rows],
-                "value": [difference_names(own)[difference.value] for own, difference in rows],
-                HERE: [difference.here for _, difference in rows],
-                "low": [difference.bounds[0] for _, difference in rows],
-                "high": [difference.bounds[1] for _, difference in rows],
-                "comparison": [difference.verdict for _, difference in rows],
-                PUBLISHED: [difference.published for _, difference in rows],
-                "is_recomputed": [difference.is_recomputed for _, difference in rows],
+                "task": [own.column.task for own, *_ in rows],
+                "key": [own.key.name for own, *_ in rows],
+                "base": [value_text(own.key.base) for own, *_ in rows],
+                "value": [name for _, name, _ in rows],
+                HERE: [difference.here for *_, difference in rows],
+                "low": [difference.bounds[0] for *_, difference in rows],
+                "high": [difference.bounds[1] for *_, difference in rows],
+                "comparison": [difference.verdict for *_, difference in rows],
+                PUBLISHED: [difference.published for *_, difference in rows],
+                "is_recomputed": [difference.is_recomputed for *_, difference in rows],
             }
         ),
     )

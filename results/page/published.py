@@ -65,7 +65,8 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
     rows = compare(sweep, table)
     yield comparison_table(sweep, table, rows, number)
     try:
-        yield published_chart(table, find_differences(table, sweep.tasks, sweep.estimate_effects), number)
+        found = find_differences(table, sweep.tasks, sweep.estimated_effects, sweep.estimate_effects)
+        yield published_chart(table, found, number)
     except ValueError as error:
         yield Text(paragraphs=[f"There is no chart of differences: {reason_of(error)}."])
     yield differences_table(sweep, table, number)

@@ -61,7 +61,7 @@ class ColumnDifferences:
 
 
 def find_differences(
-    table: PublishedTable, tasks: Mapping[str, Task], estimate: EstimateEffects, bases: Mapping[str, Any] | None = None
+    table: PublishedTable, tasks: Mapping[str, Task], effects: SweepEffects, estimate: EstimateEffects
 ) -> list[ColumnDifferences]:
     """The differences of a key's values from the base value, of values in the table that were trained here.
 
@@ -71,8 +71,8 @@ def find_differences(
     Args:
         table: with the published scores.
         tasks: the definitions of the sweep's tasks.
-        estimate: estimates the sweep's effects.
-        bases: other base values, as in `estimate`.
+        effects: of the sweep.
+        estimate: estimates them from another base value.
 
     Returns:
         The scores, at least one, all with the same key.
@@ -80,7 +80,6 @@ def find_differences(
     Raises:
         ValueError: several keys or a range were searched, or fewer than two of the table's values were trained here.
     """
-    effects = estimate(bases or {})
     if not effects.columns:
         raise ValueError(f"there are no differences here, as {effects.why_none}")
     key_by_task = {task: key for task, column in effects.columns.items() if (key := only_key(effects, column))}
@@ -90,7 +89,7 @@ def find_differences(
     for candidates in ([OVERALL], list(tasks)):
         estimated = [task for task in candidates if task in key_by_task]
         found = [
-            column_differences(table, task, key_by_task[task], effects, estimate, bases or {})
+            column_differences(table, task, key_by_task[task], effects, estimate)
             for task in estimated
             if key_by_task[task] == key_by_task[estimated[0]]
         ]
@@ -107,22 +106,16 @@ def only_key(effects: SweepEffects, column: ColumnEffects) -> SearchedKey | None
 
 
 def column_differences(
-    table: PublishedTable,
-    task: str,
-    key: SearchedKey,
-    effects: SweepEffects,
-    estimate: EstimateEffects,
-    bases: Mapping[str, Any],
+    table: PublishedTable, task: str, key: SearchedKey, effects: SweepEffects, estimate: EstimateEffects
 ) -> ColumnDifferences | None:
     """The differences in one score; None where the table has it for fewer than two values that were trained here.
 
     Args:
         table: with the published scores.
         task: a task, or `overall`.
-        key: the key that varies among the configurations with this score.
-        effects: from the base values that were asked for.
-        estimate: estimates the sweep's effects.
-        bases: the base values that were asked for.
+        key: the only one that varies among the configurations with this score.
+        effects: of the sweep.
+        estimate: estimates them from another base value.
     """
     printed = printed_scores(table, effects.columns[task], effects.keys, key)
     trained = {plain(effect.value): effect.value for effect in effects.columns[task].values[key.name]}
@@ -130,7 +123,7 @@ def column_differences(
     if len(shared) < 2:
         return None
     if plain(key.base) not in map(plain, shared):
-        effects = estimate({**bases, key.name: shared[0]})
+        effects = estimate({key.name: shared[0]})
     column, key_here = effects.columns[task], next(own for own in effects.keys if own.name == key.name)
     differences = [
         difference_of(effect, column, printed[plain(effect.value)], printed[plain(key_here.base)])

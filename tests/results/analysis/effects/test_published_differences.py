@@ -35,7 +35,8 @@ def row_of(weight: float, overall: float | None = None, **scores: float) -> Publ
 def find(sweep: Sweep, *rows: PublishedRow, **bases: Any) -> list[ColumnDifferences]:
     """The differences beside a table with these rows; bases by key, dots as two underscores."""
     asked = {key.replace("__", "."): base for key, base in bases.items()}
-    return find_differences(table_of(sweep, *rows), sweep.tasks, sweep.estimate_effects, asked)
+    effects = sweep.estimate_effects(asked)
+    return find_differences(table_of(sweep, *rows), sweep.tasks, effects, sweep.estimate_effects)
 
 
 def differences_beside(sweep: Sweep, overall: dict[float, float | None]) -> list[Difference]:
@@ -145,7 +146,7 @@ def test_key_that_varies_within_each_task_is_beside_its_table(recorded_sweep: Sw
         for task, own in {"sst": {0.0: 0.5, 0.3: 0.4}, "qqp": {0.0: 0.8, 0.3: 0.9}}.items()
         for weight, score in own.items()
     ]
-    found = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(alone))
+    found = find_differences(table_of(recorded_sweep, *rows), TASKS, alone, estimate_as(alone))
     assert {own.column.task: [difference.published for difference in own.differences] for own in found} == {
         "sst": [pytest.approx(-0.1)],
         "qqp": [pytest.approx(0.1)],
@@ -158,7 +159,7 @@ def test_reasons_why_nothing_is_beside_a_table(recorded_sweep: Sweep) -> None:
 
     def reason(**changes: Any) -> str:
         with pytest.raises(ValueError, match="differences") as error:
-            find_differences(table, TASKS, estimate_as(replace(effects, **changes)))
+            find_differences(table, TASKS, replace(effects, **changes), estimate_as(effects))
         return str(error.value)
 
     first, second = effects.keys[0], replace(effects.keys[0], name="rate")
@@ -181,10 +182,10 @@ def test_rows_count_at_the_values_that_other_keys_have_here(recorded_sweep: Swee
         PublishedRow(params={"rate": rate, "smart.weight": weight}, scores={}, overall=score)
         for (rate, weight), score in {(0.1, 0.0): 0.5, (0.1, 0.3): 0.6, (0.2, 0.0): 0.7, (0.2, 0.3): 0.3}.items()
     ]
-    (found,) = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(grid))
+    (found,) = find_differences(table_of(recorded_sweep, *rows), TASKS, grid, estimate_as(grid))
     assert [difference.published for difference in found.differences] == [pytest.approx(0.1)]
     without_rate = [replace(row, params={"smart.weight": row.params["smart.weight"]}) for row in rows[2:]]
-    (found,) = find_differences(table_of(recorded_sweep, *without_rate), TASKS, estimate_as(grid))
+    (found,) = find_differences(table_of(recorded_sweep, *without_rate), TASKS, grid, estimate_as(grid))
     assert [difference.published for difference in found.differences] == [pytest.approx(-0.4)]
 
 
@@ -195,7 +196,7 @@ def test_scores_with_another_key_are_left_out(recorded_sweep: Sweep) -> None:
     of_rate = replace(qqp, values={"rate": qqp.values["smart.weight"]})
     mixed = replace(effects, keys=[*effects.keys, other], columns={"sst": sst, "qqp": of_rate})
     rows = [row_of(weight, sst=0.5, qqp=0.8) for weight in (0.0, 0.3)]
-    found = find_differences(table_of(recorded_sweep, *rows), TASKS, estimate_as(mixed))
+    found = find_differences(table_of(recorded_sweep, *rows), TASKS, mixed, estimate_as(mixed))
     assert [own.column.task for own in found] == ["sst"]
 
 
