@@ -16,6 +16,7 @@ import ray
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
+from sweeps.cluster.local_processes import kill_processes, local_workers
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
@@ -48,7 +49,7 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields a cluster's dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
-    its driver.
+    its driver; its workers on this machine are killed in both cases.
 
     Args:
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
@@ -69,10 +70,12 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     try:
         yield dashboard
     finally:
+        workers = local_workers()
         if is_inside_ray():
             skip_shutdown_at_exit()
         else:
             ray.shutdown()
+        kill_processes(workers)
 
 
 def is_inside_ray() -> bool:

@@ -149,6 +149,18 @@ def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monke
     assert shutdowns == ["shutdown"]
 
 
+def test_workers_are_listed_before_ray_is_shut_down_and_killed_after(
+    shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(connection, "start_local", lambda: None)
+    monkeypatch.setattr(connection, "local_workers", lambda: [*shutdowns, "worker"])
+    monkeypatch.setattr(connection, "kill_processes", lambda found: shutdowns.extend(f"kill {name}" for name in found))
+    with connected_to_ray(None):
+        assert not shutdowns
+    assert shutdowns == ["shutdown", "kill worker"]
+
+
 def test_existing_connection_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))

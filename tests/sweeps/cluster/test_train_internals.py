@@ -65,7 +65,7 @@ def test_workers_start_without_a_provider_of_datasets() -> None:
 @pytest.mark.usefixtures("private_ray")
 def test_lean_run_starts_only_the_controller_the_synchronisation_and_the_worker(tmp_path: Path) -> None:
     def train() -> None:
-        import psutil  # type: ignore[import-untyped]
+        import psutil
 
         titles = (process.cmdline() for process in psutil.Process().parent().children())
         found = {words[0].split(".")[0] for words in titles if words and words[0].startswith("ray::")}
