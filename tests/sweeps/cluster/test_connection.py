@@ -75,9 +75,10 @@ def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Calls of `ray.shutdown`, which do nothing: the Ray of other tests keeps running."""
+    """Calls of `ray.shutdown`, which do nothing: the Ray of other tests keeps running, with its workers."""
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
+    monkeypatch.setattr(connection, "local_workers", list)
     return calls
 
 
