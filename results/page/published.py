@@ -91,6 +91,7 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
     columns = shown_columns(sweep.tasks, rows)
     keys = list(dict.fromkeys(key for compared in rows for key in compared.row.params))
     slips = list(dict.fromkeys(slip for compared in rows if (slip := slip_of(compared.row, sweep.tasks))))
+    has_epochs = any(compared.row.epoch is not None for compared in rows)
     cells = []
     for compared in rows:
         row, slip = compared.row, slip_of(compared.row, sweep.tasks)
@@ -99,11 +100,13 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
             [
                 values + (f" [{slips.index(slip) + 1}]" if slip else ""),
                 *(cell for column in columns for cell in score_cells(compared, column, sweep.tasks)),
-                "" if row.epoch is None else str(row.epoch),
+                *(["" if row.epoch is None else str(row.epoch)] if has_epochs else []),
                 "" if compared.here is None else epoch_cell(compared.here),
             ]
         )
-    titles = [f"{column_title(column, sweep.tasks)} {whose}" for column in columns for whose in (PUBLISHED, HERE)]
+    names = [column_title(column, sweep.tasks) for column in columns]
+    titles = [f"{name} {whose}" for name in [*names, "epoch"] for whose in (PUBLISHED, HERE)]
+    titles = [title for title in titles if has_epochs or title != f"epoch {PUBLISHED}"]
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
     notes = [
         f"{splits}; those of this sweep are means over replicates, with the standard error over these.",
@@ -115,7 +118,7 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
     return TextTable(
         name=f"published-{number}",
         title=f"{table.paper}, {table.table}",
-        columns=[keys[0] if len(keys) == 1 else "configuration", *titles, f"epoch {PUBLISHED}", f"epoch {HERE}"],
+        columns=[keys[0] if len(keys) == 1 else "configuration", *titles],
         rows=cells,
         caption=" ".join(notes),
         frame=pd.DataFrame([comparison_row(compared, columns, sweep.tasks) for compared in rows]),

@@ -83,6 +83,20 @@ def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) ->
     assert "recomputed" not in comparison_table(recorded_sweep, table, compare(recorded_sweep, table), 1).caption
 
 
+@pytest.mark.parametrize(("epoch", "titles"), [(7, ["epoch published", "epoch here"]), (None, ["epoch here"])])
+def test_published_epochs_have_a_column_where_some_are_printed(
+    epoch: int | None, titles: list[str], recorded_sweep: Sweep
+) -> None:
+    (table,) = read_published(recorded_sweep.info)
+    rows = [
+        replace(one, row=replace(one.row, epoch=epoch if number == 0 else None))
+        for number, one in enumerate(compare(recorded_sweep, table))
+    ]
+    shown = comparison_table(recorded_sweep, table, rows, 1)
+    assert [title for title in shown.columns if title.startswith("epoch")] == titles
+    assert {len(row) for row in shown.rows} == {len(shown.columns)}
+
+
 def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
     table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
     row = next(row for row in table.rows if row[0].startswith("0.3"))
