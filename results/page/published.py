@@ -104,9 +104,8 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
                 "" if compared.here is None else epoch_cell(compared.here),
             ]
         )
-    names = [column_title(column, sweep.tasks) for column in columns]
-    titles = [f"{name} {whose}" for name in [*names, "epoch"] for whose in (PUBLISHED, HERE)]
-    titles = [title for title in titles if has_epochs or title != f"epoch {PUBLISHED}"]
+    titles = [f"{column_title(column, sweep.tasks)} {whose}" for column in columns for whose in (PUBLISHED, HERE)]
+    titles += [f"epoch {whose}" for whose in (PUBLISHED, HERE) if has_epochs or whose == HERE]
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
     notes = [
         f"{splits}; those of this sweep are means over replicates, with the standard error over these.",

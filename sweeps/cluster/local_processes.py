@@ -1,7 +1,7 @@
-"""Kills the workers of the Ray that a sweep has started on this machine; some would stay for good.
+"""Kills the workers of the Ray that this process has started; some would outlive it.
 
 They end with the driver, except one that has begun its exit by then. There an asynchronous actor, such as Ray Train's
-controller, may wait forever for Python's lock (Ray 2.60), and no raylet is left to kill it.
+controller, may block on the GIL for good (Ray 2.60), and no raylet is left to kill it.
 """
 
 import contextlib
@@ -9,35 +9,42 @@ from collections.abc import Iterable
 
 import psutil
 
-RAYLET = "raylet"
-"""Name of the process that starts workers, a child of the driver."""
-AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
-"""Names of the raylet's other children, without which it ends itself."""
+from sweeps.cluster.ray_internals import AGENT_TITLES, own_raylet
 
 
 def local_workers() -> list[psutil.Process]:
-    """Processes of workers and actors below this process, and theirs; none if it has not started Ray."""
+    """Worker processes of the raylet that this process has started, and their descendants; none if it has not."""
+    raylet = own_raylet()
     found: list[psutil.Process] = []
-    for raylet in with_names(psutil.Process().children(), RAYLET):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            below = raylet.children(recursive=True)
-            agents = with_names(below, *AGENTS)
-            found += [process for process in below if process not in agents]
-    return found
-
-
-def with_names(processes: Iterable[psutil.Process], *names: str) -> list[psutil.Process]:
-    """Those that run and have one of the names."""
-    found = []
-    for process in processes:
+    if raylet is not None:
         with contextlib.suppress(psutil.Error):
-            if process.name() in names:
-                found.append(process)
+            for child in psutil.Process(raylet).children():
+                found += [] if is_agent(child) else [child, *descendants(child)]
     return found
+
+
+def is_agent(process: psutil.Process) -> bool:
+    """Whether a child of the raylet is one of its agents, without which it ends itself."""
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline()).strip() in AGENT_TITLES
+    return False
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """All processes below one; none if it has ended or may not be read."""
+    with contextlib.suppress(psutil.Error):
+        found: list[psutil.Process] = process.children(recursive=True)
+        return found
+    return []
 
 
 def kill_processes(processes: Iterable[psutil.Process]) -> None:
     """Kills those that still run."""
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.Error):
             process.kill()
+
+
+def kill_local_workers() -> None:
+    """Kills the `local_workers`."""
+    kill_processes(local_workers())

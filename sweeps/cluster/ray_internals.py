@@ -40,6 +40,9 @@ WORKER_VARIABLES = {
 }
 """Environment variables that Ray Train reads in the workers and controllers of lanes."""
 
+AGENT_TITLES = tuple(ray_constants.AGENT_PROCESS_LIST)
+"""Command lines of the raylet's children that are no workers."""
+
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
 
@@ -111,6 +114,13 @@ def start_dashboard() -> str | None:
         return None
     node.start_api_server(include_dashboard=True, raise_on_failure=False)
     return f"http://{node.webui_url}" if node.webui_url else None
+
+
+def own_raylet() -> int | None:
+    """Process id of the raylet that this process has started; None if it has started no Ray or joined another's."""
+    processes = getattr(worker._global_node, "all_processes", {})  # a joined node has none
+    raylets = processes.get(ray_constants.PROCESS_TYPE_RAYLET, [])
+    return int(raylets[0].process.pid) if raylets else None
 
 
 @contextlib.contextmanager

@@ -33,5 +33,5 @@ def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Ite
             yield Note(
                 what=f"{named(texts)} trained the same, with equal losses and scores in every replicate",
                 advice="what tells them apart had no effect in so few steps or with the other settings; train longer, "
-                "or leave all but one out, as intervals count them as trainings of their own",
+                "or leave all but one out, since each counts as a configuration of its own in the intervals",
             )

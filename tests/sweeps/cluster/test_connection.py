@@ -1,5 +1,6 @@
 """The environment of Ray's processes, their protection from Ctrl-C, and connecting; other tests start Ray itself."""
 
+import contextlib
 import importlib
 import os
 import signal
@@ -150,14 +151,22 @@ def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monke
     assert shutdowns == ["shutdown"]
 
 
+@pytest.mark.parametrize("is_interrupted", [False, True])
 def test_workers_are_listed_before_ray_is_shut_down_and_killed_after(
-    shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
+    is_interrupted: bool, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def shut_ray_down() -> None:
+        shutdowns.append("shutdown")
+        if is_interrupted:
+            raise KeyboardInterrupt
+
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", shut_ray_down)
     monkeypatch.setattr(connection, "start_local", lambda: None)
     monkeypatch.setattr(connection, "local_workers", lambda: [*shutdowns, "worker"])
     monkeypatch.setattr(connection, "kill_processes", lambda found: shutdowns.extend(f"kill {name}" for name in found))
-    with connected_to_ray(None):
+    expected = pytest.raises(KeyboardInterrupt) if is_interrupted else contextlib.nullcontext()
+    with expected, connected_to_ray(None):
         assert not shutdowns
     assert shutdowns == ["shutdown", "kill worker"]
 
