@@ -17,7 +17,7 @@ import ray
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
-from sweeps.cluster.local_processes import kill_local_workers, kill_processes, local_workers
+from sweeps.cluster.local_processes import kill_processes, kill_ray, ray_processes
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,
     GCS_PORT_VARIABLE,
@@ -50,7 +50,7 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields a cluster's dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
-    its driver. Workers of a Ray that was started here are killed when it is shut down or the process ends.
+    its driver. What is left of a Ray that was started here is killed when it has been shut down or the process ends.
 
     Args:
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
@@ -73,18 +73,18 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     finally:
         if is_inside_ray():
             skip_shutdown_at_exit()
-            atexit.register(kill_local_workers)
+            atexit.register(kill_ray)
         else:
             shut_down()
 
 
 def shut_down() -> None:
     """Disconnects from Ray, and ends the one that this process has started."""
-    workers = local_workers()
+    processes = ray_processes()
     try:
         ray.shutdown()
     finally:
-        kill_processes(workers)
+        kill_processes(processes)
 
 
 def is_inside_ray() -> bool:
@@ -97,7 +97,7 @@ def end_process(code: int) -> NoReturn:
     if is_inside_ray():
         sys.stdout.flush()
         sys.stderr.flush()
-        kill_local_workers()
+        kill_ray()
         os._exit(code)
     sys.exit(code)
 

@@ -1,7 +1,7 @@
-"""Kills the workers of the Ray that this process has started; some would outlive it.
+"""Kills the processes of the Ray that this process has started; some would outlive it.
 
-They end with the driver, except one that has begun its exit by then. There an asynchronous actor, such as Ray Train's
-controller, may block on the GIL for good (Ray 2.60), and no raylet is left to kill it.
+Ray's processes end with the driver, but not all that have begun their exit by then: an asynchronous actor, such as Ray
+Train's controller, may block on the GIL for good (Ray 2.60), and the agents of a killed raylet stay for two minutes.
 """
 
 import contextlib
@@ -9,33 +9,18 @@ from collections.abc import Iterable
 
 import psutil
 
-from sweeps.cluster.ray_internals import AGENT_TITLES, own_raylet
+from sweeps.cluster.ray_internals import own_process_ids
 
 
-def local_workers() -> list[psutil.Process]:
-    """Worker processes of the raylet that this process has started, and their descendants; none if it has not."""
-    raylet = own_raylet()
+def ray_processes() -> list[psutil.Process]:
+    """Processes of the Ray that this process has started, each before its descendants; none if it has not."""
     found: list[psutil.Process] = []
-    if raylet is not None:
+    for pid in own_process_ids():
         with contextlib.suppress(psutil.Error):
-            for child in psutil.Process(raylet).children():
-                found += [] if is_agent(child) else [child, *descendants(child)]
+            process = psutil.Process(pid)
+            found.append(process)
+            found += process.children(recursive=True)
     return found
-
-
-def is_agent(process: psutil.Process) -> bool:
-    """Whether a child of the raylet is one of its agents, without which it ends itself."""
-    with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline()).strip() in AGENT_TITLES
-    return False
-
-
-def descendants(process: psutil.Process) -> list[psutil.Process]:
-    """All processes below one; none if it has ended or may not be read."""
-    with contextlib.suppress(psutil.Error):
-        found: list[psutil.Process] = process.children(recursive=True)
-        return found
-    return []
 
 
 def kill_processes(processes: Iterable[psutil.Process]) -> None:
@@ -45,6 +30,6 @@ def kill_processes(processes: Iterable[psutil.Process]) -> None:
             process.kill()
 
 
-def kill_local_workers() -> None:
-    """Kills the `local_workers`."""
-    kill_processes(local_workers())
+def kill_ray() -> None:
+    """Kills the `ray_processes`."""
+    kill_processes(ray_processes())

@@ -40,9 +40,6 @@ WORKER_VARIABLES = {
 }
 """Environment variables that Ray Train reads in the workers and controllers of lanes."""
 
-AGENT_TITLES = tuple(ray_constants.AGENT_PROCESS_LIST)
-"""Command lines of the raylet's children that are no workers."""
-
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
 
@@ -116,11 +113,10 @@ def start_dashboard() -> str | None:
     return f"http://{node.webui_url}" if node.webui_url else None
 
 
-def own_raylet() -> int | None:
-    """Process id of the raylet that this process has started; None if it has started no Ray or joined another's."""
+def own_process_ids() -> list[int]:
+    """Of the raylet and the other servers that this process has started; none if it has joined a cluster."""
     processes = getattr(worker._global_node, "all_processes", {})  # a joined node has none
-    raylets = processes.get(ray_constants.PROCESS_TYPE_RAYLET, [])
-    return int(raylets[0].process.pid) if raylets else None
+    return [own.process.pid for started in processes.values() for own in started]
 
 
 @contextlib.contextmanager

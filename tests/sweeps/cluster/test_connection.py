@@ -79,7 +79,7 @@ def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Calls of `ray.shutdown`, which do nothing: the Ray of other tests keeps running, with its workers."""
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
-    monkeypatch.setattr(connection, "local_workers", list)
+    monkeypatch.setattr(connection, "ray_processes", list)
     return calls
 
 
@@ -152,7 +152,7 @@ def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monke
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_workers_are_listed_before_ray_is_shut_down_and_killed_after(
+def test_processes_are_listed_before_ray_is_shut_down_and_killed_after(
     is_interrupted: bool, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shut_ray_down() -> None:
@@ -163,7 +163,7 @@ def test_workers_are_listed_before_ray_is_shut_down_and_killed_after(
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "shutdown", shut_ray_down)
     monkeypatch.setattr(connection, "start_local", lambda: None)
-    monkeypatch.setattr(connection, "local_workers", lambda: [*shutdowns, "worker"])
+    monkeypatch.setattr(connection, "ray_processes", lambda: [*shutdowns, "worker"])
     monkeypatch.setattr(connection, "kill_processes", lambda found: shutdowns.extend(f"kill {name}" for name in found))
     expected = pytest.raises(KeyboardInterrupt) if is_interrupted else contextlib.nullcontext()
     with expected, connected_to_ray(None):
