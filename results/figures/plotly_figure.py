@@ -10,11 +10,11 @@ from results.figures.style import (
     FAINT,
     FAINT_OPACITY,
     HEATMAP_COLOURS,
-    NUM_STYLES,
     PLOTLY_DASHES,
     PLOTLY_SYMBOLS,
     colour_of,
     columns_of,
+    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def series_trace(mark: Series) -> dict[str, Any]:
     """Points or lines; hovering shows their texts."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
     hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_coordinates or not mark.hover else [])]
-    by_style = "solid" if mark.is_faint else PLOTLY_DASHES[mark.style % NUM_STYLES]
+    by_style = "solid" if mark.is_faint else PLOTLY_DASHES[shape_of(mark.style)]
     dash = {"style": by_style, "solid": "solid", "dashed": "dash"}[mark.dash]
     trace: dict[str, Any] = {
         "type": "scatter",
@@ -157,7 +157,7 @@ def series_trace(mark: Series) -> dict[str, Any]:
         "opacity": FAINT_OPACITY if mark.is_faint else 1.0,
         "marker": {
             "color": colour,
-            "symbol": PLOTLY_SYMBOLS[mark.style % NUM_STYLES],
+            "symbol": PLOTLY_SYMBOLS[shape_of(mark.style)],
             "size": 6 if mark.is_faint or mark.mode != "points" else 8,
             "opacity": SYMBOL_OPACITY,
         },
@@ -216,7 +216,7 @@ def bars_trace(mark: Bars) -> dict[str, Any]:
             "color": colour_of(mark.style),
             "line": {"width": 0},
             "pattern": {
-                "shape": ("", "/", ".", "x", "-", "+", "|", "\\")[mark.style % NUM_STYLES],
+                "shape": ("", "/", ".", "x", "-", "+", "|", "\\")[shape_of(mark.style)],
                 "fgcolor": "rgba(255,255,255,0.7)",
                 "fillmode": "overlay",
             },

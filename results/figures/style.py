@@ -34,6 +34,11 @@ def colour_of(style: int) -> str:
     return COLOURS[style % NUM_STYLES]
 
 
+def shape_of(style: int) -> int:
+    """The number of a style's symbol, dashes and hatching; after the last colour each has those of the next one."""
+    return (style + style // NUM_STYLES) % NUM_STYLES
+
+
 def columns_of(num_panels: int) -> int:
     """How many panels stand side by side where the width is fixed."""
     return 2 if num_panels == 4 else min(num_panels, 3)

@@ -12,6 +12,7 @@ from results.figures.style import (
     TEXT_SYMBOLS,
     colour_of,
     columns_of,
+    shape_of,
 )
 
 
@@ -37,6 +38,11 @@ def test_colours_stand_out_on_white_and_on_black(colour: str) -> None:
 
 def test_after_the_last_style_the_first_follows() -> None:
     assert [colour_of(style) for style in (0, NUM_STYLES - 1, NUM_STYLES)] == [COLOURS[0], COLOURS[-1], COLOURS[0]]
+
+
+def test_colours_come_back_with_other_shapes() -> None:
+    assert [shape_of(style) for style in (0, 7, 8, 15, 16)] == [0, 7, 1, 0, 2]
+    assert len({(colour_of(style), shape_of(style)) for style in range(NUM_STYLES**2)}) == NUM_STYLES**2
 
 
 def test_panels_stand_in_rows_of_at_most_three() -> None:
