@@ -100,11 +100,3 @@ def test_process_that_joined_a_cluster_has_none(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(ray_worker, "_global_node", node)
         assert own_process_ids() == []
         assert ray_processes() == []
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("private_ray")
-def test_processes_of_the_started_ray_are_found() -> None:
-    found = ray_processes()
-    assert {"raylet", "gcs_server"} <= {process.name() for process in found}
-    assert psutil.Process() not in found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 from ray._common.constants import HEAD_NODE_RESOURCE_NAME
@@ -33,6 +34,7 @@ from sweeps.cluster.ray_internals import (
     dead_jobs,
     group_of_id,
     job_of_group,
+    own_process_ids,
     patient_tune,
     silence_process_messages,
     use_saved_token,
@@ -183,3 +185,11 @@ def test_no_other_file_uses_private_names_of_ray() -> None:
     found = {path.name: set(private_imports(path)) for path in files - own}
     assert {name: names for name, names in found.items() if names} == {}
     assert all(set(private_imports(path)) for path in own)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_servers_that_ray_has_started_have_ids() -> None:
+    found = [psutil.Process(pid) for pid in own_process_ids()]
+    assert {"raylet", "gcs_server"} <= {process.name() for process in found}
+    assert {process.ppid() for process in found} == {psutil.Process().pid}
