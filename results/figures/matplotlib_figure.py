@@ -23,7 +23,7 @@ from results.figures.style import (
     MATPLOTLIB_SYMBOLS,
     colour_of,
     columns_of,
-    shape_of,
+    shape_number,
 )
 
 PANEL_INCHES = 3.6, 2.8
@@ -147,7 +147,7 @@ def draw_series(axes: Axes, mark: Series, panel: Panel, label: str) -> None:
     """Points or lines, with their intervals."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
     has_line, has_points = mark.mode != "points", "points" in mark.mode
-    by_style = "-" if mark.is_faint else MATPLOTLIB_DASHES[shape_of(mark.style)]
+    by_style = "-" if mark.is_faint else MATPLOTLIB_DASHES[shape_number(mark.style)]
     dash = {"style": by_style, "solid": "-", "dashed": "--"}[mark.dash]
     x, y = coordinates_of(mark.x, panel.x), coordinates_of(mark.y, panel.y)
     axes.plot(
@@ -157,7 +157,7 @@ def draw_series(axes: Axes, mark: Series, panel: Panel, label: str) -> None:
         alpha=FAINT_OPACITY if mark.is_faint else 0.9,
         linestyle=dash if has_line else "none",
         linewidth=0.8 if mark.is_faint else 1.5,
-        marker=MATPLOTLIB_SYMBOLS[shape_of(mark.style)] if has_points else "none",
+        marker=MATPLOTLIB_SYMBOLS[shape_number(mark.style)] if has_points else "none",
         markersize=4,
         drawstyle="steps-post" if mark.mode == "steps" else "default",
         label=label,
@@ -183,7 +183,7 @@ def draw_bars(axes: Axes, mark: Bars, number_of: tuple[int, int], panel: Panel, 
     axis = panel.x if mark.along == "y" else panel.y
     centres = [at + (number - (num_marks - 1) / 2) * width for at in coordinates_of(mark.categories, axis)]
     settings: dict[str, Any] = {"color": colour_of(mark.style), "label": label}
-    settings["hatch"] = ("", "//", "..", "xx", "--", "++", "||", "\\\\")[shape_of(mark.style)]
+    settings["hatch"] = ("", "//", "..", "xx", "--", "++", "||", "\\\\")[shape_number(mark.style)]
     if mark.along == "y":
         axes.bar(centres, mark.values, width, edgecolor="white", linewidth=0, **settings)
     else:

@@ -14,7 +14,7 @@ from results.figures.style import (
     PLOTLY_SYMBOLS,
     colour_of,
     columns_of,
-    shape_of,
+    shape_number,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def series_trace(mark: Series) -> dict[str, Any]:
     """Points or lines; hovering shows their texts."""
     colour = FAINT if mark.is_faint else colour_of(mark.style)
     hover = [*(["%{text}"] if mark.hover else []), *(["%{x}, %{y}"] if mark.adds_coordinates or not mark.hover else [])]
-    by_style = "solid" if mark.is_faint else PLOTLY_DASHES[shape_of(mark.style)]
+    by_style = "solid" if mark.is_faint else PLOTLY_DASHES[shape_number(mark.style)]
     dash = {"style": by_style, "solid": "solid", "dashed": "dash"}[mark.dash]
     trace: dict[str, Any] = {
         "type": "scatter",
@@ -157,7 +157,7 @@ def series_trace(mark: Series) -> dict[str, Any]:
         "opacity": FAINT_OPACITY if mark.is_faint else 1.0,
         "marker": {
             "color": colour,
-            "symbol": PLOTLY_SYMBOLS[shape_of(mark.style)],
+            "symbol": PLOTLY_SYMBOLS[shape_number(mark.style)],
             "size": 6 if mark.is_faint or mark.mode != "points" else 8,
             "opacity": SYMBOL_OPACITY,
         },
@@ -216,7 +216,7 @@ def bars_trace(mark: Bars) -> dict[str, Any]:
             "color": colour_of(mark.style),
             "line": {"width": 0},
             "pattern": {
-                "shape": ("", "/", ".", "x", "-", "+", "|", "\\")[shape_of(mark.style)],
+                "shape": ("", "/", ".", "x", "-", "+", "|", "\\")[shape_number(mark.style)],
                 "fgcolor": "rgba(255,255,255,0.7)",
                 "fillmode": "overlay",
             },

@@ -34,7 +34,7 @@ def colour_of(style: int) -> str:
     return COLOURS[style % NUM_STYLES]
 
 
-def shape_of(style: int) -> int:
+def shape_number(style: int) -> int:
     """The number of a style's symbol, dashes and hatching; after the last colour each has those of the next one."""
     return (style + style // NUM_STYLES) % NUM_STYLES
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from results.figures.chart import Band, Bars, Chart, Series
 from results.figures.plotly_figure import panel_height, panel_json
-from results.figures.style import FAINT, TEXT_SYMBOLS, colour_of, shape_of
+from results.figures.style import FAINT, TEXT_SYMBOLS, colour_of, shape_number
 from results.page.content import Findings, Listing, Page, Section, Text, TextTable
 
 FOLDER = Path(__file__).resolve().parent / "template"
@@ -116,7 +116,7 @@ def sign_of(mark: Series | Band | Bars) -> str:
         return "▇"
     if isinstance(mark, Band):
         return "░"
-    symbol = TEXT_SYMBOLS[shape_of(mark.style)]
+    symbol = TEXT_SYMBOLS[shape_number(mark.style)]
     return {"points": symbol, "line": "━", "steps": "━", "line and points": f"─{symbol}─"}[mark.mode]
 
 

@@ -12,7 +12,7 @@ from results.figures.style import (
     TEXT_SYMBOLS,
     colour_of,
     columns_of,
-    shape_of,
+    shape_number,
 )
 
 
@@ -41,8 +41,8 @@ def test_after_the_last_style_the_first_follows() -> None:
 
 
 def test_colours_come_back_with_other_shapes() -> None:
-    assert [shape_of(style) for style in (0, 7, 8, 15, 16)] == [0, 7, 1, 0, 2]
-    assert len({(colour_of(style), shape_of(style)) for style in range(NUM_STYLES**2)}) == NUM_STYLES**2
+    assert [shape_number(style) for style in (0, 7, 8, 15, 16)] == [0, 7, 1, 0, 2]
+    assert len({(colour_of(style), shape_number(style)) for style in range(NUM_STYLES**2)}) == NUM_STYLES**2
 
 
 def test_panels_stand_in_rows_of_at_most_three() -> None:
