@@ -6,6 +6,7 @@ writes itself until it is compacted into those tables, `end.json` last. `hold_ou
 `examples/<task>-dev.parquet` says which dev rows share texts (`results.records.examples`). Nothing is pickled.
 """
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -255,13 +256,31 @@ def read_sweep(folder: Location) -> dict[str, Any]:
 
 
 def why_no_sweep(folder: Location) -> str:
-    """Why a folder without `sweep.json` is not that of a sweep, with the sweep of its name in the default storage."""
-    root, name = open_folder(folder), folder_name(folder)
+    """Why a folder without `sweep.json` is not that of a sweep, with a sweep of nearly its name if there is one."""
+    root = open_folder(folder)
     found = root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type  # with a slash, a file is not found
-    entries = root.get_file_info(fs.FileSelector("")) if found == fs.FileType.Directory else []
-    held = sorted(entry.base_name for entry in entries if is_file(root, f"{entry.base_name}/{SWEEP_FILE}"))
+    held = sweeps_in(folder)
     if held:
         return f"it holds sweeps, one of which must be named, e.g. {str(folder).rstrip('/')}/{held[0]}"
     reason = "it does not exist" if found == fs.FileType.NotFound else f"it has no {SWEEP_FILE}"
-    is_stored = is_file(open_folder(DEFAULT_STORAGE), f"{name}/{SWEEP_FILE}")
-    return f"{reason} (did you mean {DEFAULT_STORAGE}/{name}?)" if is_stored else reason
+    near = nearest_sweep(folder)
+    return f"{reason} (did you mean {near}?)" if near else reason
+
+
+def sweeps_in(folder: Location) -> list[str]:
+    """The names of the sweeps that a folder holds, sorted; none where it cannot be listed."""
+    root = open_folder(folder)
+    try:
+        entries = root.get_file_info(fs.FileSelector(""))
+        return sorted(entry.base_name for entry in entries if is_file(root, f"{entry.base_name}/{SWEEP_FILE}"))
+    except OSError:
+        return []
+
+
+def nearest_sweep(folder: Location) -> str | None:
+    """The sweep with the nearest name to a folder's, beside it or in the default storage; None if none is near."""
+    parent = str(folder).rstrip("/").rpartition("/")[0] or "."
+    places = [parent, DEFAULT_STORAGE]
+    known = [(name, place) for place in places for name in sweeps_in(place)]
+    near = difflib.get_close_matches(folder_name(folder), [name for name, _ in known], n=1)
+    return next((f"{place}/{name}" for name, place in known if name in near), None)

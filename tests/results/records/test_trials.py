@@ -183,9 +183,7 @@ def test_folder_of_sweeps_is_not_one_of_them(tmp_path: Path) -> None:
         assert one_line_error(read_sweep, path) == f"{path} is no sweep folder: {reason}"
 
 
-def test_sweep_of_this_name_in_the_default_storage_is_suggested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_of_nearly_this_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_sweep(tmp_path / "multitask-sweeps" / "mine", {"name": "mine"})
     (tmp_path / "empty" / "mine").mkdir(parents=True)
@@ -193,6 +191,21 @@ def test_sweep_of_this_name_in_the_default_storage_is_suggested(
     assert one_line_error(read_sweep, "mine") == f"mine is no sweep folder: it does not exist {hint}"
     assert one_line_error(read_sweep, tmp_path / "empty" / "mine").endswith(f"it has no sweep.json {hint}")
     assert one_line_error(read_sweep, "other") == "other is no sweep folder: it does not exist"
+    assert one_line_error(read_sweep, "mien").endswith(f"it does not exist {hint}")
+
+
+def test_sweep_of_nearly_this_name_beside_the_folder_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write_sweep(tmp_path / "losses_10", {"name": "losses_10"})
+    write_sweep(tmp_path / "home" / "multitask-sweeps" / "losses", {"name": "losses"})
+    for path in (tmp_path / "loses_10", (tmp_path / "loses_10").as_uri()):
+        hint = f"(did you mean {str(path).removesuffix('loses_10')}losses_10?)"
+        assert one_line_error(read_sweep, path) == f"{path} is no sweep folder: it does not exist {hint}"
+    monkeypatch.chdir(tmp_path)
+    assert one_line_error(read_sweep, "loses_10").endswith("(did you mean ./losses_10?)")
+    assert one_line_error(read_sweep, "losses").endswith("(did you mean ~/multitask-sweeps/losses?)")
 
 
 @pytest.mark.parametrize(("text", "got"), [("{}", "none"), ('{"schema_version": 1}', "1")])
