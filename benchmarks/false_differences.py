@@ -12,8 +12,9 @@ Sweeps are simulated, unlike the method's assumptions: whether a model is right 
 difficulty, on what its configuration makes of the example (shared by its replicates) and on chance; training errors
 shift all examples of a model. `normal`: normal training errors. `heavy`: from Student's t with 3 degrees of freedom.
 `copies`: heavy, and every second configuration is nearly a copy of the one before. `unequal`: normal, with standard
-deviations that differ by a factor of up to 3 between configurations. The covariance over examples is that of the first
-4,000 rows, scaled to all, so it is less exact than that of a sweep with more rows.
+deviations that differ by a factor of up to 3 between configurations. `unstable_base` and `unstable_other`: normal, with
+a standard deviation that is 5 times as large for the base, or for one other configuration. The covariance over examples
+is that of the first 4,000 rows, scaled to all, so it is less exact than that of a sweep with more rows.
 """
 
 import argparse
@@ -36,7 +37,11 @@ from results.analysis.comparison.critical_values import margins_control
 from results.analysis.comparison.influence import covariance_over_examples, influence_values
 from results.analysis.effects.detectable import precision_of
 
-KINDS = ("normal", "heavy", "copies", "unequal")
+KINDS = ("normal", "heavy", "copies", "unequal", "unstable_base", "unstable_other")
+UNSTABLE = {"unstable_base": 0, "unstable_other": 1}
+"""By kind, the number of the configuration whose training errors are larger; 0 is the base."""
+INSTABILITY = 5.0
+"""How many times as large they are."""
 COLUMNS = ("ranking", "effects", "coverage", "power")
 TASK = TASKS["qqp"]
 TRAINING_ERROR = 0.06
@@ -72,7 +77,7 @@ def main() -> None:
     options = parser.parse_args()
     error = (0.05 * 0.95 / options.sweeps) ** 0.5
     print(f"{options.sweeps} sweeps each; shares near 5 % have a standard error of {error:.3f}")
-    print(f"{'errors':8} {'configurations':>14} {'replicates':>10} {'rows':>6}", *(f"{name:>8}" for name in COLUMNS))
+    print(f"{'errors':14} {'configurations':>14} {'replicates':>10} {'rows':>6}", *(f"{name:>8}" for name in COLUMNS))
     cells = itertools.product(options.kinds, options.configurations, options.replicates, options.rows)
     for kind, num_configurations, num_replicates, num_rows in cells:
         design = Design(
@@ -80,7 +85,7 @@ def main() -> None:
         )
         shares = np.mean([simulate(design, seed) for seed in range(options.sweeps)], axis=0)
         print(
-            f"{kind:8} {num_configurations:14} {num_replicates:10} {num_rows:6}",
+            f"{kind:14} {num_configurations:14} {num_replicates:10} {num_rows:6}",
             *(f"{share:8.3f}" for share in shares),
             flush=True,
         )
@@ -118,18 +123,27 @@ def simulate_models(design: Design, stream: np.random.Generator) -> tuple[Right,
         by_model = by_model + 0.1 * own if is_copy else own
         logits = items + by_row + by_model + TRAINING_ERROR * shift[:, None]
         right[number] = logits > 0
-    spread = np.sqrt(DIFFICULTY**2 + CONFIGURATION**2 + MODEL**2 + TRAINING_ERROR**2)
+    spread = spread_of_logits(TRAINING_ERROR)
     rise = spread * stats.norm.ppf(stats.norm.cdf(MEAN_LOGIT / spread) + TRUE_DIFFERENCE) - MEAN_LOGIT
     return right, logits + rise > 0
 
 
+def spread_of_logits(training_error: float) -> float:
+    """Standard deviation of the logits over examples and trainings."""
+    return float(np.sqrt(DIFFICULTY**2 + CONFIGURATION**2 + MODEL**2 + training_error**2))
+
+
 def draw_shifts(design: Design, stream: np.random.Generator) -> npt.NDArray[np.float32]:
-    """(configurations, replicates) training errors, with a standard deviation near 1."""
+    """(configurations, replicates) training errors, most with a standard deviation near 1."""
     size = (design.num_configurations, design.num_replicates)
-    is_normal = design.kind in ("normal", "unequal")
-    shifts = stream.normal(size=size) if is_normal else stream.standard_t(3, size=size) / 3**0.5
+    is_heavy = design.kind in ("heavy", "copies")
+    shifts = stream.standard_t(3, size=size) / 3**0.5 if is_heavy else stream.normal(size=size)
     if design.kind == "unequal":
         shifts *= 3.0 ** stream.uniform(-0.5, 0.5, size=(size[0], 1))
+    if design.kind in UNSTABLE:
+        wider = spread_of_logits(INSTABILITY * TRAINING_ERROR) / spread_of_logits(TRAINING_ERROR)
+        level = MEAN_LOGIT * (wider - 1) / TRAINING_ERROR  # gives it the same accuracy
+        shifts[UNSTABLE[design.kind]] = INSTABILITY * shifts[UNSTABLE[design.kind]] + level
     if design.kind == "copies":
         copied = np.arange(1, size[0], 2)
         shifts[copied] = shifts[copied - 1] + 0.1 * shifts[copied]

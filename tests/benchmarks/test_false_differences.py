@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from benchmarks.false_differences import KINDS, TRUE_DIFFERENCE, Design, simulate, simulate_models
+from benchmarks.false_differences import (
+    INSTABILITY,
+    KINDS,
+    TRUE_DIFFERENCE,
+    UNSTABLE,
+    Design,
+    simulate,
+    simulate_models,
+)
 
 
 def design_of(kind: str, num_rows: int) -> Design:
@@ -14,7 +22,7 @@ def design_of(kind: str, num_rows: int) -> Design:
 def test_configurations_are_equally_good_but_for_one(kind: str) -> None:
     models = [simulate_models(design_of(kind, 4000), np.random.default_rng(seed)) for seed in range(40)]
     accuracies = np.mean([right.mean(axis=(1, 2)) for right, _ in models], axis=0)
-    assert np.ptp(accuracies) < 0.008  # standard errors of about .0015
+    assert np.ptp(accuracies) < 0.008  # standard errors of about .0015, of an unstable one .005
     rise = np.mean([better.mean() - right[-1].mean() for right, better in models])
     assert rise == pytest.approx(TRUE_DIFFERENCE, abs=0.001)
 
@@ -30,6 +38,15 @@ def test_unequal_configurations_have_standard_deviations_that_differ() -> None:
     right, _ = simulate_models(design, np.random.default_rng(0))
     spread = right.mean(axis=2).std(axis=1, ddof=1)
     assert 2 < spread.max() / spread.min() < 4.5
+
+
+@pytest.mark.parametrize(("kind", "number"), UNSTABLE.items())
+def test_one_configuration_is_unstable_and_as_good(kind: str, number: int) -> None:
+    design = Design(kind=kind, num_configurations=3, num_replicates=100, num_rows=3000)
+    accuracies = simulate_models(design, np.random.default_rng(0))[0].mean(axis=2)
+    spread = accuracies.std(axis=1, ddof=1)
+    assert spread[number] / np.delete(spread, number).mean() == pytest.approx(INSTABILITY, rel=0.25)
+    assert accuracies[number].mean() == pytest.approx(np.delete(accuracies, number, axis=0).mean(), abs=0.02)
 
 
 def test_a_seed_gives_the_same_sweep() -> None:

@@ -119,7 +119,7 @@ def residual_degrees(scores: ModelScores) -> Floats:
 
 
 def training_variances(residuals: Floats, configurations: Numbers, degrees: Floats) -> tuple[Floats, Floats]:
-    """Each configuration's training variance, moderated towards that of all, and its degrees of freedom.
+    """Training variance of each configuration, raised towards that of all if smaller, and its degrees of freedom.
 
     Args:
         residuals: (..., models) of the least-squares fit.
@@ -131,7 +131,8 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
         three configurations with replicates have equal variances, with `MAX_DEGREES`.
 
     Source: Smyth (2004), "Linear models and empirical Bayes methods", equation 6, as in limma. The prior variance is
-    the pooled one, which is larger than limma's where variances differ.
+    the pooled one, which is larger than limma's where variances differ. A variance above it stays, unlike limma's: of
+    one configuration that trains far less stably than the others it would be reduced too far.
     """
     num_configurations, total = len(degrees), degrees.sum()
     squares = residuals**2 @ np.eye(num_configurations)[configurations]
@@ -142,7 +143,9 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
     if known.sum() < 3:
         return np.broadcast_to(pooled, squares.shape).copy(), np.full_like(squares, MAX_DEGREES)
     weight = prior_degrees(squares[..., known] / degrees[known], degrees[known])[..., None]
-    return (weight * pooled + squares) / (weight + degrees), weight + degrees
+    moderated = (weight * pooled + squares) / (weight + degrees)
+    own = np.divide(squares, degrees, out=np.zeros_like(squares), where=known)
+    return np.maximum(moderated, own), weight + degrees
 
 
 def prior_degrees(variances: Floats, degrees: Floats) -> Floats:

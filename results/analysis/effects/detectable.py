@@ -16,13 +16,13 @@ MAX_REPLICATES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """What decides how large a difference is found: of the contrast with the largest margin."""
+    """What decides how large a difference is found: of the contrasts' mean variances and mean squared margin, as the
+    estimates for single ones vary by chance."""
 
     training_error: float
     """Standard error over trainings with one replicate."""
     example_error: float
-    """Standard error over examples, which no number of replicates reduces; of the contrasts' mean variance, as the
-    estimates for single ones vary, and can be 0, by chance."""
+    """Standard error over examples, which no number of replicates reduces."""
     num_replicates: float
     """Mean over configurations."""
     degrees_per_replicate: int
@@ -81,7 +81,7 @@ class Precision:
 
 
 def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Floats) -> Precision | None:
-    """The precision of the contrast with the largest margin; None where training was not repeated.
+    """The precision of the contrasts; None where training was not repeated.
 
     Args:
         means: of the configurations.
@@ -92,14 +92,14 @@ def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Float
         return None
     compared = contrasts(means, coefficients)
     shared = np.einsum("ki,ij,kj->k", coefficients, means.examples, coefficients)
-    worst, num_configurations = int(np.argmax(margins)), len(means.means)
+    num_configurations = len(means.means)
     num_replicates = len(means.scores.scores) / num_configurations
     together = dunnett_quantile(means, coefficients, MAX_DEGREES, CONFIDENCE)
     return Precision(
-        training_error=float(compared.training_errors[worst] * np.sqrt(num_replicates)),
+        training_error=float(np.sqrt((compared.training_errors**2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared.mean()))),
         num_replicates=num_replicates,
         degrees_per_replicate=num_configurations - 1,
         quantile_ratio=max(1.0, together / float(stats.norm.ppf((1 + CONFIDENCE) / 2))),
-        margin=float(margins[worst]),
+        margin=float(np.sqrt((margins**2).mean())),
     )

@@ -177,14 +177,17 @@ def test_variances_of_0_are_equal() -> None:
     assert prior_degrees(np.zeros(5), np.full(5, 2.0)) == prior_degrees(np.ones(5), np.full(5, 2.0))
 
 
-def test_moderated_variance_is_between_its_own_and_the_pooled_one() -> None:
-    """By hand: (d0 pooled + squares) / (d0 + d)."""
+def test_small_variance_is_raised_towards_the_pooled_one_and_a_large_one_stays() -> None:
+    """By hand: (d0 pooled + squares) / (d0 + d) where that is more than squares / d."""
     residuals, configurations = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -3.0]), np.repeat(np.arange(3), 2)
     degrees = np.full(3, 4 / 3)
     found, freedom = training_variances(residuals, configurations, degrees)
     weight = freedom[0] - 4 / 3
-    assert weight == pytest.approx(prior_degrees(np.array([2.0, 8.0, 18.0]) / (4 / 3), degrees))
-    assert np.allclose(found, (weight * 28 / 4 + np.array([2.0, 8.0, 18.0])) / (weight + 4 / 3))
+    own = np.array([2.0, 8.0, 18.0]) / (4 / 3)
+    assert weight == pytest.approx(prior_degrees(own, degrees))
+    raised = (weight * 28 / 4 + np.array([2.0, 8.0])) / (weight + 4 / 3)
+    assert (raised > own[:2]).all()
+    assert np.allclose(found, [*raised, own[2]])
 
 
 def test_batched_fits_equal_single_fits() -> None:
