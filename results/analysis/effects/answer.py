@@ -201,12 +201,15 @@ def answers(
             values, precision = column.values[key.name], column.precisions.get(key.name)
             sentences = [values_answer(key, values, column)]
             if precision:
-                asked = (
-                    (f"A difference of {difference:.3g}", difference)
-                    if difference
-                    else largest_undecided(values, column, column.trends.get(key.name))
-                )
-                sentences += [power_sentence(precision), *needed_sentences(effects, column, records, precision, asked)]
+                sentences.append(power_sentence(precision))
+                undecided = largest_undecided(values, column.trends.get(key.name))
+                if difference:
+                    name = f"A difference of {difference:.3g}"
+                    sentences += needed_sentences(effects, column, records, precision, name, difference)
+                elif undecided is not None:
+                    own, size = precision.of_contrast(undecided.margin), abs(undecided.difference or 0.0)
+                    name = f"A difference as large as that of {value_list([undecided], column)}"
+                    sentences += needed_sentences(effects, column, records, own, name, size)
             yield " ".join(sentences)
 
 
@@ -337,21 +340,14 @@ def finest_text(precision: Precision) -> str:
     )
 
 
-def largest_undecided(
-    values: Sequence[ValueEffect], column: ColumnEffects, trend: Trend | None = None
-) -> tuple[str, float] | None:
-    """The largest difference that is not significant, nor by the trend, in words and its size; None if some value is
-    better."""
+def largest_undecided(values: Sequence[ValueEffect], trend: Trend | None = None) -> ValueEffect | None:
+    """The value with the largest difference that is not significant, nor by the trend; None if some value is better."""
     found = [(value.difference, value) for value in values if value.difference is not None]
     if (trend and trend.is_better) or any(value.is_significant and difference > 0 for difference, value in found):
         return None
     smallest = math.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
-    undecided = [(own, value) for own, value in found if not value.is_significant and abs(own) < smallest]
-    if not undecided:
-        return None
-    difference, value = max(undecided, key=lambda pair: abs(pair[0]))
-    shown = f"{value_text(value.value)} ({column.value_of(difference):+.3f})"
-    return f"A difference as large as that of {shown}", abs(difference)
+    undecided = [(abs(own), value) for own, value in found if not value.is_significant and abs(own) < smallest]
+    return max(undecided, key=lambda pair: pair[0])[1] if undecided else None
 
 
 def needed_sentences(
@@ -359,12 +355,10 @@ def needed_sentences(
     column: ColumnEffects,
     records: Sequence[TrialRecord],
     precision: Precision,
-    asked: tuple[str, float] | None,
+    name: str,
+    size: float,
 ) -> list[str]:
-    """How many replicates find a difference, given in words and its size, and their cost; empty if none is asked."""
-    if asked is None:
-        return []
-    name, size = asked
+    """How many replicates find a difference, given in words and its size, and their cost."""
     needed = precision.replicates_needed(size)
     if needed is None:
         is_too_small = size <= precision.finest

@@ -1,6 +1,6 @@
 """Power: how large a difference a sweep would find, with the replicates that it has or with more."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -43,6 +43,13 @@ class Precision:
         unsure = self.quantile(degrees) * training * np.sqrt(max(0.0, 1 - present / degrees) / (2 * present))
         error = np.sqrt(training**2 + self.example_error**2 + unsure**2)
         return float(self.expected_margin(num_replicates) + stats.t.ppf(POWER, degrees) * error)
+
+    def of_contrast(self, margin: float) -> "Precision":
+        """That of one contrast, whose error over trainings follows from its margin."""
+        examples = self.quantile(np.inf) * self.example_error
+        own, mean = margin**2 - examples**2, self.margin**2 - examples**2
+        share = np.sqrt(max(0.0, own) / mean) if mean > 0 else 1.0
+        return replace(self, training_error=float(self.training_error * share), margin=margin)
 
     def expected_margin(self, num_replicates: float) -> float:
         """The margin with so many replicates: the present one, with `normal_margin` as a guide to others.

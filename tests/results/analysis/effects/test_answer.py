@@ -160,12 +160,11 @@ def test_trend_comes_first_where_it_shows_more(trend: Trend, sentence: str) -> N
 
 def test_what_the_trend_decides_is_not_undecided() -> None:
     values = [value(0.0, None), value(0.3, -0.004), value(0.45, -0.008), value(1.0, -0.02)]
-    column = sweep_of(values).columns["overall"]
     trend = Trend(is_upward=True, is_better=False, first=0.45)
     for found, expected in {None: 0.008, trend: 0.004, replace(trend, first=0.3): None}.items():
-        undecided = largest_undecided(values, column, found)
-        assert (undecided and undecided[1]) == expected
-    assert largest_undecided(values, column, replace(trend, is_better=True)) is None
+        undecided = largest_undecided(values, found)
+        assert (undecided and abs(undecided.difference or 0.0)) == expected
+    assert largest_undecided(values, replace(trend, is_better=True)) is None
 
 
 def test_early_scores_answer_where_final_ones_do_not() -> None:
@@ -392,7 +391,7 @@ def test_interval_has_signs() -> None:
 def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
     records = [replace(make_record(number), wall_seconds=600.0) for number in range(3)]
     effects = sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, -0.008)], precisions={KEY.name: PRECISION})
-    needed = PRECISION.replicates_needed(0.008)
+    needed = PRECISION.of_contrast(0.01).replicates_needed(0.008)
     assert needed is not None
     assert lines_of(effects, records)[0].endswith(
         f"A difference as large as that of 1 (-0.008) needs {needed} replicates: {3 * (needed - 3)} more trials, "
@@ -445,4 +444,3 @@ def test_differences_of_an_error_are_shown_with_their_own_sign() -> None:
     lower = value(0.45, 0.004)  # the score is higher, so the error lower
     assert interval_text(lower, column) == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
     assert value_list([lower], column) == "0.45 (-0.004)"
-    assert largest_undecided([lower], column) == ("A difference as large as that of 0.45 (-0.004)", 0.004)

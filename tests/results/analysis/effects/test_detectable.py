@@ -95,6 +95,19 @@ def test_present_replicates_have_the_margin_that_was_used() -> None:
     assert found.expected_margin(200) == pytest.approx(found.normal_margin(200), rel=0.02)
 
 
+def test_precision_of_one_contrast_follows_from_its_margin() -> None:
+    found = precision(0.02, 0.003, margin=0.03)
+    examples = found.quantile(np.inf) * 0.003
+    wider = found.of_contrast(0.06)
+    assert found.of_contrast(0.03) == found
+    assert wider.margin == 0.06
+    assert wider.training_error == pytest.approx(0.02 * math.sqrt((0.06**2 - examples**2) / (0.03**2 - examples**2)))
+    assert wider.detectable(3) > found.detectable(3)
+    assert found.of_contrast(0.001).training_error == 0
+    only_examples = precision(0.0, 0.02, margin=0.01)
+    assert only_examples.of_contrast(0.03).training_error == 0
+
+
 def test_replicates_needed_are_the_fewest_that_suffice() -> None:
     found = precision(0.02, 0.003)
     needed = found.replicates_needed(0.02)
