@@ -50,6 +50,8 @@ OVERALL = "overall"
 SWEEP_FILE = "sweep.json"
 OBJECTS = ("options", "space", "base", "data")
 """Keys of `sweep.json` that hold objects, if anything."""
+NEAR_NAME = 0.6
+"""Similarity from which a sweep is suggested for a misspelt name, as `difflib` measures it."""
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 TRIALS_FILE = "trials.parquet"
@@ -263,7 +265,7 @@ def why_no_sweep(folder: Location) -> str:
     if held:
         return f"it holds sweeps, one of which must be named, e.g. {str(folder).rstrip('/')}/{held[0]}"
     reason = "it does not exist" if found == fs.FileType.NotFound else f"it has no {SWEEP_FILE}"
-    near = nearest_sweep(folder)
+    near = nearest_sweep(folder, must_be_equal=found != fs.FileType.NotFound)
     return f"{reason} (did you mean {near}?)" if near else reason
 
 
@@ -277,10 +279,11 @@ def sweeps_in(folder: Location) -> list[str]:
         return []
 
 
-def nearest_sweep(folder: Location) -> str | None:
-    """The sweep with the nearest name to a folder's, beside it or in the default storage; None if none is near."""
+def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
+    """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
     parent = str(folder).rstrip("/").rpartition("/")[0] or "."
     places = [parent, DEFAULT_STORAGE]
     known = [(name, place) for place in places for name in sweeps_in(place)]
-    near = difflib.get_close_matches(folder_name(folder), [name for name, _ in known], n=1)
+    cutoff = 1.0 if must_be_equal else NEAR_NAME
+    near = difflib.get_close_matches(folder_name(folder), [name for name, _ in known], n=1, cutoff=cutoff)
     return next((f"{place}/{name}" for name, place in known if name in near), None)

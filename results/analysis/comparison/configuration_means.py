@@ -5,9 +5,13 @@ configuration, so its effect, fitted by least squares, cancels in differences be
 within a configuration is its training variance. It also holds the part of the variance over examples that differs from
 replicate to replicate; the part that all replicates of a configuration share is estimated from pairs of different
 replicates, whose errors are independent.
+
+Configurations that trained the same count once, as one distinct configuration.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, polygamma
@@ -21,6 +25,8 @@ LEAST_SPREAD = 0.1
 taken to differ as much, by about a sixth in standard deviations."""
 MOMENT = 0.25
 """Power of the variances, whose mean is squared and compared with the mean of its square."""
+SAME = 1e-9
+"""Variance of a difference over examples, as a share of the sum of both variances, up to which it is rounding."""
 PRIOR_HALVES, NUM_PRIORS = (1e-3, 1e5), 400
 """Half the prior's degrees of freedom beyond the fewest at which these means exist, and how many are tabulated."""
 
@@ -45,23 +51,30 @@ class ConfigurationMeans:
 
     means: Floats
     """(configurations,) least-squares means: where no replicate is missing, the plain means."""
+    distinct: Numbers
+    """(configurations,) number among the distinct ones; those that trained the same have the same."""
     weights: Floats
-    """(configurations, models): the means are `weights @ scores`."""
+    """(distinct, models): the means are `weights @ scores`."""
     model_variances: Floats
     """(models,) training variance of each model: its configuration's."""
     degrees: Floats
-    """(configurations,) degrees of freedom of each training variance apart from the level that all share; `MAX_DEGREES`
+    """(distinct,) degrees of freedom of each training variance apart from the level that all share; `MAX_DEGREES`
     where all are taken as equal, 0 if no configuration was trained twice."""
     total_degrees: float
     """Degrees of freedom of all residuals together."""
     examples: Floats
-    """(configurations, configurations) covariance over examples of what a configuration's replicates share."""
+    """(distinct, distinct) covariance over examples of what a configuration's replicates share."""
     scores: ModelScores
+    """Of the distinct configurations."""
 
     @property
     def has_replicates(self) -> bool:
         """Whether the variance of training is known."""
         return self.total_degrees > 0
+
+    def of_distinct(self, coefficients: Floats) -> Floats:
+        """(contrasts, distinct) the coefficients of distinct configurations, from (contrasts, configurations)."""
+        return coefficients @ np.eye(len(self.degrees))[self.distinct]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +97,57 @@ class Contrasts:
 
 
 def configuration_means(scores: ModelScores) -> ConfigurationMeans:
-    """Least-squares means of configurations, and their variances."""
+    """Least-squares means of configurations, and their variances; those that trained the same count once."""
+    distinct = distinct_configurations(scores)
+    if not distinct.any():  # all trained the same: without variance, instead of an unknown one
+        distinct = np.arange(len(distinct))
+    found = distinct_means(keep_distinct(scores, distinct))
+    return replace(found, means=found.means[distinct], distinct=distinct)
+
+
+def distinct_configurations(scores: ModelScores) -> Numbers:
+    """(configurations,) number of each among the distinct ones, in the order in which they come first.
+
+    Two trained the same if they have the same replicates, and in each the same score without variance over examples
+    between them, as their models are right and wrong on the same ones.
+    """
+    alike: dict[Hashable, list[tuple[int, Numbers]]] = defaultdict(list)
+    found, count = np.empty(int(scores.configurations.max()) + 1, dtype=np.int64), 0
+    for configuration in range(len(found)):
+        models = np.flatnonzero(scores.configurations == configuration)
+        models = models[np.argsort(scores.replicates[models])]
+        group = alike[tuple(scores.replicates[models]), tuple(scores.scores[models])]
+        same = [number for number, first in group if are_same(scores.covariance, first, models)]
+        found[configuration] = same[0] if same else count
+        if not same:
+            group.append((count, models))
+            count += 1
+    return found
+
+
+def are_same(covariance: Floats, first: Numbers, second: Numbers) -> bool:
+    """Whether each model of one list has no variance over examples from that of another."""
+    variances = np.diag(covariance)
+    between = variances[first] + variances[second]
+    return bool((between - 2 * covariance[first, second] <= SAME * between).all())
+
+
+def keep_distinct(scores: ModelScores, distinct: Numbers) -> ModelScores:
+    """The models of the first configuration with each number among the distinct ones."""
+    _, firsts = np.unique(distinct, return_index=True)
+    kept = np.isin(scores.configurations, firsts)
+    if kept.all():
+        return scores
+    return ModelScores(
+        configurations=distinct[scores.configurations[kept]],
+        replicates=scores.replicates[kept],
+        scores=scores.scores[kept],
+        covariance=scores.covariance[np.ix_(kept, kept)],
+    )
+
+
+def distinct_means(scores: ModelScores) -> ConfigurationMeans:
+    """Least-squares means of configurations that are all distinct, and their variances."""
     num_configurations = int(scores.configurations.max()) + 1
     design = design_matrix(scores)
     inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
@@ -94,6 +157,7 @@ def configuration_means(scores: ModelScores) -> ConfigurationMeans:
     variances, degrees = training_variances(residuals, scores.configurations, own_degrees)
     return ConfigurationMeans(
         means=weights @ scores.scores,
+        distinct=np.arange(num_configurations),
         weights=weights,
         model_variances=variances[scores.configurations],
         degrees=degrees,
@@ -215,7 +279,7 @@ def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:
 
 
 def training_covariance(means: ConfigurationMeans) -> Floats:
-    """(configurations, configurations) covariance of the means over trainings, without what replicates share."""
+    """(distinct, distinct) covariance of the means over trainings, without what replicates share."""
     return (means.weights * means.model_variances) @ means.weights.T
 
 
@@ -226,9 +290,10 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
         means: of at least two configurations.
         coefficients: (contrasts, configurations); each row sums to 0.
     """
-    membership = np.eye(len(means.means))[means.scores.configurations]
-    parts = ((coefficients @ means.weights) ** 2 * means.model_variances) @ membership  # (contrasts, configurations)
-    examples = np.maximum(np.einsum("ki,ij,kj->k", coefficients, means.examples, coefficients), 0.0)
+    own = means.of_distinct(coefficients)
+    membership = np.eye(len(means.degrees))[means.scores.configurations]
+    parts = ((own @ means.weights) ** 2 * means.model_variances) @ membership  # (contrasts, distinct)
+    examples = np.maximum(np.einsum("ki,ij,kj->k", own, means.examples, own), 0.0)
     training, degrees = np.full(len(coefficients), np.nan), np.zeros(len(coefficients))
     if means.has_replicates:
         training = np.sqrt(parts.sum(axis=1))
@@ -242,7 +307,7 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
 
 
 def satterthwaite(parts: Floats, means: ConfigurationMeans) -> Floats:
-    """Degrees of freedom of sums of configurations' training variances, (contrasts, configurations) -> (contrasts,).
+    """Degrees of freedom of sums of configurations' training variances, (contrasts, distinct) -> (contrasts,).
 
     Moderated variances share their prior, so a sum has at most as many as all residuals together.
     """

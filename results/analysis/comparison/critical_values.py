@@ -42,8 +42,8 @@ LARGE_DEGREES = 1000.0
 Mask = npt.NDArray[np.bool_]
 
 Largest = Callable[[Floats, Floats], Floats]
-"""From means and their squared standard errors, (draws, configurations) each, to the largest difference in standard
-errors, (draws,)."""
+"""From means and their squared standard errors, (draws, distinct) each, to the largest difference in standard errors,
+(draws,)."""
 
 
 def margins_best(
@@ -59,7 +59,10 @@ def margins_best(
         among: (configurations,): the pairs are of these, at least two; None for all.
         confidence: that no two equally good ones are called different.
     """
-    own = np.ones(len(means.means), np.bool_) if among is None else among
+    every = np.ones(len(means.means), np.bool_) if among is None else among
+    own = np.bincount(means.distinct, every) > 0
+    if own.sum() < 2:  # all trained the same
+        return np.zeros(len(compared.estimates))
 
     def tukey(degrees: Floats) -> Floats:
         return np.asarray(qsturng(confidence, int(own.sum()), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2))
@@ -80,8 +83,10 @@ def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confiden
         confidence: that no equally good configuration is called different.
     """
 
+    own = means.of_distinct(coefficients)
+
     def largest(drawn: Floats, squares: Floats) -> Floats:
-        return np.asarray(ratio(np.abs(drawn @ coefficients.T), np.sqrt(squares @ (coefficients**2).T)).max(axis=1))
+        return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
 
     def dunnett(degrees: Floats) -> Floats:
         return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min()), confidence))
@@ -142,7 +147,8 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
     """Quantile of the largest absolute value of a multivariate t distribution with the contrasts' correlations."""
     if len(coefficients) == 1:
         return float(stats.t.ppf((1 + confidence) / 2, degrees))
-    covariance = coefficients @ (training_covariance(means) + means.examples) @ coefficients.T
+    own = means.of_distinct(coefficients)
+    covariance = own @ (training_covariance(means) + means.examples) @ own.T
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     correlation = ratio(covariance, np.outer(scale, scale))
     draws = np.random.default_rng(0).multivariate_normal(
@@ -168,7 +174,7 @@ def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: f
     """
     scores = means.scores
     sizes = np.bincount(scores.replicates)
-    if gammaln(sizes + 1).sum() - gammaln(len(means.means) + 1) < math.log(FEWEST_PERMUTATIONS):
+    if gammaln(sizes + 1).sum() - gammaln(len(means.degrees) + 1) < math.log(FEWEST_PERMUTATIONS):
         return 0.0
     design = design_matrix(scores)
     fitted = design @ np.linalg.pinv(design)  # (models, models)

@@ -88,25 +88,27 @@ class Precision:
 
 
 def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Floats) -> Precision | None:
-    """The precision of the contrasts; None where training was not repeated.
+    """The precision of the contrasts; None where training was not repeated, or all trained the same.
 
     Args:
         means: of the configurations.
         coefficients: (contrasts, configurations), at least one.
         margins: (contrasts,) from `margins_control`.
     """
-    if not means.has_replicates:
+    own = means.of_distinct(coefficients)
+    differs = own.any(axis=1)
+    if not means.has_replicates or not differs.any():
         return None
     compared = contrasts(means, coefficients)
-    shared = np.einsum("ki,ij,kj->k", coefficients, means.examples, coefficients)
-    num_configurations = len(means.means)
+    shared = np.einsum("ki,ij,kj->k", own, means.examples, own)
+    num_configurations = len(means.degrees)
     num_replicates = len(means.scores.scores) / num_configurations
     together = dunnett_quantile(means, coefficients, MAX_DEGREES, CONFIDENCE)
     return Precision(
-        training_error=float(np.sqrt((compared.training_errors**2).mean() * num_replicates)),
-        example_error=float(np.sqrt(max(0.0, shared.mean()))),
+        training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
+        example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),
         num_replicates=num_replicates,
         degrees_per_replicate=num_configurations - 1,
         quantile_ratio=max(1.0, together / float(stats.norm.ppf((1 + CONFIDENCE) / 2))),
-        margin=float(np.sqrt((margins**2).mean())),
+        margin=float(np.sqrt((margins[differs] ** 2).mean())),
     )

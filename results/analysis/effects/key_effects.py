@@ -71,7 +71,7 @@ def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> 
         found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
         numbers = zip(found.estimates.tolist(), found.errors.tolist(), margins.tolist(), strict=True)
         compared = dict(zip(own.differences, numbers, strict=True))
-    trials = np.bincount(means.scores.configurations)
+    trials = np.bincount(means.scores.configurations)[means.distinct]
     return [
         value_effect(
             value,

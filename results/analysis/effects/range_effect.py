@@ -143,7 +143,8 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         degrees=np.full_like(means.degrees, MAX_DEGREES),
         total_degrees=degrees,
     )
-    covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T
+    own = means.of_distinct(inverse)
+    covariance = own @ (training_covariance(means) + means.examples) @ own.T
     return Fit(
         design=design,
         columns=columns,

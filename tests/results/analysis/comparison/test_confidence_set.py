@@ -75,3 +75,13 @@ def test_only_the_best_is_left_where_nothing_else_is_near(num_configurations: in
 
 def test_equal_scores_are_all_left() -> None:
     assert confidence_set(means_of(np.zeros((4, 3)))).is_left.all()
+
+
+def test_copies_of_the_best_are_left_with_it() -> None:
+    scores = draw(np.array([0.0, 40.0, -40.0]), 4, 0)
+    table = np.concatenate([scores, scores[1:2]])
+    configurations, replicates = np.array(list(product(range(4), range(4)))).T
+    models = ModelScores(
+        configurations=configurations, replicates=replicates, scores=table.ravel(), covariance=np.zeros((16, 16))
+    )
+    assert confidence_set(configuration_means(models)).is_left.tolist() == [False, True, False, True]

@@ -1,6 +1,7 @@
 """Least-squares means against statsmodels, variances against formulas by hand, priors against simulated ones."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from results.analysis.comparison.configuration_means import (
     ModelScores,
     configuration_means,
     contrasts,
+    distinct_configurations,
     inverse_trigamma,
     prior_degrees,
     training_covariance,
@@ -206,3 +208,71 @@ def test_inverse_of_trigamma(value: float) -> None:
     from scipy.special import polygamma
 
     assert polygamma(1, inverse_trigamma(np.array([value])))[0] == pytest.approx(value, rel=1e-9)
+
+
+def with_copies(scores: ModelScores, copied: list[int]) -> ModelScores:
+    """With further configurations at the end, whose models are those of some that there are."""
+    number, models = int(scores.configurations.max()) + 1, list(range(len(scores.scores)))
+    configurations = scores.configurations.tolist()
+    for place, configuration in enumerate(copied):
+        own = np.flatnonzero(scores.configurations == configuration).tolist()
+        models += own
+        configurations += [number + place] * len(own)
+    return ModelScores(
+        configurations=np.array(configurations),
+        replicates=scores.replicates[models],
+        scores=scores.scores[models],
+        covariance=scores.covariance[np.ix_(models, models)],
+    )
+
+
+def drawn_scores(seed: int, shape: tuple[int, int] = (4, 3)) -> ModelScores:
+    """Scores with a covariance over examples."""
+    stream = np.random.default_rng(seed)
+    factors = stream.normal(size=(shape[0] * shape[1], 40))
+    return model_scores(stream.normal(size=shape), factors @ factors.T / 400)
+
+
+def test_configurations_that_trained_the_same_count_once() -> None:
+    scores = drawn_scores(0)
+    alone, found = configuration_means(scores), configuration_means(with_copies(scores, [2, 0, 2]))
+    assert found.distinct.tolist() == [0, 1, 2, 3, 2, 0, 2]
+    assert found.means.tolist() == alone.means[[0, 1, 2, 3, 2, 0, 2]].tolist()
+    assert found.total_degrees == alone.total_degrees
+    expected = contrasts(alone, difference(alone, 2, 1))
+    for number in (2, 4, 6):
+        own = contrasts(found, difference(found, number, 1))
+        assert own.errors == expected.errors
+        assert own.degrees == expected.degrees
+    same = contrasts(found, difference(found, 6, 2))
+    assert (same.estimates[0], same.errors[0]) == (0, 0)
+
+
+def test_equal_scores_of_other_models_are_distinct() -> None:
+    scores = drawn_scores(1)
+    copied = with_copies(scores, [3])
+    assert distinct_configurations(copied).tolist() == [0, 1, 2, 3, 3]
+    changed = copied.covariance + np.diag(np.r_[np.zeros(12), 1e-3 * np.diag(copied.covariance)[12:]])
+    assert distinct_configurations(replace(copied, covariance=changed)).tolist() == [0, 1, 2, 3, 4]
+    higher = copied.scores + np.r_[np.zeros(14), 1e-6]
+    assert distinct_configurations(replace(copied, scores=higher)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_copies_with_other_replicates_are_distinct() -> None:
+    copied = with_copies(drawn_scores(1), [3])
+    without_last = np.arange(len(copied.scores) - 1)
+    fewer = ModelScores(
+        configurations=copied.configurations[without_last],
+        replicates=copied.replicates[without_last],
+        scores=copied.scores[without_last],
+        covariance=copied.covariance[np.ix_(without_last, without_last)],
+    )
+    assert distinct_configurations(fewer).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_where_all_trained_the_same_the_variance_is_known_to_be_0() -> None:
+    scores = drawn_scores(2, (1, 3))
+    found = configuration_means(with_copies(scores, [0]))
+    assert found.has_replicates
+    compared = contrasts(found, difference(found, 1, 0))
+    assert compared.errors[0] == pytest.approx(0, abs=1e-7)

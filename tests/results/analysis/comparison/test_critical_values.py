@@ -22,7 +22,7 @@ from results.analysis.comparison.critical_values import (
     permute_within,
     permuted_quantile,
 )
-from tests.results.analysis.comparison.test_configuration_means import model_scores
+from tests.results.analysis.comparison.test_configuration_means import drawn_scores, model_scores, with_copies
 
 
 def to_best(means: ConfigurationMeans) -> Floats:
@@ -161,3 +161,20 @@ def test_large_difference_is_found() -> None:
     table[4] += 0.2
     means = configuration_means(model_scores(table))
     assert (contrasts(means, to_best(means)).estimates > margins_best(means, contrasts(means, to_best(means)))).all()
+
+
+def test_copies_change_no_margin_and_have_none_between_them() -> None:
+    scores = drawn_scores(3, (6, 3))
+    alone, copied = configuration_means(scores), configuration_means(with_copies(scores, [0, 4]))
+    margins = margins_control(copied, to_first(copied))
+    assert margins[:5] == pytest.approx(margins_control(alone, to_first(alone)), rel=0.03)  # drawn
+    assert margins[5] == 0  # the copy of the first
+    assert margins[6] == margins[3]
+    best = margins_best(copied, contrasts(copied, to_best(copied)))
+    assert best.max() == pytest.approx(margins_best(alone, contrasts(alone, to_best(alone))).max(), rel=1e-9)
+
+
+def test_only_copies_of_the_best_need_no_margin() -> None:
+    means = configuration_means(with_copies(drawn_scores(4), [1]))
+    among = means.distinct == 1
+    assert margins_best(means, contrasts(means, to_best(means)), among).tolist() == [0] * 4

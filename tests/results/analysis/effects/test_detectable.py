@@ -12,7 +12,7 @@ from results.analysis.comparison.critical_values import margins_control
 from results.analysis.effects.detectable import Precision, precision_of
 from results.analysis.effects.key_effects import grid_contrasts, key_effects
 from results.analysis.effects.searched_keys import SearchedKey
-from tests.results.analysis.comparison.test_configuration_means import model_scores
+from tests.results.analysis.comparison.test_configuration_means import drawn_scores, model_scores, with_copies
 from tests.results.analysis.simulated_grid import grid_of
 
 KEY = SearchedKey(name="a", values=(0, 1, 2, 3), base=0)
@@ -115,3 +115,18 @@ def test_replicates_needed_are_the_fewest_that_suffice() -> None:
     assert found.detectable(needed) <= 0.02 < found.detectable(needed - 1)
     assert found.replicates_needed(found.finest * 0.99) is None
     assert found.replicates_needed(found.finest * 1.0001) is None  # more than anyone trains
+
+
+def test_values_that_trained_the_same_have_no_part_in_the_precision() -> None:
+    scores = drawn_scores(0)
+    base = np.eye(4)[1:] - np.eye(4)[0]
+    alone, copied = configuration_means(scores), configuration_means(with_copies(scores, [0, 2]))
+    copies = np.eye(6)[1:] - np.eye(6)[0]
+    found = precision_of(copied, copies, np.array([0.1, 0.2, 0.3, 0.0, 0.2]))
+    expected = precision_of(alone, base, np.array([0.1, 0.2, 0.3]))
+    assert found is not None
+    assert expected is not None
+    assert found.degrees_per_replicate == expected.degrees_per_replicate
+    assert found.num_replicates == expected.num_replicates
+    assert found.quantile_ratio == pytest.approx(expected.quantile_ratio, rel=0.03)  # drawn
+    assert precision_of(copied, copies[3:4], np.zeros(1)) is None
