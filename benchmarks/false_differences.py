@@ -162,6 +162,7 @@ def means_of(right: Right, design: Design) -> ConfigurationMeans:
             replicates=numbers % design.num_replicates,
             scores=models.mean(axis=1),
             covariance=covariance_over_examples(influence) * (some.shape[1] / design.num_rows),
+            trainings=numbers,
         )
     )
 

@@ -29,6 +29,7 @@ def find_contenders(pool: Pool) -> tuple[Contender, ...]:
             replicates=np.unique([trial.replicate for trial in trials], return_inverse=True)[1],
             scores=candidate_scores(pool, everything)[best],
             covariance=covariance_over_examples(influence, pool.groups),
+            trainings=np.arange(len(trials)),
         )
     )
     if not means.has_replicates:

@@ -9,7 +9,6 @@ replicates, whose errors are independent.
 Configurations that trained the same count once, as one distinct configuration.
 """
 
-from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
@@ -25,8 +24,6 @@ LEAST_SPREAD = 0.1
 taken to differ as much, by about a sixth in standard deviations."""
 MOMENT = 0.25
 """Power of the variances, whose mean is squared and compared with the mean of its square."""
-SAME = 1e-9
-"""Variance of a difference over examples, as a share of the sum of both variances, up to which it is rounding."""
 PRIOR_HALVES, NUM_PRIORS = (1e-3, 1e5), 400
 """Half the prior's degrees of freedom beyond the fewest at which these means exist, and how many are tabulated."""
 
@@ -43,6 +40,8 @@ class ModelScores:
     """(models,)."""
     covariance: Floats
     """(models, models), of the scores over draws of examples."""
+    trainings: Numbers
+    """(models,) number of each model's training; models that trained the same have the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,28 +107,16 @@ def configuration_means(scores: ModelScores) -> ConfigurationMeans:
 def distinct_configurations(scores: ModelScores) -> Numbers:
     """(configurations,) number of each among the distinct ones, in the order in which they come first.
 
-    Two trained the same if they have the same replicates, and in each the same score without variance over examples
-    between them, as their models are right and wrong on the same ones.
+    Those are the same whose models have the same replicates, each trained the same.
     """
-    alike: dict[Hashable, list[tuple[int, Numbers]]] = defaultdict(list)
-    found, count = np.empty(int(scores.configurations.max()) + 1, dtype=np.int64), 0
+    firsts: dict[Hashable, int] = {}
+    found = np.empty(int(scores.configurations.max()) + 1, dtype=np.int64)
     for configuration in range(len(found)):
         models = np.flatnonzero(scores.configurations == configuration)
         models = models[np.argsort(scores.replicates[models])]
-        group = alike[tuple(scores.replicates[models]), tuple(scores.scores[models])]
-        same = [number for number, first in group if are_same(scores.covariance, first, models)]
-        found[configuration] = same[0] if same else count
-        if not same:
-            group.append((count, models))
-            count += 1
+        key = tuple(scores.replicates[models]), tuple(scores.trainings[models])
+        found[configuration] = firsts.setdefault(key, len(firsts))
     return found
-
-
-def are_same(covariance: Floats, first: Numbers, second: Numbers) -> bool:
-    """Whether each model of one list has no variance over examples from that of another."""
-    variances = np.diag(covariance)
-    between = variances[first] + variances[second]
-    return bool((between - 2 * covariance[first, second] <= SAME * between).all())
 
 
 def keep_distinct(scores: ModelScores, distinct: Numbers) -> ModelScores:
@@ -143,6 +130,7 @@ def keep_distinct(scores: ModelScores, distinct: Numbers) -> ModelScores:
         replicates=scores.replicates[kept],
         scores=scores.scores[kept],
         covariance=scores.covariance[np.ix_(kept, kept)],
+        trainings=scores.trainings[kept],
     )
 
 

@@ -4,14 +4,16 @@ The ranking and the effects both use them. A trial counts with the epoch of its 
 where there are several; a failed trial does not count.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, score_of
+from results.analysis.comparison.bootstrap import Numbers
 from results.analysis.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
 from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
@@ -36,6 +38,8 @@ class TrialScores:
     """The score at these epochs, by trial, of every task and split that has it, and the total."""
     covariances: Mapping[Column, ScoreCovariance]
     """Over examples, of the scores of each task and split."""
+    trainings: Mapping[str, Hashable]
+    """By trial: what is equal for trials that trained the same, as `equal_points`."""
     tasks: Mapping[str, Task]
     """The definitions of the sweep's tasks, in the order in which they are shown."""
 
@@ -56,7 +60,26 @@ def read_scores(
     """
     epochs, values = scores_at_best_epochs(records, curves, tasks)
     covariances = example_covariances(values, epochs, tasks, read)
-    return TrialScores(epochs=epochs, values=values, covariances=covariances, tasks=tasks)
+    return TrialScores(
+        epochs=epochs, values=values, covariances=covariances, trainings=equal_points(curves), tasks=tasks
+    )
+
+
+def equal_points(curves: pd.DataFrame) -> dict[str, Hashable]:
+    """By trial: its losses and dev scores in all epochs, to compare whether two trained the same."""
+    where = ["epoch", "task", "split", "metric"]
+    compared = curves[(curves["metric"] == "loss") | (curves["split"] == "dev")].sort_values(where)
+    return {
+        str(trial): tuple(own[[*where, "value"]].itertuples(index=False, name=None))
+        for trial, own in compared.groupby("trial")
+    }
+
+
+def number_trainings(trials: Sequence[str], trainings: Mapping[str, Hashable]) -> Numbers:
+    """(trials,) a number for each, equal for those that trained the same."""
+    keys = [trainings.get(trial, trial) for trial in trials]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.int64)
 
 
 def scores_at_best_epochs(

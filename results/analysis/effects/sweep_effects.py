@@ -156,7 +156,7 @@ def sweep_effects(
             continue
         column = (task, "dev")
         covariance = scores.covariance(column, tasks, scored[task])
-        models = trained_models(counted, scores.values[column], covariance)
+        models = trained_models(counted, scores.values[column], covariance, scores.trainings)
         if len(models.records) > 1:
             columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
     return SweepEffects(

@@ -3,13 +3,14 @@
 Only completed trials count: a pruned one was stopped because of its score, others have not ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from results.analysis.comparison.configuration_means import ModelScores
 from results.analysis.comparison.score_covariance import ScoreCovariance
+from results.analysis.comparison.trial_scores import number_trainings
 from results.records.trials import COMPLETED, TrialRecord
 
 
@@ -23,7 +24,10 @@ class TrainedModels:
 
 
 def trained_models(
-    records: Sequence[TrialRecord], values: Mapping[str, float], covariance: ScoreCovariance
+    records: Sequence[TrialRecord],
+    values: Mapping[str, float],
+    covariance: ScoreCovariance,
+    trainings: Mapping[str, Hashable],
 ) -> TrainedModels:
     """The completed trials that have a score.
 
@@ -31,6 +35,7 @@ def trained_models(
         records: trials of a sweep.
         values: score by trial.
         covariance: of these trials' scores.
+        trainings: by trial, as in `TrialScores`.
     """
     counted = [record for record in records if record.status in COMPLETED and record.trial_id in values]
     counted.sort(key=lambda record: (record.number, record.replicate))
@@ -44,5 +49,6 @@ def trained_models(
             replicates=np.unique([record.replicate for record in counted], return_inverse=True)[1],
             scores=np.array([values[trial] for trial in trials]),
             covariance=covariance.between(trials),
+            trainings=number_trainings(trials, trainings),
         ),
     )

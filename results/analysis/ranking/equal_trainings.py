@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import pandas as pd
 
+from results.analysis.comparison.trial_scores import equal_points
 from results.analysis.ranking.note import Note, named
 from results.analysis.ranking.render import searched_values
 from results.records.trials import COMPLETED, TrialRecord
@@ -13,12 +14,7 @@ from results.records.trials import COMPLETED, TrialRecord
 def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Iterator[Note]:
     """A note for each group of different configurations with the same losses and dev scores in all finished trainings,
     of which they have the same replicates."""
-    where = ["epoch", "task", "split", "metric"]
-    compared = curves[(curves["metric"] == "loss") | (curves["split"] == "dev")].sort_values(where)
-    points = {
-        str(trial): tuple(own[[*where, "value"]].itertuples(index=False, name=None))
-        for trial, own in compared.groupby("trial")
-    }
+    points = equal_points(curves)
     trainings: dict[int, list[TrialRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda record: record.replicate):
         if record.status in COMPLETED and record.trial_id in points:

@@ -18,7 +18,7 @@ from results.analysis.comparison.bootstrap import replicate_error
 from results.analysis.comparison.confidence_set import confidence_set
 from results.analysis.comparison.configuration_means import ModelScores, configuration_means
 from results.analysis.comparison.replicated_best import ReplicatedBest
-from results.analysis.comparison.trial_scores import TOTAL, Column, TrialScores
+from results.analysis.comparison.trial_scores import TOTAL, Column, TrialScores, number_trainings
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 FRAME_TYPES = {
@@ -161,6 +161,7 @@ def compare_with_best(
         replicates=np.unique([replicates[trial] for trial in trials], return_inverse=True)[1],
         scores=np.array([scores.values[TOTAL][trial] for trial in trials]),
         covariance=scores.covariance(TOTAL, rows[0].tasks, trials).matrix,
+        trainings=number_trainings(trials, scores.trainings),
     )
     found = confidence_set(configuration_means(models))
     compared = [

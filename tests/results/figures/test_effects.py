@@ -50,7 +50,7 @@ def with_rmse(effects: SweepEffects) -> SweepEffects:
 
 
 def given_scores(task: str, values: Mapping[str, float]) -> TrialScores:
-    return TrialScores(epochs={}, values={(task, "dev"): values}, covariances={}, tasks=TASKS)
+    return TrialScores(epochs={}, values={(task, "dev"): values}, covariances={}, trainings={}, tasks=TASKS)
 
 
 def parts_of(panel: Panel) -> tuple[Series, Series]:

@@ -25,6 +25,7 @@ def means_of(scores: Floats, example_variance: float = 0.0) -> ConfigurationMean
         replicates=replicates,
         scores=scores.ravel(),
         covariance=example_variance * same.astype(np.float64),
+        trainings=np.arange(len(configurations)),
     )
     return configuration_means(models)
 
@@ -82,6 +83,10 @@ def test_copies_of_the_best_are_left_with_it() -> None:
     table = np.concatenate([scores, scores[1:2]])
     configurations, replicates = np.array(list(product(range(4), range(4)))).T
     models = ModelScores(
-        configurations=configurations, replicates=replicates, scores=table.ravel(), covariance=np.zeros((16, 16))
+        configurations=configurations,
+        replicates=replicates,
+        scores=table.ravel(),
+        covariance=np.zeros((16, 16)),
+        trainings=np.r_[:12, 4:8],
     )
     assert confidence_set(configuration_means(models)).is_left.tolist() == [False, True, False, True]

@@ -31,6 +31,7 @@ def model_scores(table: Floats, covariance: Floats | None = None) -> ModelScores
         replicates=replicates,
         scores=table[configurations, replicates],
         covariance=np.zeros((len(cells), len(cells))) if covariance is None else covariance,
+        trainings=np.arange(len(cells)),
     )
 
 
@@ -223,6 +224,7 @@ def with_copies(scores: ModelScores, copied: list[int]) -> ModelScores:
         replicates=scores.replicates[models],
         scores=scores.scores[models],
         covariance=scores.covariance[np.ix_(models, models)],
+        trainings=scores.trainings[models],
     )
 
 
@@ -248,14 +250,12 @@ def test_configurations_that_trained_the_same_count_once() -> None:
     assert (same.estimates[0], same.errors[0]) == (0, 0)
 
 
-def test_equal_scores_of_other_models_are_distinct() -> None:
+def test_equal_scores_of_other_trainings_are_distinct() -> None:
     scores = drawn_scores(1)
     copied = with_copies(scores, [3])
     assert distinct_configurations(copied).tolist() == [0, 1, 2, 3, 3]
-    changed = copied.covariance + np.diag(np.r_[np.zeros(12), 1e-3 * np.diag(copied.covariance)[12:]])
-    assert distinct_configurations(replace(copied, covariance=changed)).tolist() == [0, 1, 2, 3, 4]
-    higher = copied.scores + np.r_[np.zeros(14), 1e-6]
-    assert distinct_configurations(replace(copied, scores=higher)).tolist() == [0, 1, 2, 3, 4]
+    other = np.append(copied.trainings[:-1], 12)  # of the last replicate
+    assert distinct_configurations(replace(copied, trainings=other)).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_copies_with_other_replicates_are_distinct() -> None:
@@ -266,6 +266,7 @@ def test_copies_with_other_replicates_are_distinct() -> None:
         replicates=copied.replicates[without_last],
         scores=copied.scores[without_last],
         covariance=copied.covariance[np.ix_(without_last, without_last)],
+        trainings=copied.trainings[without_last],
     )
     assert distinct_configurations(fewer).tolist() == [0, 1, 2, 3, 4]
 

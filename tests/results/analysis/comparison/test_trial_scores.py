@@ -12,7 +12,14 @@ from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
 from results.analysis.comparison.score_covariance import score_covariance
-from results.analysis.comparison.trial_scores import TOTAL, TrialScores, best_overall_epochs, read_scores
+from results.analysis.comparison.trial_scores import (
+    TOTAL,
+    TrialScores,
+    best_overall_epochs,
+    equal_points,
+    number_trainings,
+    read_scores,
+)
 from results.records.epochs import curve_rows
 from results.records.trials import CURVES, TrialRecord
 
@@ -79,3 +86,9 @@ def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord)
     curves = curves_of({"0000-r0": [make_report(1)]}).replace({"task": {"sts": "stsb"}})
     with pytest.raises(ValueError, match=r"^unknown task 'stsb'; did you mean 'sts'\?"):
         read_scores([make_record(0)], curves, TASKS, lambda *_: pytest.fail("nothing must be read"))
+
+
+def test_trainings_with_equal_losses_and_dev_scores_are_the_same(make_report: MakeReport) -> None:
+    first, other = [make_report(1, seed=1), make_report(2, seed=2)], [make_report(1, seed=1), make_report(2, seed=3)]
+    points = equal_points(curves_of({"a": first, "b": other, "c": first, "d": first[:1]}))
+    assert number_trainings(["b", "a", "c", "d", "none", "other"], points).tolist() == [0, 1, 1, 2, 3, 4]

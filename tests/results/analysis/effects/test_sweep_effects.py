@@ -26,7 +26,8 @@ def estimate(
     records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], options: Any = None, **changes: Any
 ) -> SweepEffects:
     space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
-    searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "random" if changes else "grid"}
+    is_grid = changes.pop("is_grid", not changes)
+    searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "grid" if is_grid else "random"}
     info = {**searched, "options": options}
     return sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
 
@@ -55,6 +56,23 @@ def test_effects_of_every_task_and_overall(make_report: MakeReport, make_record:
         assert effects[2].difference == pytest.approx(means[2] - means[1])
         assert effects[2].interval is not None
         assert column.is_known
+
+
+def test_values_that_trained_the_same_count_once(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """Value 3 has the curves of value 0: the other intervals are as without it."""
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(3)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    copies = {f"0003-r{r}": reports[f"0000-r{r}"] for r in range(3)}
+    more = [*records, *(replace(make_record(3, r), params={"weight": 3}) for r in range(3))]
+    alone = estimate(records, reports)
+    found = estimate(more, {**reports, **copies}, grid=[["weight", [0, 1, 2, 3]]], ranges=[], is_grid=True)
+    for task, column in alone.columns.items():
+        effects = {effect.value: effect for effect in found.columns[task].values["weight"]}
+        assert effects[3].interval == effects[0].interval
+        assert effects[3].num_trials == 3
+        for effect in column.values["weight"]:
+            assert effects[effect.value].error == pytest.approx(effect.error)
+            assert effects[effect.value].margin == pytest.approx(effect.margin, rel=0.03, nan_ok=True)  # drawn
 
 
 def test_keys_that_do_not_vary_have_their_value(make_report: MakeReport, make_record: MakeRecord) -> None:

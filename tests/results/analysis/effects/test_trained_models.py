@@ -16,9 +16,10 @@ def test_finished_trials_count_in_the_order_of_numbers(make_record: Callable[...
     trials = [f"{number:04d}-r{replicate}" for number, replicate in statuses]
     values = dict(zip(trials, (0.1, 0.2, 0.3, 0.4, 0.5), strict=True))
     covariance = ScoreCovariance(trials=tuple(trials), matrix=np.arange(25.0).reshape(5, 5))
-    found = trained_models(records, values, covariance)
+    found = trained_models(records, values, covariance, {"0001-r2": "a", "0004-r2": "a"})
     assert [record.number for record in found.records] == [1, 4]
     assert found.scores.configurations.tolist() == [0, 1, 1]
     assert found.scores.replicates.tolist() == [1, 0, 1]
     assert found.scores.scores.tolist() == [0.3, 0.2, 0.1]
+    assert found.scores.trainings.tolist() == [0, 1, 0]
     assert found.scores.covariance.tolist() == [[12, 11, 10], [7, 6, 5], [2, 1, 0]]
