@@ -123,8 +123,10 @@ def simulate_models(design: Design, stream: np.random.Generator) -> tuple[Right,
         by_model = by_model + 0.1 * own if is_copy else own
         logits = items + by_row + by_model + TRAINING_ERROR * shift[:, None]
         right[number] = logits > 0
-    spread = spread_of_logits(TRAINING_ERROR)
-    rise = spread * stats.norm.ppf(stats.norm.cdf(MEAN_LOGIT / spread) + TRUE_DIFFERENCE) - MEAN_LOGIT
+    is_unstable = UNSTABLE.get(design.kind) == design.num_configurations - 1
+    spread = spread_of_logits(TRAINING_ERROR * (INSTABILITY if is_unstable else 1))
+    mean = MEAN_LOGIT * spread / spread_of_logits(TRAINING_ERROR)
+    rise = spread * stats.norm.ppf(stats.norm.cdf(mean / spread) + TRUE_DIFFERENCE) - mean
     return right, logits + rise > 0
 
 

@@ -16,8 +16,9 @@ Expected: Overall dev scores. BERT and Beyond, table 2: sampled_round_robin .765
           than the order, so only numbers of one paper can be compared; here all else is equal. Triple Threat's
           single-task rows are in the space `baselines`.
 Answer:   With MiniLM, 600 batches and three trainings each: one task after another has the lowest score (.666), as
-          published, and varies most; five of nine others are better, not those of Triple Threat. All others lie from
-          .701 to .720 overall, not decided among them. SMART and annealed sampling lower STS (docs/results_on_papers.md).
+          published, and varies most; four of nine others are better, not those of Triple Threat. The others lie
+          from .701 to .720 overall and are not told apart. SMART and annealed sampling lower STS
+          (docs/results_on_papers.md).
 
 All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has too). batch_round_robin alternates;
 batch_round_robin_summed takes one step per round, as Triple Threat did. Its losses are not weighted here.

@@ -27,16 +27,21 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
-    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first; `taken` names are not suggested.
+    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first; `taken` names are not suggested."""
+    near = nearest_names(name, [known for known in names if known not in taken])
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
+
+
+def nearest_names(name: str, names: Sequence[str]) -> list[str]:
+    """The names that are near a wrong one, nearest first.
 
     A name that begins with the wrong one is near. Capitals, and the dashes of flags, make no difference.
     """
-    bare = {known.lower().lstrip("-"): known for known in names if known not in taken}
+    bare = {known.lower().lstrip("-"): known for known in names}
     typed = name.lower().lstrip("-")
     longer = [known for known in bare if typed and known.startswith(typed)]
-    near = [bare[found] for found in dict.fromkeys([*longer, *difflib.get_close_matches(typed, bare)])]
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
+    return [bare[found] for found in dict.fromkeys([*longer, *difflib.get_close_matches(typed, bare)])]
 
 
 def first_line(error: BaseException) -> str:

@@ -6,7 +6,6 @@ writes itself until it is compacted into those tables, `end.json` last. `hold_ou
 `examples/<task>-dev.parquet` says which dev rows share texts (`results.records.examples`). Nothing is pickled.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.tasks import TASKS, Task, in_order
 from results.records.files import (
@@ -50,8 +49,6 @@ OVERALL = "overall"
 SWEEP_FILE = "sweep.json"
 OBJECTS = ("options", "space", "base", "data")
 """Keys of `sweep.json` that hold objects, if anything."""
-NEAR_NAME = 0.6
-"""Similarity from which a sweep is suggested for a misspelt name, as `difflib` measures it."""
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 TRIALS_FILE = "trials.parquet"
@@ -273,17 +270,19 @@ def sweeps_in(folder: Location) -> list[str]:
     """The names of the sweeps that a folder holds, sorted; none where it cannot be listed."""
     root = open_folder(folder)
     try:
-        entries = root.get_file_info(fs.FileSelector(""))
-        return sorted(entry.base_name for entry in entries if is_file(root, f"{entry.base_name}/{SWEEP_FILE}"))
+        names = sorted(entry.base_name for entry in root.get_file_info(fs.FileSelector("")))
+        infos = root.get_file_info([f"{name}/{SWEEP_FILE}" for name in names])
     except OSError:
         return []
+    return [name for name, info in zip(names, infos, strict=True) if info.type == fs.FileType.File]
 
 
 def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
     """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
-    parent = str(folder).rstrip("/").rpartition("/")[0] or "."
-    places = [parent, DEFAULT_STORAGE]
+    path = str(folder).rstrip("/")
+    parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+    places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent, DEFAULT_STORAGE]
     known = [(name, place) for place in places for name in sweeps_in(place)]
-    cutoff = 1.0 if must_be_equal else NEAR_NAME
-    near = difflib.get_close_matches(folder_name(folder), [name for name, _ in known], n=1, cutoff=cutoff)
-    return next((f"{place}/{name}" for name, place in known if name in near), None)
+    wanted, names = folder_name(folder), [name for name, _ in known]
+    near = [wanted] if must_be_equal or wanted in names else nearest_names(wanted, names)
+    return next((f"{place}/{name}" for name, place in known if name in near[:1]), None)

@@ -1,9 +1,11 @@
 """The configurations of a pool that may be the best for its task, where training again would vary as well."""
 
+from collections import defaultdict
+
 import numpy as np
 
 from results.analysis.comparison.confidence_set import confidence_set
-from results.analysis.comparison.configuration_means import ModelScores, configuration_means
+from results.analysis.comparison.configuration_means import ModelScores, configuration_means, number_equal
 from results.analysis.comparison.influence import covariance_over_examples, influence_values
 from results.analysis.ranking.render import value_text
 from results.ensembles.candidates import Pool
@@ -15,13 +17,17 @@ def find_contenders(pool: Pool) -> tuple[Contender, ...]:
     """The model confidence set of a task's configurations, the best first; empty where the variance is not known.
 
     A trial's score is that of its best epoch on these examples, which slightly favours those with more epochs. The pool
-    includes copies, as two configurations may have equal outputs. Configurations that were dropped are left out. A
-    replicate has the same random streams in all sweeps of the pool only if these have the same seed.
+    includes copies, as two configurations may have equal outputs; where these are equal in all epochs, configurations
+    count once. Configurations that were dropped are left out. A replicate has the same random streams in all sweeps of
+    the pool only if these have the same seed.
     """
     everything = np.arange(len(pool.labels))
     best = [number for number in best_candidates(pool, everything) if not pool.candidates[number].was_dropped]
     trials = [pool.candidates[number] for number in best]
     keys = list(dict.fromkeys((trial.sweep, trial.number) for trial in trials))
+    outputs: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+    for candidate, digest in zip(pool.candidates, pool.digests, strict=True):
+        outputs[candidate.sweep, candidate.trial].append(digest)
     influence = influence_values(pool.task, pool.values[best].astype(np.float64), pool.labels)
     means = configuration_means(
         ModelScores(
@@ -29,7 +35,7 @@ def find_contenders(pool: Pool) -> tuple[Contender, ...]:
             replicates=np.unique([trial.replicate for trial in trials], return_inverse=True)[1],
             scores=candidate_scores(pool, everything)[best],
             covariance=covariance_over_examples(influence, pool.groups),
-            trainings=np.arange(len(trials)),
+            trainings=number_equal([tuple(outputs[trial.sweep, trial.trial]) for trial in trials]),
         )
     )
     if not means.has_replicates:

@@ -61,7 +61,7 @@ def margins_best(
     """
     every = np.ones(len(means.means), np.bool_) if among is None else among
     own = np.bincount(means.distinct, every) > 0
-    if own.sum() < 2:  # all trained the same
+    if means.has_replicates and own.sum() < 2:  # all trained the same
         return np.zeros(len(compared.estimates))
 
     def tukey(degrees: Floats) -> Floats:
@@ -84,6 +84,8 @@ def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confiden
     """
 
     own = means.of_distinct(coefficients)
+    if means.has_replicates and not own.any():  # all trained the same
+        return np.zeros(len(coefficients))
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))

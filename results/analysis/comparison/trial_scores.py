@@ -7,13 +7,13 @@ where there are several; a failed trial does not count.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import Numbers
+from results.analysis.comparison.configuration_means import number_equal
 from results.analysis.comparison.score_covariance import ScoreCovariance, overall_covariance, score_covariance
 from results.records.predictions import TrialEpoch
 from results.records.trials import OVERALL, TrialRecord
@@ -77,9 +77,7 @@ def equal_points(curves: pd.DataFrame) -> dict[str, Hashable]:
 
 def number_trainings(trials: Sequence[str], trainings: Mapping[str, Hashable]) -> Numbers:
     """(trials,) a number for each, equal for those that trained the same."""
-    keys = [trainings.get(trial, trial) for trial in trials]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], dtype=np.int64)
+    return number_equal([trainings.get(trial, trial) for trial in trials])
 
 
 def scores_at_best_epochs(

@@ -201,7 +201,8 @@ def answers(
             values, precision = column.values[key.name], column.precisions.get(key.name)
             sentences = [values_answer(key, values, column)]
             if precision:
-                sentences.append(power_sentence(precision))
+                compared = [value for value in values if value.difference is not None and not value.is_same]
+                sentences.append(power_sentence(precision, len(compared)))
                 undecided = largest_undecided(values, column.trends.get(key.name))
                 if difference:
                     name = f"A difference of {difference:.3g}"
@@ -234,9 +235,13 @@ def comparison_with_base(
 ) -> str:
     """Which listed values differ from the base, each by its own interval; `has_trend` if a trend was named before."""
     base, replicates = value_text(key.base), replicates_text(column)
-    others = sorted((value for value in values if value.difference is not None), key=lambda v: -(v.difference or 0.0))
+    found = [value for value in values if value.difference is not None]
+    same = ", ".join(value_text(value.value) for value in found if value.is_same)
+    alike = f" Trained the same as {base}: {same}." if same else ""
+    others = sorted((value for value in found if not value.is_same), key=lambda v: -(v.difference or 0.0))
     if not others:
-        return f"{key.name}: no value was trained with all else equal to the base, {base}."
+        rule = f"{key.name}: no value was trained with all else equal to the base, {base}."
+        return f"{key.name} has no effect here.{alike}" if same else rule
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:
@@ -245,13 +250,13 @@ def comparison_with_base(
         also = f" Also better: {value_list(better[1:], column)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
         than = f"every other value ({column.title}, {replicates}): {value_list(worse, column)}"
-        return f"{key.name} {base} is better than {than}."
+        return f"{key.name} {base} is better than {than}.{alike}"
     else:
         closest = next(value for value in others if not value.is_significant)
         pair, also = f"{value_text(closest.value)} against {base}", ""
         undecided = f"On its own {pair} is not decided" if has_trend else f"{key.name}: not decided. {pair}"
         first = f"{undecided}: {interval_text(closest, column)}."
-    return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "")
+    return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "") + alike
 
 
 def interval_text(value: ValueEffect, column: ColumnEffects) -> str:
@@ -322,11 +327,12 @@ def searched_text(record: TrialRecord) -> str:
     return named([f"{key} {value_text(value)}" for key, value in record.params.items()])
 
 
-def power_sentence(precision: Precision) -> str:
-    """The difference that would have been found, and that which more replicates would find."""
+def power_sentence(precision: Precision, num_compared: int) -> str:
+    """The difference that would have been found, on average over the compared values, and with more replicates."""
+    difference = "A true difference" if num_compared == 1 else "In the average comparison a true difference"
     now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
     return (
-        f"A true difference of {precision.detectable(now):.3f} would have been found with a probability of "
+        f"{difference} of {precision.detectable(now):.3f} would have been found with a probability of "
         f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
     )
 
@@ -346,7 +352,8 @@ def largest_undecided(values: Sequence[ValueEffect], trend: Trend | None = None)
     if (trend and trend.is_better) or any(value.is_significant and difference > 0 for difference, value in found):
         return None
     smallest = math.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
-    undecided = [(abs(own), value) for own, value in found if not value.is_significant and abs(own) < smallest]
+    open_values = [(abs(own), value) for own, value in found if not value.is_significant and not value.is_same]
+    undecided = [(own, value) for own, value in open_values if own < smallest]
     return max(undecided, key=lambda pair: pair[0])[1] if undecided else None
 
 

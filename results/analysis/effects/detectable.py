@@ -45,7 +45,10 @@ class Precision:
         return float(self.expected_margin(num_replicates) + stats.t.ppf(POWER, degrees) * error)
 
     def of_contrast(self, margin: float) -> "Precision":
-        """That of one contrast, whose error over trainings follows from its margin."""
+        """That of one contrast, whose error over trainings follows from its margin.
+
+        Where the margin is wide as one configuration trains unstably, forecasts for more replicates are optimistic.
+        """
         examples = self.quantile(np.inf) * self.example_error
         own, mean = margin**2 - examples**2, self.margin**2 - examples**2
         share = np.sqrt(max(0.0, own) / mean) if mean > 0 else 1.0

@@ -75,7 +75,7 @@ def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Seque
 
 def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
     """p-value of the hypothesis that all contrasts are 0: an F test with the residuals' degrees of freedom."""
-    estimates = coefficients @ means.means
+    estimates = means.estimate(coefficients)
     own = means.of_distinct(coefficients)
     covariance = own @ (training_covariance(means) + means.examples) @ own.T
     rank = np.linalg.matrix_rank(covariance)

@@ -33,6 +33,11 @@ class ValueEffect:
         return np.nan if self.interval is None else (self.interval[1] - self.interval[0]) / 2
 
     @property
+    def is_same(self) -> bool:
+        """Whether it trained the same as the base value."""
+        return self.interval is not None and self.difference == self.margin == 0
+
+    @property
     def is_significant(self) -> bool:
         """Whether the interval is known and does not contain 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
@@ -112,14 +117,14 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
     rows = np.zeros((len(values), len(numbers)))
     for row, value in zip(rows, values, strict=True):
         row[[numbers[value, other] for other in shared]] = 1 / max(len(shared), 1)
-    steps = np.diff(rows @ means.means)
+    steps = means.estimate(np.diff(rows, axis=0))
     if not ((steps > 0).all() or (steps < 0).all()):
         return None
     first = None
     for count in range(len(values), 1, -1):
         coefficients = (np.arange(count) - (count - 1) / 2) @ rows[:count]
         (margin,) = margins_control(means, coefficients[None])  # nan without replicates
-        if not np.abs(coefficients @ means.means) > margin:
+        if not np.abs(means.estimate(coefficients[None])[0]) > margin:
             break
         first = values[count - 1]
     return None if first is None else Trend(is_upward=first > key.base, is_better=bool(steps[0] > 0), first=first)

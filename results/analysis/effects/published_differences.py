@@ -173,6 +173,8 @@ def verdict_on(value: ValueEffect, published: float) -> str:
     """Whether the sweep's difference in score from the base value has the sign of the published one."""
     if math.isclose(published, 0.0, abs_tol=1e-9):
         return "no published difference"
+    if value.is_same:
+        return "trained the same here"
     if not value.is_significant:
         return "not decided here"
     return "same sign" if (value.difference or 0.0) * published > 0.0 else "opposite sign"

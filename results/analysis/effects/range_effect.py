@@ -63,7 +63,8 @@ class Fit:
     """An additive fit to configurations' means."""
 
     design: Floats
-    """(configurations, terms), the first is constant."""
+    """(configurations, terms), the first is constant. Configurations that trained the same are fitted as one, at the
+    mean of their terms."""
     columns: dict[str, slice]
     """Terms of each key."""
     inverse: Floats
@@ -88,9 +89,9 @@ def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Seq
     """
     for power in range(MAX_POWER, 0, -1):
         design, columns = build_design(keys, params, power)
-        num_terms = int(np.linalg.matrix_rank(design))
         fewest = CONFIGURATIONS_PER_TERM if power > 1 else CONFIGURATIONS_PER_LINEAR_TERM
-        if len(params) >= fewest * num_terms:
+        num_terms = int(np.linalg.matrix_rank(means.average(design)))
+        if len(means.degrees) >= fewest * num_terms:
             return fit_design(design, columns, means, num_terms)
     return None
 
@@ -132,10 +133,10 @@ def choice_terms(key: SearchedKey, values: Sequence[Any]) -> Floats:
 
 def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMeans, num_terms: int) -> Fit:
     """Least squares, with the scatter around the fit as the variance of each mean."""
-    inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
-    coefficients = inverse @ means.means
-    degrees = float(len(design) - num_terms)
-    scatter = float(np.sum((means.means - design @ coefficients) ** 2) / degrees)
+    rows, scores = means.average(design), means.average(means.means)
+    inverse = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
+    degrees = float(len(rows) - num_terms)
+    scatter = float(np.sum((scores - rows @ (inverse @ scores)) ** 2) / degrees)
     squares = (means.weights**2).sum(axis=1)  # variance of each mean, where that of a training is 1
     means = replace(
         means,
@@ -143,12 +144,11 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
         degrees=np.full_like(means.degrees, MAX_DEGREES),
         total_degrees=degrees,
     )
-    own = means.of_distinct(inverse)
-    covariance = own @ (training_covariance(means) + means.examples) @ own.T
+    covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T
     return Fit(
         design=design,
         columns=columns,
-        inverse=inverse,
+        inverse=inverse @ means.average(np.eye(len(design))),
         covariance=covariance,
         degrees=degrees,
         means=means,

@@ -206,6 +206,9 @@ def test_sweep_of_nearly_this_name_beside_the_folder_is_suggested(
     monkeypatch.chdir(tmp_path)
     assert one_line_error(read_sweep, "loses_10").endswith("(did you mean ./losses_10?)")
     assert one_line_error(read_sweep, "losses").endswith("(did you mean ~/multitask-sweeps/losses?)")
+    assert one_line_error(read_sweep, "LOSSES_1").endswith("(did you mean ./losses_10?)")
+    for place in ("/loses_10", "file:///loses_10"):  # the working directory is not searched
+        assert one_line_error(read_sweep, place).endswith("does not exist (did you mean ~/multitask-sweeps/losses?)")
 
 
 @pytest.mark.parametrize(("text", "got"), [("{}", "none"), ('{"schema_version": 1}', "1")])

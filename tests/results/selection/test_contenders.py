@@ -84,3 +84,21 @@ def test_configurations_of_two_sweeps_are_different() -> None:
     pool = replicated(BINARY, [1.0, 1.0])
     names = tuple(replace(one, sweep="ab"[one.number], number=0) for one in pool.candidates)
     assert {(one.sweep, one.number) for one in find_contenders(replace(pool, candidates=names))} == {("a", 0), ("b", 0)}
+
+
+def test_copies_of_a_configuration_count_once() -> None:
+    """Three with the outputs of another in all epochs change nothing but that they are contenders with it."""
+    pool = replicated(BINARY, [1.0, 0.755, 0.705], num_epochs=2)
+    own = [place for place, one in enumerate(pool.candidates) if one.number == 0]
+    copies = [
+        replace(pool.candidates[place], number=number, trial=f"{number:04d}-r{pool.candidates[place].replicate}")
+        for number in (3, 4, 5)
+        for place in own
+    ]
+    more = replace(
+        pool, candidates=(*pool.candidates, *copies), outputs=np.concatenate([pool.outputs, *[pool.outputs[own]] * 3])
+    )
+    alone, found = numbers_in(find_contenders(pool)), numbers_in(find_contenders(more))
+    assert alone == [0, 1, 2]  # 2 would be left out if copies counted several times
+    assert [number for number in found if number < 3] == alone
+    assert {3, 4, 5} <= set(found)

@@ -1,6 +1,7 @@
 """Least-squares means against statsmodels, variances against formulas by hand, priors against simulated ones."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -228,6 +229,11 @@ def with_copies(scores: ModelScores, copied: list[int]) -> ModelScores:
     )
 
 
+def with_trainings(scores: ModelScores, trainings: Sequence[int]) -> ModelScores:
+    """With these numbers of the models' trainings."""
+    return replace(scores, trainings=np.array(trainings))
+
+
 def drawn_scores(seed: int, shape: tuple[int, int] = (4, 3)) -> ModelScores:
     """Scores with a covariance over examples."""
     stream = np.random.default_rng(seed)
@@ -255,7 +261,7 @@ def test_equal_scores_of_other_trainings_are_distinct() -> None:
     copied = with_copies(scores, [3])
     assert distinct_configurations(copied).tolist() == [0, 1, 2, 3, 3]
     other = np.append(copied.trainings[:-1], 12)  # of the last replicate
-    assert distinct_configurations(replace(copied, trainings=other)).tolist() == [0, 1, 2, 3, 4]
+    assert distinct_configurations(with_trainings(copied, other.tolist())).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_copies_with_other_replicates_are_distinct() -> None:
@@ -276,4 +282,7 @@ def test_where_all_trained_the_same_the_variance_is_known_to_be_0() -> None:
     found = configuration_means(with_copies(scores, [0]))
     assert found.has_replicates
     compared = contrasts(found, difference(found, 1, 0))
-    assert compared.errors[0] == pytest.approx(0, abs=1e-7)
+    assert (compared.estimates[0], compared.errors[0]) == (0, 0)
+    assert not configuration_means(scores).has_replicates  # of one configuration alone it is not used
+    once = model_scores(np.array([[0.5], [0.5]]))
+    assert not configuration_means(with_trainings(once, [0, 0])).has_replicates

@@ -174,6 +174,15 @@ def test_copies_change_no_margin_and_have_none_between_them() -> None:
     assert best.max() == pytest.approx(margins_best(alone, contrasts(alone, to_best(alone))).max(), rel=1e-9)
 
 
+def test_where_all_trained_the_same_margins_are_0_unless_they_did_so_once() -> None:
+    scores = with_copies(drawn_scores(2, (1, 3)), [0, 0])
+    means = configuration_means(scores)
+    assert margins_control(means, to_first(means)).tolist() == [0, 0]
+    assert margins_best(means, contrasts(means, to_best(means))).tolist() == [0, 0]
+    once = configuration_means(with_copies(drawn_scores(2, (1, 1)), [0]))
+    assert np.isnan(margins_control(once, to_first(once))).all()
+
+
 def test_only_copies_of_the_best_need_no_margin() -> None:
     means = configuration_means(with_copies(drawn_scores(4), [1]))
     among = means.distinct == 1

@@ -95,6 +95,19 @@ def test_base_may_be_better_than_all() -> None:
     ]
 
 
+def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
+    values = [value(0.0, None), value(0.45, 0.0, 0.0), value(1.0, -0.02)]
+    (line,) = lines_of(sweep_of(values, precisions={KEY.name: PRECISION}))
+    assert line.startswith(
+        "smart.weight 0 is better than every other value (overall, 3 replicates): 1 (-0.020). Trained"
+    )
+    assert " Trained the same as 0: 0.45. A true difference of" in line
+    assert "A difference as large" not in line
+    (line,) = lines_of(sweep_of([*values[:2], value(1.0, 0.004)]))
+    assert line.startswith("smart.weight: not decided. 1 against 0: +0.004 overall")
+    assert lines_of(sweep_of(values[:2])) == ["smart.weight has no effect here. Trained the same as 0: 0.45."]
+
+
 def test_values_without_a_match_are_stated() -> None:
     assert lines_of(sweep_of([value(0.0, None), value(0.45, None)])) == [
         "smart.weight: no value was trained with all else equal to the base, 0."
@@ -110,6 +123,10 @@ def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
         sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: replace(PRECISION, example_error=0.0)})
     )
     assert "dev is too small" not in line
+    (line,) = lines_of(
+        sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, 0.002)], precisions={KEY.name: PRECISION})
+    )
+    assert f"In the average comparison a true difference of {PRECISION.detectable(3):.3f} would have been found" in line
 
 
 def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:

@@ -130,3 +130,5 @@ def test_values_that_trained_the_same_have_no_part_in_the_precision() -> None:
     assert found.num_replicates == expected.num_replicates
     assert found.quantile_ratio == pytest.approx(expected.quantile_ratio, rel=0.03)  # drawn
     assert precision_of(copied, copies[3:4], np.zeros(1)) is None
+    same = configuration_means(with_copies(drawn_scores(0, (1, 3)), [0]))
+    assert precision_of(same, np.array([[-1.0, 1.0]]), np.zeros(1)) is None

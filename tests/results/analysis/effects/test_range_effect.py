@@ -19,7 +19,7 @@ from results.analysis.effects.range_effect import (
     values_at,
 )
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
-from tests.results.analysis.comparison.test_configuration_means import model_scores
+from tests.results.analysis.comparison.test_configuration_means import model_scores, with_trainings
 
 RATE = SearchedKey(name="rate", values=(), base=2e-5, range=KeyRange(low=1e-6, high=1e-3, is_log=True))
 WEIGHT = SearchedKey(name="weight", values=(), base=0.0, range=KeyRange(low=0.0, high=4.0, is_log=False))
@@ -156,3 +156,18 @@ def test_positions_and_values_are_inverse(domain: KeyRange) -> None:
     assert np.allclose(positions(domain, values_at(domain, scale)), scale)
     assert values_at(domain, -1.0) == pytest.approx(domain.low)
     assert values_at(domain, 1.0) == pytest.approx(domain.high)
+
+
+def test_trainings_that_something_else_made_the_same_show_no_effect() -> None:
+    """With loss b the rate changes nothing: these trainings are the same, and count once in the fit."""
+    claims = []
+    for seed in range(150):
+        stream = np.random.default_rng(seed)
+        params = [{"rate": 10 ** stream.uniform(-6, -3), "loss": "ab"[number % 2]} for number in range(30)]
+        table = stream.normal(size=(30, 1))
+        table[1::2] = table[1]
+        scores = with_trainings(model_scores(table), [0 if number % 2 else number + 1 for number in range(30)])
+        fit = fit_keys([RATE, LOSS], configuration_means(scores), params)
+        assert fit is not None
+        claims.append(range_effect(RATE, fit).p_value < 0.05)
+    assert np.mean(claims) < 0.1

@@ -2,16 +2,20 @@
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
+from results.analysis.effects.answer import answer_question
+from results.analysis.effects.sweep_effects import sweep_effects
 from results.analysis.sweep import load_sweep
 from results.records.epochs import compact, write_epoch
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from results.table import print_ranking
+from tests.results.analysis.comparison.test_trial_scores import scores_of
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -62,3 +66,24 @@ def test_answer_states_what_was_built_in(
     assert "Do both matter?" in answer
     assert [text for text in found if text not in answer] == [], answer
     assert [text for text in missing if text in answer] == [], answer
+
+
+def test_key_that_changes_no_training_has_no_effect_to_the_last_digit(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    """Every value of the second key has the trainings of its first value."""
+    first, second = (1, 2, 3, 4, 5), ("a", "b", "c")
+    records, reports = [], {}
+    for number, (one, other) in enumerate(itertools.product(first, second)):
+        for replicate in range(3):
+            records.append(replace(make_record(number, replicate), params={"w": one, "inert": other}))
+            reports[records[-1].trial_id] = [make_report(1, skill=0.3 * one, seed=10 * one + replicate)]
+    space = {"question": "", "metric": "overall", "grid": [["w", first], ["inert", second]], "ranges": []}
+    info = {"space": space, "base": {"w": 1, "inert": "a"}, "search": "grid"}
+    effects = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    for column in effects.columns.values():
+        assert [value.is_same for value in column.values["inert"]] == [False, True, True]
+        assert column.precisions["inert"] is None
+        assert not any(pair.is_significant for pair in column.interactions)
+    _, *answer = answer_question(effects, records)
+    assert "inert has no effect here. Trained the same as a: b, c." in answer
