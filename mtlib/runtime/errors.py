@@ -40,7 +40,7 @@ def nearest_names(name: str, names: Sequence[str]) -> list[str]:
     """
     bare = {known.lower().lstrip("-"): known for known in names}
     typed = name.lower().lstrip("-")
-    longer = [known for known in bare if typed and known.startswith(typed)]
+    longer = sorted((known for known in bare if typed and known.startswith(typed)), key=len)
     return [bare[found] for found in dict.fromkeys([*longer, *difflib.get_close_matches(typed, bare)])]
 
 

@@ -9,6 +9,7 @@ replicates, whose errors are independent.
 Configurations that trained the same count once, as one distinct configuration.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,8 @@ class ConfigurationMeans:
 
     means: Floats
     """(configurations,) least-squares means: where no replicate is missing, the plain means."""
+    num_models: Numbers
+    """(configurations,) how many each has."""
     distinct: Numbers
     """(configurations,) number among the distinct ones; those that trained the same have the same."""
     weights: Floats
@@ -111,20 +114,28 @@ def configuration_means(scores: ModelScores) -> ConfigurationMeans:
     """Least-squares means of configurations, and their variances; those that trained the same count once."""
     distinct = distinct_configurations(scores)
     found = distinct_means(keep_distinct(scores, distinct))
-    return replace(found, means=found.means[distinct], distinct=distinct)
+    counts = np.bincount(scores.configurations)
+    return replace(found, means=found.means[distinct], distinct=distinct, num_models=counts)
 
 
 def distinct_configurations(scores: ModelScores) -> Numbers:
     """(configurations,) number of each among the distinct ones, in the order in which they come first.
 
-    Those are the same whose models have the same replicates, each trained the same.
+    One is the same as another with as many replicates or more if all of its own trained the same there.
     """
-    keys: list[Hashable] = []
-    for configuration in range(int(scores.configurations.max()) + 1):
-        models = np.flatnonzero(scores.configurations == configuration)
-        models = models[np.argsort(scores.replicates[models])]
-        keys.append((tuple(scores.replicates[models]), tuple(scores.trainings[models])))
-    return number_equal(keys)
+    own: list[set[tuple[int, int]]] = [set() for _ in range(int(scores.configurations.max()) + 1)]
+    models = zip(scores.configurations.tolist(), scores.replicates.tolist(), scores.trainings.tolist(), strict=True)
+    for configuration, replicate, training in models:
+        own[configuration].add((replicate, training))
+    holders: dict[tuple[int, int], list[int]] = defaultdict(list)
+    firsts: dict[int, int] = {}
+    for configuration in sorted(range(len(own)), key=lambda number: -len(own[number])):
+        found = [first for first in holders[min(own[configuration])] if own[configuration] <= own[first]]
+        firsts[configuration] = found[0] if found else configuration
+        if not found:
+            for model in own[configuration]:
+                holders[model].append(configuration)
+    return number_equal([firsts[configuration] for configuration in range(len(own))])
 
 
 def number_equal(keys: Sequence[Hashable]) -> Numbers:
@@ -134,9 +145,10 @@ def number_equal(keys: Sequence[Hashable]) -> Numbers:
 
 
 def keep_distinct(scores: ModelScores, distinct: Numbers) -> ModelScores:
-    """The models of the first configuration with each number among the distinct ones."""
-    _, firsts = np.unique(distinct, return_index=True)
-    kept = np.isin(scores.configurations, firsts)
+    """The models of the configuration with the most, the first of these, for each number among the distinct ones."""
+    counts = np.bincount(scores.configurations)
+    order = np.argsort(-counts, kind="stable")
+    kept = np.isin(scores.configurations, order[np.unique(distinct[order], return_index=True)[1]])
     if kept.all():
         return scores
     return ModelScores(
@@ -159,6 +171,7 @@ def distinct_means(scores: ModelScores) -> ConfigurationMeans:
     variances, degrees = training_variances(residuals, scores.configurations, own_degrees)
     return ConfigurationMeans(
         means=weights @ scores.scores,
+        num_models=np.bincount(scores.configurations),
         distinct=np.arange(num_configurations),
         weights=weights,
         model_variances=variances[scores.configurations],

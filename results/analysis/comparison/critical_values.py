@@ -65,7 +65,7 @@ def margins_best(
         return np.zeros(len(compared.estimates))
 
     def tukey(degrees: Floats) -> Floats:
-        return np.asarray(qsturng(confidence, int(own.sum()), np.minimum(degrees, LARGE_DEGREES)) / math.sqrt(2))
+        return np.asarray(qsturng(confidence, int(own.sum()), np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return largest_range(drawn[:, own], squares[:, own])

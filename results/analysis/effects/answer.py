@@ -164,7 +164,10 @@ def dropped(effects: SweepEffects) -> list[str]:
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
     """Why there is no answer, and what would give one."""
-    reason = f"Not known: {why_uncertain(effects, column)}."
+    same = list(same_values(effects, column))
+    if column.num_distinct == 1:
+        return f"All {column.num_configurations} finished configurations trained the same: no effect was found."
+    reason = " ".join([*same, f"Not known: {why_uncertain(effects, column)}."])
     if effects.search != "grid":
         if is_open(effects):
             return f"{reason} Some trials have not ended."
@@ -174,13 +177,23 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
     return f"{reason} For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}"
 
 
+def same_values(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
+    """A sentence for each key with values that trained the same as the base."""
+    for key in effects.keys:
+        values = column.values.get(key.name, ())
+        same = ", ".join(value_text(value.value) for value in values if value.is_same)
+        if same:
+            yield f"{key.name}: {same} trained the same as {value_text(key.base)}."
+
+
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
     """Why the variance of training is not known."""
     if effects.search == "grid":
         return why_unknown(column.num_replicates[1])
     names = [key.name for key in effects.keys]
     keys = " + ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} keys"
-    return f"{column.num_configurations} finished configurations are too few to fit the effect of {keys}"
+    differ = "" if column.num_distinct == column.num_configurations else f", of which {column.num_distinct} differ,"
+    return f"{column.num_configurations} finished configurations{differ} are too few to fit the effect of {keys}"
 
 
 def answers(
@@ -240,8 +253,10 @@ def comparison_with_base(
     alike = f" Trained the same as {base}: {same}." if same else ""
     others = sorted((value for value in found if not value.is_same), key=lambda v: -(v.difference or 0.0))
     if not others:
-        rule = f"{key.name}: no value was trained with all else equal to the base, {base}."
-        return f"{key.name} has no effect here.{alike}" if same else rule
+        if found and len(found) == len(values) - 1:
+            return f"{key.name} has no effect here.{alike}"
+        which = "no other value" if same else "no value"
+        return f"{key.name}: {which} was trained with all else equal to the base, {base}.{alike}"
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:
@@ -249,7 +264,8 @@ def comparison_with_base(
         first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
         also = f" Also better: {value_list(better[1:], column)}." if len(better) > 1 else ""
     elif len(worse) == len(others):
-        than = f"every other value ({column.title}, {replicates}): {value_list(worse, column)}"
+        which = "every value that trained otherwise" if same else "every other value"
+        than = f"{which} ({column.title}, {replicates}): {value_list(worse, column)}"
         return f"{key.name} {base} is better than {than}.{alike}"
     else:
         closest = next(value for value in others if not value.is_significant)

@@ -26,16 +26,13 @@ class ValueEffect:
     """Standard error of the difference, over training and examples; None where training was not repeated."""
     interval: tuple[float, float] | None
     """95 % of the difference, for all values of the key at once; None as `error`."""
+    is_same: bool = False
+    """Whether it trained the same as the base value."""
 
     @property
     def margin(self) -> float:
         """Half the interval's width; nan where it is unknown."""
         return np.nan if self.interval is None else (self.interval[1] - self.interval[0]) / 2
-
-    @property
-    def is_same(self) -> bool:
-        """Whether it trained the same as the base value."""
-        return self.interval is not None and self.difference == self.margin == 0
 
     @property
     def is_significant(self) -> bool:
@@ -71,18 +68,23 @@ def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> 
     """The effects of a key's values, in their order."""
     own = contrasts_of_key
     compared: dict[Any, tuple[float, float, float]] = {}
+    same: set[Any] = set()
     if own.differences:
         coefficients = np.stack(list(own.differences.values()))
         found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
         numbers = zip(found.estimates.tolist(), found.errors.tolist(), margins.tolist(), strict=True)
         compared = dict(zip(own.differences, numbers, strict=True))
-    trials = np.bincount(means.scores.configurations)[means.distinct]
+        parts = np.abs(means.of_distinct(coefficients)).max(axis=1).tolist()
+        same = {value for value, part in zip(own.differences, parts, strict=True) if part == 0}
     return [
-        value_effect(
-            value,
-            num_trials=int(trials[own.configurations[value]].sum()),
-            mean=float(coefficients @ means.means),
-            compared=compared.get(value),
+        replace(
+            value_effect(
+                value,
+                num_trials=int(means.num_models[own.configurations[value]].sum()),
+                mean=float(coefficients @ means.means),
+                compared=compared.get(value),
+            ),
+            is_same=value in same,
         )
         for value, coefficients in own.means.items()
     ]

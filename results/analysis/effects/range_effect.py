@@ -175,7 +175,7 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
     return RangeEffect(
         key=key.name,
         points=values_at(key.range, scale),
-        means=fit.means.means.mean() + curve,
+        means=fit.design.mean(axis=0) @ (fit.inverse @ fit.means.means) + curve,
         differences=curve,
         errors=errors,
         half_widths=errors * stats.t.ppf((1 + CONFIDENCE) / 2, fit.degrees),
@@ -184,7 +184,7 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
         p_value=float(stats.f.sf(statistic, power, fit.degrees)),
         edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
         is_linear=is_linear,
-        num_configurations=len(fit.design),
+        num_configurations=len(fit.means.degrees),
     )
 
 

@@ -38,6 +38,8 @@ class ColumnEffects:
     tasks: Mapping[str, Task]
     """The definitions of the sweep's tasks."""
     num_configurations: int
+    num_distinct: int
+    """Configurations, where those that trained the same count once."""
     num_trials: int
     num_replicates: tuple[int, int]
     """Fewest and most of a configuration."""
@@ -202,6 +204,7 @@ def column_effects(
         task=task,
         tasks=tasks,
         num_configurations=len(params),
+        num_distinct=len(means.degrees),
         num_trials=len(models.scores.scores),
         num_replicates=(int(counts.min()), int(counts.max())),
         is_known=used is not None and used.has_replicates,

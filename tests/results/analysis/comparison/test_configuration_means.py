@@ -264,16 +264,29 @@ def test_equal_scores_of_other_trainings_are_distinct() -> None:
     assert distinct_configurations(with_trainings(copied, other.tolist())).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_copies_with_other_replicates_are_distinct() -> None:
-    copied = with_copies(drawn_scores(1), [3])
-    without_last = np.arange(len(copied.scores) - 1)
-    fewer = ModelScores(
-        configurations=copied.configurations[without_last],
-        replicates=copied.replicates[without_last],
-        scores=copied.scores[without_last],
-        covariance=copied.covariance[np.ix_(without_last, without_last)],
-        trainings=copied.trainings[without_last],
+def without_models(scores: ModelScores, left_out: Sequence[int]) -> ModelScores:
+    kept = np.setdiff1d(np.arange(len(scores.scores)), left_out)
+    return ModelScores(
+        configurations=scores.configurations[kept],
+        replicates=scores.replicates[kept],
+        scores=scores.scores[kept],
+        covariance=scores.covariance[np.ix_(kept, kept)],
+        trainings=scores.trainings[kept],
     )
+
+
+@pytest.mark.parametrize("left_out", [[14], [9], [13, 14], [10, 11]])
+def test_copy_that_lacks_replicates_is_the_same_as_the_one_that_has_them(left_out: list[int]) -> None:
+    """Of configuration 3, with models 9 to 11, and its copy 4, with 12 to 14."""
+    scores = drawn_scores(1)
+    found = configuration_means(without_models(with_copies(scores, [3]), left_out))
+    assert found.distinct.tolist() == [0, 1, 2, 3, 3]
+    assert found.means.tolist() == pytest.approx(configuration_means(scores).means[[0, 1, 2, 3, 3]].tolist())
+    assert sorted(found.num_models.tolist()) == sorted([3, 3, 3, 3, 3 - len(left_out)])
+
+
+def test_copies_that_both_lack_a_replicate_are_distinct() -> None:
+    fewer = without_models(with_copies(drawn_scores(1), [3]), [9, 14])
     assert distinct_configurations(fewer).tolist() == [0, 1, 2, 3, 4]
 
 

@@ -44,6 +44,7 @@ def sweep_of(effects: Sequence[ValueEffect], **changes: Any) -> SweepEffects:
         task="overall",
         tasks=TASKS,
         num_configurations=3,
+        num_distinct=3,
         num_trials=9,
         num_replicates=(3, 3),
         is_known=True,
@@ -96,16 +97,26 @@ def test_base_may_be_better_than_all() -> None:
 
 
 def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
-    values = [value(0.0, None), value(0.45, 0.0, 0.0), value(1.0, -0.02)]
+    values = [value(0.0, None), replace(value(0.45, 0.0, 0.0), is_same=True), value(1.0, -0.02)]
     (line,) = lines_of(sweep_of(values, precisions={KEY.name: PRECISION}))
-    assert line.startswith(
-        "smart.weight 0 is better than every other value (overall, 3 replicates): 1 (-0.020). Trained"
-    )
+    assert line.startswith("smart.weight 0 is better than every value that trained otherwise (overall, 3")
     assert " Trained the same as 0: 0.45. A true difference of" in line
     assert "A difference as large" not in line
     (line,) = lines_of(sweep_of([*values[:2], value(1.0, 0.004)]))
     assert line.startswith("smart.weight: not decided. 1 against 0: +0.004 overall")
     assert lines_of(sweep_of(values[:2])) == ["smart.weight has no effect here. Trained the same as 0: 0.45."]
+    assert lines_of(sweep_of([*values[:2], value(1.0, None)])) == [
+        "smart.weight: no other value was trained with all else equal to the base, 0. Trained the same as 0: 0.45."
+    ]
+    once = [value(0.0, None, None), replace(value(0.45, 0.0, None), is_same=True), value(1.0, 0.1, None)]
+    (line,) = lines_of(sweep_of(once, is_known=False, num_trials=3, num_replicates=(1, 1)))
+    assert line.startswith("smart.weight: 0.45 trained the same as 0. Not known: no configuration was trained twice.")
+    alike = {"is_known": False, "num_trials": 3, "num_replicates": (1, 1), "num_distinct": 1}
+    assert lines_of(sweep_of(once[:2], **alike)) == [
+        "All 3 finished configurations trained the same: no effect was found."
+    ]
+    search = replace(sweep_of([], is_known=False, num_configurations=20, num_distinct=6), search="random")
+    assert "20 finished configurations, of which 6 differ, are too few to fit the effect of" in lines_of(search)[0]
 
 
 def test_values_without_a_match_are_stated() -> None:
