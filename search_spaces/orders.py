@@ -17,7 +17,7 @@ Expected: Overall dev scores. BERT and Beyond, table 2: sampled_round_robin .765
           single-task rows are in the space `baselines`.
 Answer:   With MiniLM, 600 batches and three trainings each: one task after another has the lowest score (.666), as
           published, and varies most; four of nine others are better, not those of Triple Threat. The others lie
-          from .701 to .720 overall and are not told apart. SMART and annealed sampling lower STS
+          from .701 to .720 overall, without a significant difference. SMART and annealed sampling lower STS
           (docs/results_on_papers.md).
 
 All else is as in Tuning Up BERT (learning rate 1e-5, which Triple Threat has too). batch_round_robin alternates;

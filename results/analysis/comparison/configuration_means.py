@@ -23,7 +23,7 @@ MAX_DEGREES = 1e6
 LEAST_SPREAD = 0.1
 """Variance of the logarithms of training variances, up to which few replicates do not show that these differ: they are
 taken to differ as much, by about a sixth in standard deviations."""
-ROUNDING = 1e-12
+NO_COEFFICIENT = 1e-12
 """Coefficients that cancel but for this are 0."""
 MOMENT = 0.25
 """Power of the variances, whose mean is squared and compared with the mean of its square."""
@@ -79,7 +79,7 @@ class ConfigurationMeans:
     def of_distinct(self, coefficients: Floats) -> Floats:
         """(contrasts, distinct) the coefficients of distinct configurations, from (contrasts, configurations)."""
         found = coefficients @ np.eye(len(self.degrees))[self.distinct]
-        return np.asarray(np.where(np.abs(found) < ROUNDING, 0.0, found))
+        return np.asarray(np.where(np.abs(found) < NO_COEFFICIENT, 0.0, found))
 
     def estimate(self, coefficients: Floats) -> Floats:
         """(contrasts,) of (contrasts, configurations); 0 between those that trained the same."""
