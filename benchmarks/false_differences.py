@@ -124,8 +124,8 @@ def simulate_models(design: Design, stream: np.random.Generator) -> tuple[Right,
         logits = items + by_row + by_model + TRAINING_ERROR * shift[:, None]
         right[number] = logits > 0
     is_unstable = UNSTABLE.get(design.kind) == design.num_configurations - 1
-    spread = spread_of_logits(TRAINING_ERROR * (INSTABILITY if is_unstable else 1))
-    mean = MEAN_LOGIT * spread / spread_of_logits(TRAINING_ERROR)
+    error = TRAINING_ERROR * (INSTABILITY if is_unstable else 1)
+    spread, mean = spread_of_logits(error), mean_logit(error)
     rise = spread * stats.norm.ppf(stats.norm.cdf(mean / spread) + TRUE_DIFFERENCE) - mean
     return right, logits + rise > 0
 
@@ -133,6 +133,11 @@ def simulate_models(design: Design, stream: np.random.Generator) -> tuple[Right,
 def spread_of_logits(training_error: float) -> float:
     """Standard deviation of the logits over examples and trainings."""
     return float(np.sqrt(DIFFICULTY**2 + CONFIGURATION**2 + MODEL**2 + training_error**2))
+
+
+def mean_logit(training_error: float) -> float:
+    """The mean that gives the same accuracy with a larger training error."""
+    return MEAN_LOGIT * spread_of_logits(training_error) / spread_of_logits(TRAINING_ERROR)
 
 
 def draw_shifts(design: Design, stream: np.random.Generator) -> npt.NDArray[np.float32]:
@@ -143,8 +148,7 @@ def draw_shifts(design: Design, stream: np.random.Generator) -> npt.NDArray[np.f
     if design.kind == "unequal":
         shifts *= 3.0 ** stream.uniform(-0.5, 0.5, size=(size[0], 1))
     if design.kind in UNSTABLE:
-        wider = spread_of_logits(INSTABILITY * TRAINING_ERROR) / spread_of_logits(TRAINING_ERROR)
-        level = MEAN_LOGIT * (wider - 1) / TRAINING_ERROR  # gives it the same accuracy
+        level = (mean_logit(INSTABILITY * TRAINING_ERROR) - MEAN_LOGIT) / TRAINING_ERROR
         shifts[UNSTABLE[design.kind]] = INSTABILITY * shifts[UNSTABLE[design.kind]] + level
     if design.kind == "copies":
         copied = np.arange(1, size[0], 2)

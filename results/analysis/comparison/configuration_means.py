@@ -46,6 +46,16 @@ class ModelScores:
     trainings: Numbers
     """(models,) number of each model's training; models that trained the same have the same."""
 
+    def select(self, models: Numbers) -> "ModelScores":
+        """Those of some models, in this order; their configurations keep their numbers."""
+        return ModelScores(
+            configurations=self.configurations[models],
+            replicates=self.replicates[models],
+            scores=self.scores[models],
+            covariance=self.covariance[np.ix_(models, models)],
+            trainings=self.trainings[models],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationMeans:
@@ -112,14 +122,16 @@ class Contrasts:
 
 def configuration_means(scores: ModelScores) -> ConfigurationMeans:
     """Least-squares means of configurations, and their variances; those that trained the same count once."""
-    distinct = distinct_configurations(scores)
-    found = distinct_means(keep_distinct(scores, distinct))
+    standing = representatives(scores)
+    distinct = number_equal(standing.tolist())
+    kept = scores.select(np.flatnonzero(np.isin(scores.configurations, standing)))
+    found = distinct_means(replace(kept, configurations=distinct[kept.configurations]))
     counts = np.bincount(scores.configurations)
     return replace(found, means=found.means[distinct], distinct=distinct, num_models=counts)
 
 
-def distinct_configurations(scores: ModelScores) -> Numbers:
-    """(configurations,) number of each among the distinct ones, in the order in which they come first.
+def representatives(scores: ModelScores) -> Numbers:
+    """(configurations,) number of the one that stands for each: the first with the most replicates that is the same.
 
     One is the same as another with as many replicates or more if all of its own trained the same there.
     """
@@ -128,36 +140,21 @@ def distinct_configurations(scores: ModelScores) -> Numbers:
     for configuration, replicate, training in models:
         own[configuration].add((replicate, training))
     holders: dict[tuple[int, int], list[int]] = defaultdict(list)
-    firsts: dict[int, int] = {}
+    standing = np.arange(len(own))
     for configuration in sorted(range(len(own)), key=lambda number: -len(own[number])):
         found = [first for first in holders[min(own[configuration])] if own[configuration] <= own[first]]
-        firsts[configuration] = found[0] if found else configuration
-        if not found:
+        if found:
+            standing[configuration] = found[0]
+        else:
             for model in own[configuration]:
                 holders[model].append(configuration)
-    return number_equal([firsts[configuration] for configuration in range(len(own))])
+    return standing
 
 
 def number_equal(keys: Sequence[Hashable]) -> Numbers:
     """(keys,) a number for each, from 0 in the order in which they come first; equal keys have the same."""
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys], dtype=np.int64)
-
-
-def keep_distinct(scores: ModelScores, distinct: Numbers) -> ModelScores:
-    """The models of the configuration with the most, the first of these, for each number among the distinct ones."""
-    counts = np.bincount(scores.configurations)
-    order = np.argsort(-counts, kind="stable")
-    kept = np.isin(scores.configurations, order[np.unique(distinct[order], return_index=True)[1]])
-    if kept.all():
-        return scores
-    return ModelScores(
-        configurations=distinct[scores.configurations[kept]],
-        replicates=scores.replicates[kept],
-        scores=scores.scores[kept],
-        covariance=scores.covariance[np.ix_(kept, kept)],
-        trainings=scores.trainings[kept],
-    )
 
 
 def distinct_means(scores: ModelScores) -> ConfigurationMeans:

@@ -164,10 +164,9 @@ def dropped(effects: SweepEffects) -> list[str]:
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
     """Why there is no answer, and what would give one."""
-    same = list(same_values(effects, column))
     if column.num_distinct == 1:
         return f"All {column.num_configurations} finished configurations trained the same: no effect was found."
-    reason = " ".join([*same, f"Not known: {why_uncertain(effects, column)}."])
+    reason = " ".join([*same_values(effects, column), f"Not known: {why_uncertain(effects, column)}."])
     if effects.search != "grid":
         if is_open(effects):
             return f"{reason} Some trials have not ended."
@@ -180,10 +179,14 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
 def same_values(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
     """A sentence for each key with values that trained the same as the base."""
     for key in effects.keys:
-        values = column.values.get(key.name, ())
-        same = ", ".join(value_text(value.value) for value in values if value.is_same)
+        same = same_text(column.values.get(key.name, ()))
         if same:
             yield f"{key.name}: {same} trained the same as {value_text(key.base)}."
+
+
+def same_text(values: Sequence[ValueEffect]) -> str:
+    """The values that trained the same as the base."""
+    return ", ".join(value_text(value.value) for value in values if value.is_same)
 
 
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
@@ -249,7 +252,7 @@ def comparison_with_base(
     """Which listed values differ from the base, each by its own interval; `has_trend` if a trend was named before."""
     base, replicates = value_text(key.base), replicates_text(column)
     found = [value for value in values if value.difference is not None]
-    same = ", ".join(value_text(value.value) for value in found if value.is_same)
+    same = same_text(found)
     alike = f" Trained the same as {base}: {same}." if same else ""
     others = sorted((value for value in found if not value.is_same), key=lambda v: -(v.difference or 0.0))
     if not others:

@@ -74,16 +74,15 @@ def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> 
         found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
         numbers = zip(found.estimates.tolist(), found.errors.tolist(), margins.tolist(), strict=True)
         compared = dict(zip(own.differences, numbers, strict=True))
-        parts = np.abs(means.of_distinct(coefficients)).max(axis=1).tolist()
-        same = {value for value, part in zip(own.differences, parts, strict=True) if part == 0}
+        same = {
+            value for value, one in zip(own.differences, means.of_distinct(coefficients), strict=True) if not one.any()
+        }
     return [
-        replace(
-            value_effect(
-                value,
-                num_trials=int(means.num_models[own.configurations[value]].sum()),
-                mean=float(coefficients @ means.means),
-                compared=compared.get(value),
-            ),
+        value_effect(
+            value,
+            num_trials=int(means.num_models[own.configurations[value]].sum()),
+            mean=float(coefficients @ means.means),
+            compared=compared.get(value),
             is_same=value in same,
         )
         for value, coefficients in own.means.items()
@@ -132,9 +131,13 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
     return None if first is None else Trend(is_upward=first > key.base, is_better=bool(steps[0] > 0), first=first)
 
 
-def value_effect(value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None) -> ValueEffect:
+def value_effect(
+    value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None, *, is_same: bool
+) -> ValueEffect:
     """One value, from its difference from the base value, the difference's standard error and its margin."""
-    found = ValueEffect(value=value, num_trials=num_trials, mean=mean, difference=None, error=None, interval=None)
+    found = ValueEffect(
+        value=value, num_trials=num_trials, mean=mean, difference=None, error=None, interval=None, is_same=is_same
+    )
     if compared is None:
         return found
     difference, error, margin = compared

@@ -15,9 +15,9 @@ from results.analysis.comparison.configuration_means import (
     ModelScores,
     configuration_means,
     contrasts,
-    distinct_configurations,
     inverse_trigamma,
     prior_degrees,
+    representatives,
     training_covariance,
     training_variances,
 )
@@ -220,13 +220,7 @@ def with_copies(scores: ModelScores, copied: list[int]) -> ModelScores:
         own = np.flatnonzero(scores.configurations == configuration).tolist()
         models += own
         configurations += [number + place] * len(own)
-    return ModelScores(
-        configurations=np.array(configurations),
-        replicates=scores.replicates[models],
-        scores=scores.scores[models],
-        covariance=scores.covariance[np.ix_(models, models)],
-        trainings=scores.trainings[models],
-    )
+    return replace(scores.select(np.array(models)), configurations=np.array(configurations))
 
 
 def with_trainings(scores: ModelScores, trainings: Sequence[int]) -> ModelScores:
@@ -259,20 +253,13 @@ def test_configurations_that_trained_the_same_count_once() -> None:
 def test_equal_scores_of_other_trainings_are_distinct() -> None:
     scores = drawn_scores(1)
     copied = with_copies(scores, [3])
-    assert distinct_configurations(copied).tolist() == [0, 1, 2, 3, 3]
+    assert representatives(copied).tolist() == [0, 1, 2, 3, 3]
     other = np.append(copied.trainings[:-1], 12)  # of the last replicate
-    assert distinct_configurations(with_trainings(copied, other.tolist())).tolist() == [0, 1, 2, 3, 4]
+    assert representatives(with_trainings(copied, other.tolist())).tolist() == [0, 1, 2, 3, 4]
 
 
 def without_models(scores: ModelScores, left_out: Sequence[int]) -> ModelScores:
-    kept = np.setdiff1d(np.arange(len(scores.scores)), left_out)
-    return ModelScores(
-        configurations=scores.configurations[kept],
-        replicates=scores.replicates[kept],
-        scores=scores.scores[kept],
-        covariance=scores.covariance[np.ix_(kept, kept)],
-        trainings=scores.trainings[kept],
-    )
+    return scores.select(np.setdiff1d(np.arange(len(scores.scores)), left_out))
 
 
 @pytest.mark.parametrize("left_out", [[14], [9], [13, 14], [10, 11]])
@@ -287,7 +274,7 @@ def test_copy_that_lacks_replicates_is_the_same_as_the_one_that_has_them(left_ou
 
 def test_copies_that_both_lack_a_replicate_are_distinct() -> None:
     fewer = without_models(with_copies(drawn_scores(1), [3]), [9, 14])
-    assert distinct_configurations(fewer).tolist() == [0, 1, 2, 3, 4]
+    assert representatives(fewer).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_where_all_trained_the_same_the_variance_is_known_to_be_0() -> None:
