@@ -53,7 +53,7 @@ class MethodScore:
     standard_error: float
     """Of the cross-fitted score, over examples."""
     interval: tuple[float, ...]
-    """Low and high of its 95 % interval, the low end lowered by the bias of searches that used dev scores."""
+    """Low and high of its 95 % interval."""
     num_models: int
     """Members of what it chooses from all of dev."""
     lead: float

@@ -14,7 +14,6 @@ from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
 from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
 from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
-from results.scoring.search_optimism import SCHEDULERS, SEARCHES, find_search_bias, optimism_sentence
 from results.selection.shared_texts import describe_groups, shared_text_sentences
 
 MAX_MEMBERS = 10
@@ -258,16 +257,18 @@ def selection_legend(selection: Selection) -> Iterator[str]:
 
 
 def optimism_sentences(selection: Selection) -> list[str]:
-    """The bias from searches and schedulers that used dev scores; the standard error is the largest of all tasks."""
-    if not selection.tasks:
-        return []
-    error = max(chosen.score.standard_error for chosen in selection.tasks.values())
+    """What cross-fitting cannot correct, in at most one sentence: trials that were proposed or stopped by dev scores.
+
+    Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
+    """
     searches = selection.searches.values()
-    if not searches or any(own.search not in SEARCHES or own.scheduler not in SCHEDULERS for own in searches):
-        return ["If a search or a scheduler has used dev scores, cross-fitting does not correct for that."]
-    largest: dict[tuple[str, str], int] = {}
-    for own in searches:
-        key = (own.search, own.scheduler)
-        largest[key] = max(own.num_configurations, largest.get(key, 0))
-    found = (find_search_bias(*key, size) for key, size in largest.items())
-    return [optimism_sentence(bias, error) for bias in found if bias is not None]
+    causes = [
+        *(["TPE proposed trials"] if any(own.search == "tpe" for own in searches) else []),
+        *(["ASHA stopped trials"] if any(own.scheduler == "asha" for own in searches) else []),
+    ]
+    if not causes:
+        return []
+    return [
+        f"{' and '.join(causes)} by scores on these dev examples, which cross-fitting cannot undo: expected scores are "
+        "somewhat too high, the more so the more trials there are."
+    ]

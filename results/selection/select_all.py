@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.errors import require, require_name
-from mtlib.tasks import Task
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
+from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
-from results.records.selection import MethodScore, RecordedSearch, Selection, TaskSelection
+from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.trials import TrialRecord, read_sweep, read_trials
 from results.scoring.base_configuration import ConfigurationKey, find_base
-from results.scoring.method_scores import clip_to_metric
-from results.scoring.search_optimism import find_search_bias
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import select_ensemble
 from results.selection.select_soup import choose_soups
@@ -89,7 +86,7 @@ def select_from(
     searches = {sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[name] = widen(select_task(pool, request, shared_model, base, on_progress), pool.task, searches.values())
+        found[name] = select_task(pool, request, shared_model, base, on_progress)
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -134,23 +131,6 @@ def select_task(
         base=base,
         calibrate=request.calibrate,
     )
-
-
-def widen(chosen: TaskSelection, task: Task, searches: Iterable[RecordedSearch]) -> TaskSelection:
-    """Lowers the low ends of scores' intervals by the simulated bias of searches and schedulers that used dev scores.
-
-    The base configuration stays as it is: no search found it.
-    """
-    biases = (find_search_bias(own.search, own.scheduler, own.num_configurations) for own in searches)
-    largest = max((bias.bounds[1] for bias in biases if bias is not None), default=0.0)
-
-    def lower(score: MethodScore) -> MethodScore:
-        low, high = score.interval
-        bounds = clip_to_metric(task, (low - largest * score.standard_error, high))
-        return score if score.name == BASE else replace(score, interval=bounds)
-
-    automatic = chosen.automatic and lower(chosen.automatic)
-    return replace(chosen, methods=tuple(map(lower, chosen.methods)), automatic=automatic)
 
 
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:

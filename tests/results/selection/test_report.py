@@ -17,7 +17,6 @@ from results.records.selection import (
     Selection,
     TaskSelection,
 )
-from results.scoring.search_optimism import find_search_bias, optimism_sentence
 from results.selection.report import (
     MAX_CONTENDERS,
     MAX_MEMBERS,
@@ -219,30 +218,18 @@ def searched(**sweeps: tuple[str, str, int]) -> Selection:
     return build_selection(build_task(), searches=found)
 
 
-def sentence_of(search: str, scheduler: str, num_trials: int) -> str:
-    bias = find_search_bias(search, scheduler, num_trials)
-    assert bias is not None
-    return optimism_sentence(bias, 0.021)
+def test_searches_and_schedulers_that_used_dev_scores_are_named_once() -> None:
+    selection = searched(a=("tpe", "none", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
+    (sentence,) = optimism_sentences(selection)
+    assert sentence.startswith("TPE proposed trials and ASHA stopped trials by scores on these dev examples")
+    assert list(selection_legend(selection))[-1] == sentence
+    assert " ".join(brief_verdict(selection)).endswith(sentence)
+    (sentence,) = optimism_sentences(searched(a=("random", "asha", 40)))
+    assert sentence.startswith("ASHA stopped trials")
 
 
-def test_optimism_of_a_search_is_stated() -> None:
-    (sentence,) = optimism_sentences(searched(a=("tpe", "none", 40)))
-    assert sentence == sentence_of("tpe", "none", 40)
-    selection = searched(a=("tpe", "asha", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
-    assert optimism_sentences(selection) == [
-        sentence_of("tpe", "asha", 40),
-        sentence_of("random", "asha", 30),
-    ]
-    assert list(selection_legend(selection))[-2:] == optimism_sentences(selection)
-    assert " ".join(brief_verdict(selection)).endswith(" ".join(optimism_sentences(selection)))
-
-
-def test_random_search_needs_no_warning_and_an_unknown_one_does() -> None:
+def test_grids_and_random_search_used_no_dev_scores() -> None:
     assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
-    assert optimism_sentences(searched(a=("tpe", "asha", 0), b=("grid", "none", 3))) == []
-    for unknown in (searched(a=("not recorded", "none", 40)), build_selection(build_task())):
-        (sentence,) = optimism_sentences(unknown)
-        assert sentence.endswith("cross-fitting does not correct for that.")
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
