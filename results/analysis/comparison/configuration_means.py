@@ -86,6 +86,14 @@ class ConfigurationMeans:
         """Whether the variance of training is known: also where all trained the same, more than once."""
         return self.total_degrees > 0 or (len(self.distinct) > len(self.degrees) == 1 < len(self.scores.scores))
 
+    @property
+    def fixed_examples(self) -> Floats:
+        """(distinct, distinct) covariance of the means over examples alone, for the models as they were trained.
+
+        It is a floor of the variance over both: replicates may be equal by chance, as accuracies of two often are.
+        """
+        return np.asarray(self.weights @ self.scores.covariance @ self.weights.T)
+
     def of_distinct(self, coefficients: Floats) -> Floats:
         """(contrasts, distinct) the coefficients of distinct configurations, from (contrasts, configurations)."""
         found = coefficients @ np.eye(len(self.degrees))[self.distinct]
@@ -111,13 +119,15 @@ class Contrasts:
     """(contrasts,) standard errors over trainings; nan where no configuration was trained twice."""
     example_errors: Floats
     """(contrasts,) standard errors over examples: the part that no number of replicates removes."""
+    fixed_errors: Floats
+    """(contrasts,) standard errors over examples of these very models, which no error over both is below."""
     degrees: Floats
     """(contrasts,) degrees of freedom of the training errors; 0 where these are nan."""
 
     @property
     def errors(self) -> Floats:
         """(contrasts,) standard errors over both."""
-        return np.hypot(self.training_errors, self.example_errors)
+        return np.maximum(np.hypot(self.training_errors, self.example_errors), self.fixed_errors)
 
 
 def configuration_means(scores: ModelScores) -> ConfigurationMeans:
@@ -307,7 +317,6 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
     own = means.of_distinct(coefficients)
     membership = np.eye(len(means.degrees))[means.scores.configurations]
     parts = ((own @ means.weights) ** 2 * means.model_variances) @ membership  # (contrasts, distinct)
-    examples = np.maximum(np.einsum("ki,ij,kj->k", own, means.examples, own), 0.0)
     training, degrees = np.full(len(coefficients), np.nan), np.zeros(len(coefficients))
     if means.has_replicates:
         training = np.sqrt(parts.sum(axis=1))
@@ -315,9 +324,15 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
     return Contrasts(
         estimates=means.estimate(coefficients),
         training_errors=training,
-        example_errors=np.sqrt(examples),
+        example_errors=standard_errors(own, means.examples),
+        fixed_errors=standard_errors(own, means.fixed_examples),
         degrees=degrees,
     )
+
+
+def standard_errors(coefficients: Floats, covariance: Floats) -> Floats:
+    """(contrasts,) standard errors of combinations, (contrasts, distinct), of means with this covariance."""
+    return np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", coefficients, covariance, coefficients), 0.0))
 
 
 def satterthwaite(parts: Floats, means: ConfigurationMeans) -> Floats:

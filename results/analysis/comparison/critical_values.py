@@ -106,7 +106,8 @@ def combine_margins(
     """Margins of differences whose variance is the sum of an estimated and of a known part.
 
     Each part has its own quantile, and the squares are added. This keeps the confidence also where an estimate from
-    few replicates is far too small by chance; Satterthwaite's approximation does not.
+    few replicates is far too small by chance; Satterthwaite's approximation does not. Where replicates are nearly equal
+    by chance, the margin is the known one of these very models over examples.
 
     Args:
         means: of the configurations.
@@ -123,7 +124,8 @@ def combine_margins(
     found = max(permuted_quantile(means, largest, confidence), drawn_quantile(means, largest, confidence))
     known = normal(np.full_like(compared.degrees, MAX_DEGREES))
     estimated = np.maximum(normal(compared.degrees), found)
-    return np.hypot(estimated * compared.training_errors, known * compared.example_errors)
+    margins = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
+    return np.maximum(margins, known * compared.fixed_errors)
 
 
 def drawn_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:

@@ -216,8 +216,10 @@ def answers(
         elif key.name in column.values:
             values, precision = column.values[key.name], column.precisions.get(key.name)
             sentences = [values_answer(key, values, column)]
-            if precision:
-                compared = [value for value in values if value.difference is not None and not value.is_same]
+            compared = [value for value in values if value.difference is not None and not value.is_same]
+            if precision is None and key.name in column.precisions and compared:
+                sentences.append(few_trainings(effects, column, records))
+            elif precision:
                 sentences.append(power_sentence(precision, len(compared)))
                 undecided = largest_undecided(values, column.trends.get(key.name))
                 if difference:
@@ -374,6 +376,14 @@ def largest_undecided(values: Sequence[ValueEffect], trend: Trend | None = None)
     open_values = [(abs(own), value) for own, value in found if not value.is_significant and not value.is_same]
     undecided = [(own, value) for own, value in open_values if own < smallest]
     return max(undecided, key=lambda pair: pair[0])[1] if undecided else None
+
+
+def few_trainings(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
+    """What two replicates of two values show, and how to train more."""
+    num_replicates = column.num_replicates[1]
+    more = more_replicates(effects, column, records, MORE_REPLICATES * num_replicates)
+    shown = f"{num_replicates} replicates of {column.num_distinct} configurations show little of how far"
+    return f"{shown} training again moves a score. For a firmer answer: {more}"
 
 
 def needed_sentences(

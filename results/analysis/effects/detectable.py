@@ -91,7 +91,10 @@ class Precision:
 
 
 def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Floats) -> Precision | None:
-    """The precision of the contrasts; None where training was not repeated, or all trained the same.
+    """The precision of the contrasts; None where all trained the same, or the variance of training is not known.
+
+    It is not known without replicates, and with a single degree of freedom, as two values with two replicates have, it
+    is known too badly for a forecast.
 
     Args:
         means: of the configurations.
@@ -100,10 +103,10 @@ def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Float
     """
     own = means.of_distinct(coefficients)
     differs = own.any(axis=1)
-    if not means.has_replicates or not differs.any():
+    if round(means.total_degrees) <= 1 or not differs.any():
         return None
     compared = contrasts(means, coefficients)
-    shared = np.einsum("ki,ij,kj->k", own, means.examples, own)
+    shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
     num_configurations = len(means.degrees)
     num_replicates = len(means.scores.scores) / num_configurations
     together = dunnett_quantile(means, coefficients, MAX_DEGREES, CONFIDENCE)

@@ -74,12 +74,19 @@ def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Seque
 
 
 def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
-    """p-value of the hypothesis that all contrasts are 0: an F test with the residuals' degrees of freedom."""
+    """p-value of the hypothesis that all contrasts are 0: an F test with the residuals' degrees of freedom.
+
+    It is at least the p-value of a chi-square test with the variance over examples alone, as intervals have that floor.
+    """
     estimates = means.estimate(coefficients)
     own = means.of_distinct(coefficients)
-    covariance = own @ (training_covariance(means) + means.examples) @ own.T
-    rank = np.linalg.matrix_rank(covariance)
-    if rank == 0:
-        return 1.0
-    statistic = estimates @ np.linalg.pinv(covariance) @ estimates / rank
-    return float(stats.f.sf(statistic, rank, means.total_degrees))
+    statistic, rank = wald_statistic(estimates, own @ (training_covariance(means) + means.examples) @ own.T)
+    fixed, fixed_rank = wald_statistic(estimates, own @ means.fixed_examples @ own.T)
+    over_both = stats.f.sf(statistic / rank, rank, means.total_degrees) if rank else 1.0
+    over_examples = stats.chi2.sf(fixed, fixed_rank) if fixed_rank else 0.0
+    return float(max(over_both, over_examples))
+
+
+def wald_statistic(estimates: Floats, covariance: Floats) -> tuple[float, int]:
+    """The estimates' squared length in standard errors, and the rank of their covariance."""
+    return float(estimates @ np.linalg.pinv(covariance) @ estimates), int(np.linalg.matrix_rank(covariance))

@@ -132,12 +132,16 @@ def choice_terms(key: SearchedKey, values: Sequence[Any]) -> Floats:
 
 
 def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMeans, num_terms: int) -> Fit:
-    """Least squares, with the scatter around the fit as the variance of each mean."""
+    """Least squares, with the scatter around the fit as the variance of each mean.
+
+    The scatter is at least the variance over examples that each configuration has alone.
+    """
     rows, scores = means.average(design), means.average(means.means)
     inverse = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
     degrees = float(len(rows) - num_terms)
     scatter = float(np.sum((scores - rows @ (inverse @ scores)) ** 2) / degrees)
     squares = (means.weights**2).sum(axis=1)  # variance of each mean, where that of a training is 1
+    scatter = max(scatter, float(np.mean(np.diag(means.fixed_examples - means.examples))))
     means = replace(
         means,
         model_variances=(scatter / squares)[means.scores.configurations],

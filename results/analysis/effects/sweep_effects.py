@@ -54,7 +54,7 @@ class ColumnEffects:
     curves: Mapping[str, RangeEffect]
     """By key with a range."""
     precisions: Mapping[str, Precision | None]
-    """By key of a grid; None where no value was compared with the base, or training was not repeated."""
+    """By key of a grid; None where no value was compared with the base, or as `precision_of`."""
     interactions: Sequence[Interaction]
 
     @property

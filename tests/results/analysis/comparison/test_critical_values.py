@@ -82,6 +82,31 @@ def test_known_variance_adds_to_the_margin() -> None:
     assert margins[1] ** 2 - margins[0] ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * 0.0004, rel=1e-3)
 
 
+def test_equal_paired_differences_have_the_margin_of_the_examples() -> None:
+    """Two accuracies of each of two models, which differ by .017 both times, and errors over 1,000 examples."""
+    right = np.random.default_rng(0).random((4, 1000)) < 0.8
+    covariance = np.cov(right, ddof=1) / 1000
+    means = configuration_means(model_scores(np.array([[0.700, 0.720], [0.683, 0.703]]), covariance))
+    compared = contrasts(means, to_first(means))
+    paired = (right[2:].astype(float) - right[:2]).mean(axis=0)
+    assert compared.training_errors[0] == pytest.approx(0.0, abs=1e-12)
+    assert compared.errors[0] == pytest.approx(paired.std(ddof=1) / np.sqrt(1000))
+    for margins in (margins_control(means, to_first(means)), margins_best(means, contrasts(means, to_best(means)))):
+        assert margins[0] == pytest.approx(stats.norm.ppf(0.975) * compared.errors[0], rel=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 3), (7, 2), (4, 5)])
+def test_no_margin_is_below_the_one_of_the_examples_alone(shape: tuple[int, int]) -> None:
+    for seed in range(20):
+        stream = np.random.default_rng(seed)
+        right = stream.random((np.prod(shape), 300)) < 0.8
+        table = right.mean(axis=1).reshape(shape) + 10.0 ** stream.uniform(-6, -1) * stream.normal(size=shape)
+        means = configuration_means(model_scores(table, np.cov(right) / 300))
+        ones = right.reshape(*shape, 300).mean(axis=1)
+        least = stats.norm.ppf(0.975) * np.std(ones[1:] - ones[0], axis=-1) / np.sqrt(300)
+        assert (margins_control(means, to_first(means)) >= 0.99 * least).all()  # quantiles are drawn
+
+
 def test_without_replicates_there_is_no_margin() -> None:
     means = configuration_means(model_scores(np.array([[0.5], [0.6], [0.7]])))
     assert np.isnan(margins_best(means, contrasts(means, to_best(means)))).all()

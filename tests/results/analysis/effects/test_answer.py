@@ -140,6 +140,14 @@ def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
     assert f"In the average comparison a true difference of {PRECISION.detectable(3):.3f} would have been found" in line
 
 
+def test_two_replicates_of_two_values_give_no_forecast_but_a_command() -> None:
+    few = {"num_configurations": 2, "num_distinct": 2, "num_trials": 4, "num_replicates": (2, 2)}
+    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: None}, **few))
+    assert "2 replicates of 2 configurations show little" in line
+    assert "would have been found" not in line
+    assert line.endswith(f"8 more trials.\n  {RESUME} --replicates 6")
+
+
 def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:
     records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
     effects = sweep_of(

@@ -132,3 +132,10 @@ def test_values_that_trained_the_same_have_no_part_in_the_precision() -> None:
     assert precision_of(copied, copies[3:4], np.zeros(1)) is None
     same = configuration_means(with_copies(drawn_scores(0, (1, 3)), [0]))
     assert precision_of(same, np.array([[-1.0, 1.0]]), np.zeros(1)) is None
+
+
+@pytest.mark.parametrize(("shape", "is_known"), [((2, 2), False), ((3, 2), True), ((2, 3), True)])
+def test_one_degree_of_freedom_gives_no_forecast(shape: tuple[int, int], is_known: bool) -> None:
+    means = configuration_means(model_scores(np.random.default_rng(0).normal(size=shape)))
+    coefficients = np.eye(shape[0])[1:] - np.eye(shape[0])[0]
+    assert (precision_of(means, coefficients, margins_control(means, coefficients)) is not None) == is_known

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 from pandas import DataFrame
+from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from results.analysis.comparison.configuration_means import configuration_means
@@ -25,6 +26,16 @@ def test_p_value_of_two_replicates_is_that_of_an_analysis_of_variance() -> None:
     rows = [{**own, "replicate": r, "score": table[n, r]} for n, own in enumerate(params) for r in range(2)]
     fit = smf.ols("score ~ C(a) * C(b) + C(replicate)", DataFrame(rows)).fit()
     assert found.p_value == pytest.approx(anova_lm(fit).loc["C(a):C(b)", "PR(>F)"])
+
+
+def test_replicates_that_are_equal_by_chance_leave_the_test_over_examples() -> None:
+    """Two keys with two values each and two equal replicates: the interaction has half the error of a score."""
+    table = np.repeat(np.array([[0.50], [0.52], [0.53], [0.56]]), 2, axis=1)
+    means = configuration_means(model_scores(table, 0.0002 * np.eye(8)))
+    params = [{"a": a, "b": b} for a in (0, 1) for b in (0, 1)]
+    keys = [SearchedKey(name=name, values=(0, 1), base=0) for name in "ab"]
+    found = wald_test(means, interaction_contrasts(*keys, params))
+    assert found == pytest.approx(stats.chi2.sf(0.01**2 / 0.0004, 1))
 
 
 def test_built_in_interaction_is_found() -> None:

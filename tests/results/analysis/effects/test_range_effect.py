@@ -171,3 +171,14 @@ def test_trainings_that_something_else_made_the_same_show_no_effect() -> None:
         assert fit is not None
         claims.append(range_effect(RATE, fit).p_value < 0.05)
     assert np.mean(claims) < 0.1
+
+
+def test_scatter_is_at_least_the_one_of_the_examples() -> None:
+    """Scores that lie on the fit by chance, though each mean of two trainings has an error over examples."""
+    table, params = draw(30, lambda _: 0.5, 0, 0.0)
+    means = configuration_means(model_scores(np.repeat(table, 2, axis=1), 0.0004 * np.eye(60)))
+    fit = fit_keys([RATE], means, params)
+    assert fit is not None
+    design = np.asarray(fit.design)
+    expected = 0.0002 * np.linalg.inv(design.T @ design)
+    assert np.allclose(fit.covariance, expected)
