@@ -25,7 +25,9 @@ import pyarrow as pa
 from mtlib.tasks import TASKS
 from results.records.files import open_atomic, open_folder, parquet_writer, write_group, write_json, write_parquet
 from results.records.predictions import compacted_path, prediction_table
-from results.records.trials import CURVES, CURVES_FILE, PREDICTIONS, TrialRecord, write_sweep, write_trials
+from results.records.schemas import CURVES, PREDICTIONS
+from results.records.tables import CURVES_FILE, write_trials
+from results.records.trials import TrialRecord, write_sweep
 
 TASK = TASKS["sst"]
 BOUND_BYTES = 4e9

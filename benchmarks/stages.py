@@ -39,8 +39,7 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import demo_overrides
 from mtlib.model.encoder import load_encoder
 from mtlib.stages.plan import plan_stages
-from results.records.epochs import read_curves
-from results.records.trials import read_trials
+from results.records.tables import read_curves, read_trials
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan

@@ -12,6 +12,10 @@ from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 
 
+ENVIRONMENT = "environment"
+"""The part of a key that code, libraries, device, workers and threads decide."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Origin:
     """What a trial's result depends on besides its configuration."""
@@ -88,5 +92,5 @@ def key_parts(config: TrialConfig, index: int, epochs: int, origin: Origin) -> d
         "data": hash_of([[*key, origin.data[key]] for key in sorted(wanted)]),
         "encoder": origin.encoder,
         "starting weights": hash_of({name: digest for name, digest in origin.started.items() if name in parts}),
-        "environment": hash_of(dict(origin.environment)),
+        ENVIRONMENT: hash_of(dict(origin.environment)),
     }

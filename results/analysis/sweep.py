@@ -1,8 +1,9 @@
 """A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,20 +21,17 @@ from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.searched_keys import base_number
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
-from results.records.epochs import read_curves, read_predictions
+from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
-from results.records.heartbeat import find_stop_time
-from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.predictions import TrialEpoch, read_predictions, stack_predictions
+from results.records.tables import read_tables, trials_table
 from results.records.trials import (
     COMPLETED,
     UNFINISHED,
     TrialRecord,
     read_sweep,
-    read_trials_table,
-    record_from_row,
     require_trial,
-    stopped_status,
     sweep_tasks,
 )
 
@@ -243,20 +241,16 @@ def load_sweep(path: Location) -> Sweep:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     info = read_sweep(path)
-    stopped = find_stop_time(path)
-    table, tasks = read_trials_table(path)
-    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(typed_frame(table))
-    if stopped is not None:
-        records = [replace(record, status=stopped_status(record.status)) for record in records]
-        trials["status"] = trials["status"].map(stopped_status).astype("string")
-    curves = typed_frame(read_curves(path))
+    stopped, found = find_stop_time(path), read_tables(path)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
     return Sweep(
         path=path,
         info=info,
-        records=tuple(records),
-        trials=trials,
-        curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have started trials since
-        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
+        records=found.records,
+        trials=trials_frame(typed_frame(trials_table(found.records))),
+        curves=typed_frame(found.curves),
+        stopped_at=stopped if any(record.status in UNFINISHED for record in found.records) else None,
     )
 
 

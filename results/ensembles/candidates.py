@@ -19,12 +19,13 @@ from results.analysis.comparison.groups import independent_groups
 from results.analysis.comparison.replicated_best import replicated_best
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
-from results.records.epochs import read_curves, reported_epochs
+from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import Location, open_folder, read_json
-from results.records.predictions import PredictionReader, has_same_examples, logits_array
+from results.records.predictions import has_same_examples, logits_array, reported_epochs
 from results.records.selection import Member
-from results.records.trials import read_sweep, read_trials, sweep_tasks
+from results.records.tables import read_curves, read_trials
+from results.records.trials import read_sweep, sweep_tasks
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
@@ -253,17 +254,15 @@ class CandidateReader:
 
     def __init__(self, candidates: Sequence[Candidate], task: Task) -> None:
         self.candidates, self.task = candidates, task
-        self.readers = {
-            sweep: PredictionReader(open_folder(sweep), task.name, "dev")
-            for sweep in dict.fromkeys(candidate.sweep for candidate in candidates)
-        }
+        self.roots = {sweep: open_folder(sweep) for sweep in {candidate.sweep for candidate in candidates}}
         self.first = self.read_table(0).select(["id", "label"])
         self.labels: Floats = self.first["label"].to_numpy().astype(np.float64)
 
     def read_table(self, place: int) -> pa.Table:
         """A candidate's predictions; ValueError if there are none."""
         candidate = self.candidates[place]
-        table = self.readers[candidate.sweep].read((candidate.trial, candidate.epoch))
+        root = self.roots[candidate.sweep]
+        table = read_part(root, candidate.trial, candidate.epoch, self.task.name, "dev")
         rule = f"predictions of {self.task.name}-dev must be there"
         require(table is not None, rule, f"none of {describe_candidate(candidate)}")
         return table

@@ -1,5 +1,6 @@
 """Atomic writes and checked reads of a sweep's files, on a disk or behind a URI."""
 
+import io
 import json
 import posixpath
 import uuid
@@ -85,13 +86,27 @@ def is_temporary(path: str) -> bool:
 
 @contextmanager
 def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file in the same folder, renamed to `path` when the block ends without an error."""
+    """A stream in memory, whose content becomes the file at `path` when the block ends without an error."""
+    stream = io.BytesIO()
+    yield stream
+    write_bytes(root, path, stream.getvalue())
+
+
+def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
+    """Writes a file whole or not at all, and makes its folder: by renaming on a disk, by one request to a bucket.
+
+    A bucket has no renaming, and shows a file once it has been sent; so all of its bytes must be there before.
+    """
+    if not isinstance(root.base_fs, fs.LocalFileSystem):
+        with root.open_output_stream(path) as stream:
+            stream.write(content)
+        return
     folder, name = posixpath.split(path)
     root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
     temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         with root.open_output_stream(temporary) as stream:
-            yield stream
+            stream.write(content)
         rename(root, temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):

@@ -1,127 +1,49 @@
-"""Predictions of every scored epoch: the parts that trials write, the tables these become, and arrays for scoring.
+"""Predictions of scored epochs as tables, and as arrays for scoring."""
 
-A part, `trials/<trial>/predictions/<task>-<split>-<epoch>.parquet`, holds one trial's epoch. A table,
-`predictions/<task>-<split>.parquet`, holds one row group per trial and epoch. Where both hold an epoch, the part is
-the newer one.
-"""
-
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as fs
-import pyarrow.parquet as pq
 
-from results.records.files import full_path, list_files, open_checked_parquet, read_parquet_if_exists, report_damage
-from results.records.trials import PREDICTIONS
-
-PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
+from results.records.epochs import epoch_path, list_epochs, read_part
+from results.records.files import Location, full_path, open_folder
+from results.records.schemas import PREDICTIONS
 
 TrialEpoch = tuple[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictionPart:
-    """A file that a trial wrote at an epoch's end."""
-
-    trial: str
-    epoch: int
-    task: str
-    split: str
-
-    @property
-    def path(self) -> str:
-        """Where it is in the sweep's folder."""
-        return f"trials/{self.trial}/predictions/{self.task}-{self.split}-{self.epoch:04d}.parquet"
-
-
-def compacted_path(task: str, split: str) -> str:
-    """Where the predictions of a task's split are in the sweep's folder, once compacted."""
-    return f"predictions/{task}-{split}.parquet"
-
-
-def list_parts(root: fs.SubTreeFileSystem) -> list[PredictionPart]:
-    """Every part that has not been compacted, sorted by path."""
-    matches = (PART.fullmatch(info.path) for info in list_files(root, "trials"))
-    return [
-        PredictionPart(trial=match["trial"], task=match["task"], split=match["split"], epoch=int(match["epoch"]))
-        for match in matches
-        if match
-    ]
-
-
-def prediction_table(
-    trial: str, epoch: int, ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike
+def read_predictions(
+    folder: Location, task: str, split: str, *, trial: str | None = None, epoch: int | None = None
 ) -> pa.Table:
-    """One epoch of a trial as a table, from ids and labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
-    values = np.asarray(logits, dtype=np.float32)
-    rows, width = values.shape
-    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
-    columns = [
-        pa.array(ids, pa.string()),
-        pa.repeat(pa.scalar(trial, pa.string()), rows),
-        pa.repeat(pa.scalar(epoch, pa.int64()), rows),
-        pa.array(np.asarray(labels, dtype=np.float32)),
-        pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1))),
-    ]
-    return pa.Table.from_arrays(columns, schema=PREDICTIONS)
+    """Predictions for every example of a split; of one trial or epoch if given.
 
-
-def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.ParquetFile, dict[TrialEpoch, int]]:
-    """The compacted table of a task's split, or None, and the number of each trial's epoch's row group."""
-    try:
-        file = open_checked_parquet(root, compacted_path(task, split), PREDICTIONS)
-    except FileNotFoundError:
-        return None, {}
-    columns = [PREDICTIONS.get_field_index("trial"), PREDICTIONS.get_field_index("epoch")]
-    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-    keys = ([group.column(column).statistics.min for column in columns] for group in groups)
-    return file, {(trial, epoch): number for number, (trial, epoch) in enumerate(keys)}
-
-
-class PredictionReader:
-    """Reads single epochs of a task's split, each by its trial and epoch.
+    Returns:
+        A table with the columns of `PREDICTIONS`, sorted by trial and epoch, examples in the order of the data.
 
     Raises:
         ValueError: a file is damaged or of another schema; one line names it.
     """
-
-    def __init__(self, root: fs.SubTreeFileSystem, task: str, split: str) -> None:
-        self.root, self.task, self.split = root, task, split
-        parts = (part for part in list_parts(root) if (part.task, part.split) == (task, split))
-        self.parts = {(part.trial, part.epoch): part for part in parts}
-        self.file, self.groups = open_groups(root, task, split)
-
-    def read(self, key: TrialEpoch) -> pa.Table | None:
-        """The newest predictions of a trial's epoch; None if there are none."""
-        if key in self.parts:
-            table = read_parquet_if_exists(self.root, self.parts[key].path, PREDICTIONS)
-            if table is not None:
-                return table
-            del self.parts[key]  # compacted since it was listed
-            self.file, self.groups = open_groups(self.root, self.task, self.split)
-        if key not in self.groups:
-            return None
-        with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
-            return self.file.read_row_group(self.groups[key])
+    root = open_folder(folder)
+    reported = sorted((name, number) for name, numbers in list_epochs(root).items() for number in numbers)
+    wanted = [key for key in reported if trial in (None, key[0]) and epoch in (None, key[1])]
+    found = [table for _, table in iter_predictions(root, task, split, wanted)]
+    return pa.concat_tables([PREDICTIONS.empty_table(), *found])
 
 
 def iter_predictions(
     root: fs.SubTreeFileSystem, task: str, split: str, wanted: Sequence[TrialEpoch]
 ) -> Iterator[tuple[TrialEpoch, pa.Table]]:
-    """The newest predictions of each trial and epoch that is wanted and there, in the order wanted.
+    """The predictions of each trial and epoch that is wanted and there, in the order wanted.
 
     Raises:
-        ValueError: as `PredictionReader`.
+        ValueError: a file is damaged or of another schema; one line names it.
     """
-    reader = PredictionReader(root, task, split)
-    for key in wanted:
-        table = reader.read(key)
+    for trial, epoch in wanted:
+        table = read_part(root, trial, epoch, task, split)
         if table is not None:
-            yield key, table
+            yield (trial, epoch), table
 
 
 def stack_predictions(
@@ -138,19 +60,18 @@ def stack_predictions(
     Raises:
         ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
     """
-    name = full_path(root, compacted_path(task, split))
-    logits: dict[TrialEpoch, npt.NDArray[np.float32]] = {}
+    logits = []
     first = None
-    for (trial, epoch), table in iter_predictions(root, task, split, wanted):
+    for trial, epoch in wanted:
+        table, name = read_part(root, trial, epoch, task, split), full_path(root, epoch_path(trial, epoch))
+        if table is None:
+            raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
         first = table if first is None else first
         if not has_same_examples(table, first):
             raise ValueError(f"{name}: trial {trial} at epoch {epoch} was not scored on the examples of {wanted[0][0]}")
-        logits[trial, epoch] = logits_array(table)
-    for trial, epoch in wanted:
-        if (trial, epoch) not in logits:
-            raise ValueError(f"{name}: predictions of trial {trial} at epoch {epoch} are missing")
+        logits.append(logits_array(table))
     assert first is not None
-    return first["id"].to_pylist(), first["label"].to_numpy(), np.stack([logits[key] for key in wanted])
+    return first["id"].to_pylist(), first["label"].to_numpy(), np.stack(logits)
 
 
 def has_same_examples(table: pa.Table, other: pa.Table) -> bool:
@@ -162,3 +83,9 @@ def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:
     """Logits as an array, (rows, num_logits)."""
     values: npt.NDArray[np.float32] = table["logits"].combine_chunks().flatten().to_numpy()
     return values.reshape(table.num_rows, -1)
+
+
+def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
+    """Every trial and epoch of a table of curves, sorted."""
+    pairs = curves.group_by(["trial", "epoch"]).aggregate([])
+    return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
 from results.records.files import Location, folder_name
-from results.records.trials import read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import read_sweep
 
 ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""

@@ -10,9 +10,9 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.errors import first_line
 from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
-from results.records.mirror import update_mirror
 from results.records.selection import write_selection
-from results.records.trials import TrialRecord, read_trials
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
@@ -31,7 +31,7 @@ def show_answer(folder: Path) -> None:
 
 
 def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
-    """Prints how a sweep ended, below its ranking, and copies its records to its mirror.
+    """Prints how a sweep ended, below its ranking.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
     command for it is printed instead.
@@ -52,11 +52,9 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
 
 
 def end_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
-    """Copies a sweep's records to its mirror; the exit code, and what went wrong."""
-    error = copy_records(options)
-    code = SWEEP_FAILED if error else exit_code(outcome)
-    messages = (*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options))
-    return Ending(outcome=outcome, exit_code=code, messages=messages)
+    """How a sweep ended: the exit code, and what went wrong."""
+    messages = (*outcome.closing_errors, *describe_outcome(outcome, options))
+    return Ending(outcome=outcome, exit_code=exit_code(outcome), messages=messages)
 
 
 def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Iterator[str]:
@@ -135,7 +133,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
 
     folder = shlex.quote(str(options.folder))
-    copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
     resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
@@ -144,7 +141,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     return [
         f"Files: {options.folder}",
-        *copies,
         "Next:",
         *([f"  {resume}    # what is left"] if has_more else []),
         *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
@@ -153,14 +149,3 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         f"  {program('results', 'report')} {folder}    # {report}",
         f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
     ]
-
-
-def copy_records(options: SweepOptions) -> str | None:
-    """Copies the records to the mirror, if there is one; returns why that failed, None if it did not."""
-    if options.mirror_folder is None:
-        return None
-    try:
-        update_mirror(options.folder, options.mirror_folder)
-    except Exception as error:  # of which kind depends on what is behind the URI
-        return f"The records could not be copied to {options.mirror_folder}: {first_line(error)}"
-    return None

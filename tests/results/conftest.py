@@ -15,7 +15,8 @@ from mtlib.training.evaluation import Predictions, task_metrics
 from results.analysis.sweep import Sweep
 from results.records import files as storage
 from results.records.epochs import write_epoch
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.killed import Killed
 
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}

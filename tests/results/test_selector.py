@@ -19,7 +19,8 @@ from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.selection import select_all as choosing
 from results.selection.report import PARETO_TITLE
 from results.selection.select_ensemble import select_ensemble

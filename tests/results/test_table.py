@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from results.records.heartbeat import HEARTBEAT_FILE
 
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import compact
-from results.records.heartbeat import HEARTBEAT_FILE
 from results.records.trials import write_sweep
 from results.table import main, print_ranking
 from search_spaces.space import describe_space, load_space

@@ -22,8 +22,10 @@ from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
-from results.records.epochs import compact, read_predictions, write_epoch
-from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from results.records.epochs import compact, write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_trials, write_trials
+from results.records.trials import TrialRecord, write_sweep
 from sweeps.driver.ledger import queued_record
 from sweeps.export import main
 from sweeps.search.trial_spec import TrialSpec

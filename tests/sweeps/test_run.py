@@ -28,7 +28,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
 from mtlib.tasks import TASKS
 from results.analysis.sweep import load_sweep
-from results.records.trials import TrialRecord, read_sweep, read_trials, write_trials
+from results.records.tables import read_trials, write_trials
+from results.records.trials import TrialRecord, read_sweep
 from search_spaces.space import load_space
 from sweeps.cluster.connection import free_port
 from sweeps.driver.ledger import open_ledger, save_ledger

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from results.records.heartbeat import write_heartbeat
 
 from mtlib.tasks import TASKS
-from results.records.heartbeat import write_heartbeat
-from results.records.trials import TrialRecord, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord
 from sweeps.status import main
 from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT, run_process

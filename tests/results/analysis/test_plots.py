@@ -18,7 +18,8 @@ from results.figures.embeddings import Embedded
 from results.page.write import build_page, inputs_of
 from results.records.epochs import compact, write_epoch
 from results.records.selection import TradeOff, write_selection
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import write_recorded_sweep

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.sweep import load_sweep
 from results.records.epochs import compact, write_epoch
-from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 from results.records.predictions import stack_predictions
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
 from tests.results.selection.test_shared_texts import record_groups

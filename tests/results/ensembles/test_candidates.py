@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from results.records.mirror import update_mirror
 
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
@@ -27,9 +28,9 @@ from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_po
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
 from results.records.epochs import compact, write_epoch
 from results.records.files import Location, open_folder, write_parquet
-from results.records.mirror import update_mirror
 from results.records.predictions import PredictionPart, prediction_table, stack_predictions
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.results.scoring.plain_selection import all_margins, all_outputs
 from tests.results.scoring.simulated_pools import build_pool, keeping
 

@@ -42,7 +42,8 @@ from results.page.health import (
 )
 from results.records.epochs import write_epoch
 from results.records.predictions import PredictionPart
-from results.records.trials import CURVES, TrialRecord
+from results.records.schemas import CURVES
+from results.records.trials import TrialRecord
 from tests.results.analysis.effects.test_answer import curve_of
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep

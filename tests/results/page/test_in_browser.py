@@ -19,7 +19,8 @@ from results.page.sections import PageInputs
 from results.page.write import PAGE_FILE, build_page, inputs_of, write_page
 from results.records.epochs import compact, write_epoch
 from results.records.selection import write_selection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.selection.select_all import SelectionRequest, select_from
 from tests.results.conftest import build_report
 from tests.results.page.recorded_sweep import best_of, recorded, sweep_info, with_records, write_recorded_sweep

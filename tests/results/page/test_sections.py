@@ -26,7 +26,8 @@ from results.page.sections import (
     sweep_sections,
     value_blocks,
 )
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from results.records.epoch_transfer import copy_epochs, delete_epochs, import_epochs, list_epoch_files
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.epoch_transfer import copy_epochs, delete_epochs, import_epochs, list_epoch_files
-from results.records.epochs import compact, curves_path, read_curves, read_predictions, write_epoch
+from results.records.epochs import compact, curves_path, write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves
 
 MakeReport = Callable[..., EpochReport]
 Kill = Callable[[int, bool], type[BaseException]]

@@ -14,8 +14,10 @@ import pytest
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs
-from results.records.epochs import compact, end_path, read_curves, read_predictions, write_epoch
-from results.records.trials import CURVES_BACKUP_FILE, STATUSES, TrialRecord, write_trials
+from results.records.epochs import compact, end_path, write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves, write_trials
+from results.records.trials import CURVES_BACKUP_FILE, STATUSES, TrialRecord
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]

@@ -5,17 +5,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-
 import results.records.heartbeat
-from results.records.heartbeat import (
-    HEARTBEAT_FILE,
-    STALE_SECONDS,
-    Progress,
-    find_stop_time,
-    read_heartbeat,
-    send_heartbeats,
-    write_heartbeat,
-)
+from results.records.heartbeat import HEARTBEAT_FILE, read_heartbeat, send_heartbeats, write_heartbeat
+
+from results.records.driver_file import STALE_SECONDS, Progress, find_stop_time
 
 
 @pytest.fixture

@@ -6,19 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from results.records.mirror import copy_order, update_mirror
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
-from results.records.epochs import compact, read_curves, read_predictions, write_epoch
-from results.records.mirror import copy_order, update_mirror
-from results.records.trials import (
-    CURVES_BACKUP_FILE,
-    TRIALS_BACKUP_FILE,
-    TrialRecord,
-    read_sweep,
-    read_trials,
-    write_trials,
-)
+from results.records.epochs import compact, write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves, read_trials, write_trials
+from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_sweep
 
 
 def age(folder: Path, seconds: float) -> None:

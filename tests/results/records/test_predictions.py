@@ -19,7 +19,7 @@ from results.records.predictions import (
     prediction_table,
     stack_predictions,
 )
-from results.records.trials import PREDICTIONS
+from results.records.schemas import PREDICTIONS
 
 IDS = ["a", "b", "c"]
 LABELS = [0.0, 1.0, float("nan")]

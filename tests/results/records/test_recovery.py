@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from results.records.recovery import RecoveredRecords, read_records_as_left, recover
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
-from results.records.epochs import compact, curves_path, end_path, read_curves, read_predictions, write_epoch
-from results.records.recovery import RecoveredRecords, delete_end, read_end, read_records_as_left, recover, write_end
-from results.records.trials import (
-    CURVES_BACKUP_FILE,
-    TRIALS_BACKUP_FILE,
-    TrialRecord,
-    read_trials,
-    write_sweep,
-    write_trials,
-)
+from results.records.epochs import compact, curves_path, end_path, write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves, read_trials, write_trials
+from results.records.trial_folder import delete_end, read_end, write_end
+from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, write_sweep
 from sweeps.driver.ledger import on_report
 from sweeps.lanes.messages import Event
 from sweeps.lanes.reporter import scores_in

@@ -13,19 +13,17 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
 from results.records import trials as records
+from results.records.schemas import CURVES, PREDICTIONS
+from results.records.tables import read_trials, write_trials
 from results.records.trials import (
-    CURVES,
     OBJECTS,
-    PREDICTIONS,
     STATUSES,
     TRIALS_BACKUP_FILE,
     TrialRecord,
     best_trial,
     read_sweep,
-    read_trials,
     trials_schema,
     write_sweep,
-    write_trials,
 )
 from tests.one_line_error import one_line_error
 

@@ -9,7 +9,8 @@ from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.scoring.base_configuration import find_base
 from tests.results.conftest import build_record
 

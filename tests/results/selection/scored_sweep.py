@@ -8,7 +8,8 @@ from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.tasks import TASKS
 from results.records.epochs import compact, write_epoch
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.results.conftest import build_record, build_report
 
 

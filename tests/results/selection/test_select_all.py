@@ -11,7 +11,8 @@ from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch, TaskSelection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
 from results.selection.select_all import SelectionRequest, scored_tasks, select_from

@@ -14,7 +14,8 @@ from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.files import PROJECT_FOLDER
 from results.records.selection import read_selection
-from results.records.trials import read_sweep, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import read_sweep, write_sweep
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest
 from sweeps.cli.arguments import build_parser, find_sweep_folder

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from results.records.files import PROJECT_FOLDER
-from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, step_text
 from tests.results.conftest import build_record
 

@@ -18,7 +18,7 @@ import pytest
 from optuna.trial import FrozenTrial
 
 from results.analysis.sweep import load_sweep
-from results.records.trials import read_trials
+from results.records.tables import read_trials
 from sweeps.search.study import NUMBER_ATTRIBUTE, open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]

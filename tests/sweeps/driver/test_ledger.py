@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from results.records.trials import read_trials
+from results.records.tables import read_trials
 from search_spaces.domain import Float
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger, save_ledger
 from sweeps.lanes.messages import Event

@@ -13,7 +13,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.records.examples import read_groups, read_hold_out
-from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
 from sweeps.driver.ledger import Ledger, add_trial, open_ledger

@@ -16,6 +16,7 @@ import ray
 import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from results.records.heartbeat import HEARTBEAT_FILE
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -24,9 +25,9 @@ from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
-from results.records.epochs import read_curves, read_predictions
-from results.records.heartbeat import HEARTBEAT_FILE
-from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_trials
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves, read_trials
+from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord
 from search_spaces.space import SearchSpace
 from sweeps.driver import run_sweep
 from sweeps.driver.ledger import Ledger

@@ -23,7 +23,7 @@ import results.records.files
 from mtlib.checkpoints.state import drop_states
 from mtlib.runtime.environment import describe_environment
 from results.records.files import full_path
-from results.records.recovery import read_end, write_end
+from results.records.trial_folder import read_end, write_end
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.worker_trial import TrialRun, run_trial
 from sweeps.options import SweepPlan

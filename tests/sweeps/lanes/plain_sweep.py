@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from results.records.recovery import record_with_curves
 
 from mtlib.checkpoints.state import drop_states
 from mtlib.config.trial import TrialConfig
@@ -14,7 +15,6 @@ from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.files import open_folder
-from results.records.recovery import record_with_curves
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import open_ledger
 from sweeps.lanes.loaded_trial import load_trial

@@ -19,7 +19,7 @@ from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, Point, StepProgress
 from mtlib.training.evaluation import Predictions
 from mtlib.training.step import Interrupted
-from results.records.epochs import read_curves
+from results.records.tables import read_curves
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.reporter import TrialReporter, scores_in
 from sweeps.reuse.finished_trials import ReusedWork

@@ -27,8 +27,8 @@ import sweeps.lanes.worker
 from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.training.epoch_report import StepProgress
-from results.records.epochs import read_curves
-from results.records.recovery import read_end
+from results.records.tables import read_curves
+from results.records.trial_folder import read_end
 from sweeps.lanes.mailbox import Mailbox
 from sweeps.lanes.messages import Assignment, Event
 from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane

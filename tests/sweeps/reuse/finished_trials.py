@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import compact, curves_path
-from results.records.trials import TrialRecord, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord
 from sweeps.driver.ledger import queued_record
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder, register_finished

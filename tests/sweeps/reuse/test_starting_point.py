@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
 import results.records.epoch_transfer
+
 import results.records.files
 from mtlib.checkpoints.best_weights import known_checksums
 from mtlib.checkpoints.state import newest_numbers, saved_states

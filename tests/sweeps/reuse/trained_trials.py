@@ -14,7 +14,9 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
-from results.records.epochs import read_curves, read_predictions, write_epoch
+from results.records.epochs import write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore

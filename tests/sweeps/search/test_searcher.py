@@ -11,7 +11,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from results.records.recovery import write_end
+from results.records.trial_folder import write_end
 from results.records.trials import TrialRecord
 from search_spaces.domain import Choice, Condition, Float
 from sweeps.driver.ledger import Ledger, add_trial

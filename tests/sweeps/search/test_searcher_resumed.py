@@ -12,7 +12,7 @@ import optuna
 import pytest
 from ray.tune.search import Searcher
 
-from results.records.recovery import write_end
+from results.records.trial_folder import write_end
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from search_spaces.space import grid_trials

@@ -11,7 +11,9 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
-from results.records.trials import SCHEMA_VERSION, TrialRecord, read_sweep, write_trials
+from results.records.schemas import SCHEMA_VERSION
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, read_sweep
 from sweeps.driver.ledger import queued_record
 from sweeps.driver.resume import read_saved_options
 from sweeps.search.trial_spec import TrialSpec

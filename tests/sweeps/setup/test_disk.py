@@ -15,7 +15,8 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import load_encoder
 from results.records.epochs import compact
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from search_spaces.space import SearchSpace, grid_configs, load_space
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.reuse.weight_pruning import prune_weights

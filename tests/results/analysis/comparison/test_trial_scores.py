@@ -21,7 +21,8 @@ from results.analysis.comparison.trial_scores import (
     read_scores,
 )
 from results.records.epochs import curve_rows
-from results.records.trials import CURVES, TrialRecord
+from results.records.schemas import CURVES
+from results.records.trials import TrialRecord
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]

@@ -8,7 +8,8 @@ import pytest
 from mtlib.tasks import TASKS
 from results.analysis.sweep import load_sweep
 from results.records.epochs import write_epoch
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
 from tests.results.conftest import build_record, build_report
 

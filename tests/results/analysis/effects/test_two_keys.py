@@ -13,7 +13,8 @@ from results.analysis.effects.answer import answer_question
 from results.analysis.effects.sweep_effects import sweep_effects
 from results.analysis.sweep import load_sweep
 from results.records.epochs import compact, write_epoch
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from results.table import print_ranking
 from tests.results.analysis.comparison.test_trial_scores import scores_of
 
