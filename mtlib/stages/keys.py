@@ -11,7 +11,6 @@ from mtlib.stages.draws import stage_sets
 from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 
-
 ENVIRONMENT = "environment"
 """The part of a key that code, libraries, device, workers and threads decide."""
 

@@ -9,8 +9,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -59,7 +59,7 @@ class Driver:
         if self.host != socket.gethostname():
             return False
         try:
-            return abs(psutil.Process(self.pid).create_time() - self.began) > 2
+            return bool(abs(psutil.Process(self.pid).create_time() - self.began) > 2)
         except psutil.NoSuchProcess:
             return True
         except psutil.Error:
@@ -118,13 +118,6 @@ class Ownership:
         }
         with suppress(OSError):
             write_json(open_folder(self._folder), DRIVER_FILE, content)
-
-
-@contextmanager
-def owned(folder: Location) -> Iterator[Ownership]:
-    """The claim on a sweep, for a `with` statement; raises as `Ownership`."""
-    with Ownership(folder) as found:
-        yield found
 
 
 def describe(driver: Driver | None) -> str:

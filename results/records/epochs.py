@@ -19,9 +19,11 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from results.records.files import (
+    Location,
     check_schema,
     full_path,
     list_files,
+    open_folder,
     open_parquet,
     parquet_writer,
     report_damage,
@@ -55,9 +57,7 @@ def epoch_path(trial: str, epoch: int) -> str:
     return f"trials/{trial}/epochs/{epoch:04d}.parquet"
 
 
-def write_epoch(
-    root: fs.SubTreeFileSystem, trial: str, report: "EpochReport", facts: Mapping[str, Any] | None = None
-) -> None:
+def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapping[str, Any] | None = None) -> None:
     """Writes an epoch's file, and deletes later epochs first: they followed from another training of this one.
 
     One process at a time writes a trial. After a kill at any point its record holds whole epochs only.
@@ -65,6 +65,7 @@ def write_epoch(
     Raises:
         OSError: it cannot be written; earlier epochs stay.
     """
+    root = open_folder(folder)
     delete_epochs(root, trial, after=report.epoch)
     parts = [(part.task, part.split) for part in report.predictions]
     schema = EPOCH.with_metadata(
@@ -88,7 +89,7 @@ def point_row(point: "Point") -> list[Any]:
 
 
 def prediction_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
-    """Predictions as rows of an epoch's file, from ids and labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
+    """Predictions as rows of an epoch's file, from ids, labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
     values = np.asarray(logits, dtype=np.float32)
     rows, width = values.shape
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
@@ -181,6 +182,17 @@ def delete_epochs(root: fs.SubTreeFileSystem, trial: str, *, after: int) -> None
     for number in sorted((int(match["epoch"]) for match in matches if match), reverse=True):
         if number > after:
             root.delete_file(epoch_path(trial, number))
+
+
+def read_epochs(root: fs.SubTreeFileSystem, trial: str) -> tuple[list[Epoch], list[str]]:
+    """A trial's epochs up to a missing or damaged one, and a line for each damaged file."""
+    found: list[Epoch] = []
+    try:
+        for number in trial_epochs(root, trial):
+            found.append(read_epoch(root, trial, number))
+    except (ValueError, FileNotFoundError) as error:
+        return found, [str(error)]
+    return found, []
 
 
 def read_trial_curves(root: fs.SubTreeFileSystem, trial: str) -> pa.Table:

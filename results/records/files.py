@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -21,8 +21,8 @@ Declared = TypeVar("Declared")
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 """Folder of the four packages."""
 
-Location = str | Path
-"""A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
+Location: TypeAlias = str | Path | fs.SubTreeFileSystem
+"""A folder: a path, a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`, or what `open_folder` returns."""
 
 TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
@@ -36,6 +36,8 @@ NEVER_REPEATED = ("id", "logits", "value")
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
     """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI."""
+    if isinstance(location, fs.SubTreeFileSystem):
+        return location
     if "://" not in str(location):
         return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
     try:

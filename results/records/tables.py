@@ -6,18 +6,16 @@ may be old, deleted or damaged: nothing but time is lost.
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.tasks import Task, in_order
+from mtlib.tasks import in_order
 from results.records.driver_file import read_driver
-from results.records.epochs import curve_rows
+from results.records.epochs import curve_rows, read_epochs
 from results.records.files import (
     Location,
     check_schema,
@@ -29,7 +27,7 @@ from results.records.files import (
     write_parquet,
 )
 from results.records.schemas import CURVES
-from results.records.trial_folder import TRIAL_FILE, TrialFiles, read_trial, record_of
+from results.records.trial_folder import read_trial, record_of
 from results.records.trials import (
     OVERALL,
     UNFINISHED,
@@ -66,24 +64,22 @@ def read_tables(folder: Location) -> SweepTables:
     trials, curves, notes = read_caches(root)
     cached = {record.trial_id: record for record in trials.records}
     sources = trial_sources(root)
-    changed = {
-        trial: source
-        for trial, source in sources.items()
-        if source not in (trials.sources.get(trial), None) or source != curves.sources.get(trial)
-    }
-    own: dict[str, TrialFiles] = {}
+    caches = (trials.sources, curves.sources)
+    changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
+    rows = []
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
         for trial in changed:
             files = read_trial(root, trial)
+            epochs, damage = read_epochs(root, trial) if files is None else (list(files.epochs), files.damage)
             if files is not None:
-                own[trial] = files
                 cached[trial] = record_of(files, tasks, num_workers)
-                notes += files.damage
+                epochs = epochs[: files.num_epochs]
+            rows.append(curve_rows(trial, epochs))
+            notes += damage
+    kept = pc.invert(pc.is_in(curves.table["trial"], pa.array(list(changed), pa.string())))
     records = with_present_status(folder, cached.values())
-    kept = pc.invert(pc.is_in(curves.table["trial"], pa.array(list(own), pa.string())))
-    rows = [curve_rows(trial, files.epochs[: files.num_epochs]) for trial, files in own.items()]
     return SweepTables(
         records=tuple(sorted(records, key=lambda record: (record.number, record.replicate))),
         curves=pa.concat_tables([curves.table.filter(kept), *rows]).sort_by("trial"),
@@ -196,41 +192,30 @@ def read_cache(root: fs.SubTreeFileSystem, name: str) -> Cache:
 
 
 def trial_sources(root: fs.SubTreeFileSystem) -> dict[str, int]:
-    """By trial with a `trial.json`: a checksum of the names, sizes and times of the files that its rows are made of."""
+    """By trial with a file: a checksum of the names, sizes and times of the files that its rows are made of."""
     found: dict[str, int] = {}
-    begun = set()
     for info in list_files(root, "trials"):
         _, trial, *rest = info.path.split("/")
         if rest[:1] == ["epochs"] or len(rest) == 1:
             facts = f"{'/'.join(rest)} {info.size} {info.mtime_ns}"
             found[trial] = zlib.crc32(facts.encode(), found.get(trial, 0))
-        if rest == [TRIAL_FILE]:
-            begun.add(trial)
-    return {trial: source for trial, source in found.items() if trial in begun}
+    return found
 
 
-def with_present_status(folder: Location, records: "Sequence[TrialRecord] | Any") -> list[TrialRecord]:
+def with_present_status(folder: Location, records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Trials with `running` for those that a live driver has on a lane, `interrupted` for others that have begun."""
     known = list(records)
-    if all(record.status not in UNFINISHED for record in known):
+    driver = read_driver(folder) if any(record.status in UNFINISHED for record in known) else None
+    if driver is None:
         return known
-    with suppress(OSError, ValueError):
-        driver = read_driver(folder)
-        running = set(driver.progress) if driver is not None and driver.stop_time is None else set()
-        if driver is not None:
-            return [present_status(record, running) for record in known]
-    return known
+    running = set(driver.progress) if driver.stop_time is None else set()
+    return [present_status(record, running) for record in known]
 
 
-def present_status(record: TrialRecord, running: "set[str]") -> TrialRecord:
+def present_status(record: TrialRecord, running: set[str]) -> TrialRecord:
     """A trial with its present status, by the trials that run."""
     if record.status not in UNFINISHED:
         return record
     if record.trial_id in running:
         return replace(record, status="running")
     return replace(record, status="interrupted") if record.status == "running" else record
-
-
-def tasks_in(info: Mapping[str, Any]) -> dict[str, Task]:
-    """The definitions of a sweep's tasks."""
-    return sweep_tasks(info)

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.fs as fs
 
 from mtlib.tasks import Task, score_of
-from results.records.epochs import Epoch, read_epoch, trial_epochs
+from results.records.epochs import Epoch, read_epochs
 from results.records.files import full_path, read_json, write_json
 from results.records.trials import OVERALL, TrialRecord
 
@@ -126,8 +126,6 @@ def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:
 
 def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles | None:
     """A trial's folder without predictions, weights and states; None if its `trial.json` is missing or damaged."""
-    damage: list[str] = []
-    epochs: list[Epoch] = []
     end = None
     try:
         start = read_start(root, trial)
@@ -135,11 +133,7 @@ def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles | None:
         return None
     if start is None:
         return None
-    try:
-        for number in trial_epochs(root, trial):
-            epochs.append(read_epoch(root, trial, number))
-    except (ValueError, FileNotFoundError) as error:
-        damage.append(str(error))
+    epochs, damage = read_epochs(root, trial)
     try:
         end = read_end(root, trial)
     except ValueError as error:
@@ -162,9 +156,9 @@ def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) ->
             last[name] = value
             if value > best.get(name, float("-inf")):
                 best[name], best_epoch[name] = value, int(epoch.points[0]["epoch"])
-    points = epochs[-1].points if epochs else ({"step": 0, "seconds": 0.0},)
+    newest: Mapping[str, Any] = epochs[-1].points[0] if epochs else {"step": 0, "seconds": 0.0}
     facts = epochs[-1].facts if epochs else {}
-    own = max(0.0, points[0]["seconds"] - start.shared_seconds)
+    own = max(0.0, newest["seconds"] - start.shared_seconds)
     return TrialRecord(
         trial_id=start.trial_id,
         number=start.number,
@@ -178,8 +172,8 @@ def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) ->
         last=last,
         best_epoch=best_epoch,
         epochs=len(epochs),
-        steps=points[0]["step"],
-        shared_steps=min(start.shared_steps, points[0]["step"]),
+        steps=newest["step"],
+        shared_steps=min(start.shared_steps, newest["step"]),
         device_seconds=own * num_workers,
         wall_seconds=facts.get("wall_seconds", 0.0) if end is None else max(end.wall_seconds, 0.0),
         peak_memory_bytes=max(facts.get("peak_memory_bytes", 0), 0 if end is None else end.peak_memory_bytes),

@@ -13,32 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # read when Ray is imported: no news of its processes' deaths
+import ray
 
-import ray  # noqa: E402
-
-from mtlib.runtime.errors import first_line  # noqa: E402
-from mtlib.runtime.garbage_collection import collect_rarely  # noqa: E402
-from results.records.files import PROJECT_FOLDER  # noqa: E402
-from sweeps.cluster.background_run import is_inside_ray  # noqa: E402
-
-DRIVER_VARIABLES = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trials write their own records
-    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots of the experiment are not used
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # the searcher says how many trials may run
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
-}
-"""Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
-
-WORKER_VARIABLES = {
-    "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a controller notices a dead worker, or the end of a run
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
-    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
-}
-"""Environment variables that Ray Train reads in the workers and controllers of lanes."""
+from mtlib.runtime.errors import first_line
+from mtlib.runtime.garbage_collection import collect_rarely
+from results.records.files import PROJECT_FOLDER
+from sweeps.cluster.background_run import is_inside_ray
+from sweeps.cluster.ray_settings import WORKER_VARIABLES
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
@@ -96,9 +77,7 @@ def end_process(code: int) -> NoReturn:
 
 
 def silence_ray() -> None:
-    """Keeps Ray's own messages off the terminal; environment variables that the user has set stay."""
-    for name, value in DRIVER_VARIABLES.items():
-        os.environ.setdefault(name, value)
+    """Keeps Ray's own messages off the terminal."""
     warnings.filterwarnings("ignore", module=r"ray\.")
     for name in ("ray", "ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -125,7 +104,7 @@ def start_local() -> str | None:
 
 
 def start_local_once() -> str | None:
-    """Starts Ray, with a port of its own; the URL of its dashboard. Raises Exception where its processes take too long."""
+    """Starts Ray, with a port of its own; its dashboard's URL. Raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
@@ -175,9 +154,8 @@ def connect(address: str) -> str | None:
         host, _, port = address.rpartition(":")
         if port.isdigit():  # Ray would retry for minutes and print each attempt
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()):
-            if TOKEN_FILE.is_file():
-                os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
         context = ray.init(
             address=address,
             runtime_env=worker_environment({}),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.model.encoder import load_encoder
 from results.records.driver_file import Ownership
+from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
@@ -85,8 +86,9 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     from sweeps.search.study import open_study
 
     study = open_study(plan.options.folder, plan.options.name, plan.space.metric)
-    ignore = {"on_new": lambda _spec: None, "max_live": 1}
-    SweepSearcher(plan, study, known=known.records, history=known.reports, **ignore)  # tells the study of all ends
+    SweepSearcher(  # tells the study of all ends
+        plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
+    )
     ledger = open_ledger(plan, known.records)
     closing_errors = close_records(plan, ledger)
     listener.answer(options)
@@ -109,6 +111,7 @@ def run_and_finish(
         listener.answer(options)
         is_answered = True
 
+    set_driver_variables()
     try:
         from sweeps.driver.run_sweep import run_plan
 

@@ -44,8 +44,9 @@ EventKind = Literal[
     "lane_down",
     "lane_closed",
 ]
-"""`failed`: the sweep cannot go on. `requeued`: the trial's lane is down. A lane that is down has no workers, and opens again once Ray has restarted
-them; a closed one was not needed any more; a failed one cannot load what the sweep needs."""
+"""`failed`: the sweep cannot go on. `requeued`: the trial's lane is down. A lane that is down has no workers, and opens
+again once Ray has restarted them; a closed one was not needed any more; a failed one cannot load what the sweep needs.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,7 @@ def install(folder: TrialFolder, fetched: Path, cut: Cut | None = None) -> None:
 
 
 def truncate_trial(folder: TrialFolder, epochs: int) -> None:
-    """Removes what a pruned trial has of epochs after its first `epochs`; best weights stay only if their epoch does."""
+    """Removes a pruned trial's epochs after its first `epochs`; best weights stay only if their epoch does."""
     delete_epochs(folder.root, folder.trial_id, after=epochs)
     best = json.loads((folder.states.path / BEST_FILE).read_text())
     drop_states(folder.states)

@@ -15,7 +15,6 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.tune_trial import HEAD_NODE, TrialProcess
 
-
 MAX_DEATHS = 20
 """Deaths of one trial's process in Tune, which holds nothing, after which Ray itself must be broken."""
 
