@@ -1,7 +1,6 @@
 """A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +24,7 @@ from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
 from results.records.predictions import TrialEpoch, read_predictions, stack_predictions
-from results.records.tables import read_tables, trials_table
+from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
     COMPLETED,
     UNFINISHED,
@@ -241,9 +240,7 @@ def load_sweep(path: Location) -> Sweep:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     info = read_sweep(path)
-    stopped, found = find_stop_time(path), read_tables(path)
-    for note in found.notes:
-        warnings.warn(note, stacklevel=2)
+    stopped, found = find_stop_time(path), read_with_warnings(path)
     return Sweep(
         path=path,
         info=info,

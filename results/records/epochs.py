@@ -8,6 +8,7 @@ rows are predictions, in one row group for each task and split; its metadata hol
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ if TYPE_CHECKING:  # `results` must load without torch
 EPOCH_FILE = re.compile(r"trials/(?P<trial>[^/]+)/epochs/(?P<epoch>\d+)\.parquet")
 POINT_FIELDS = ("step", "task", "split", "metric", "value", "seconds")
 """Fields of a point that its epoch's file keeps; the epoch follows from the file's name."""
+CONTENT, CHECKSUM = (b"points", b"parts", b"facts"), b"crc32"
+"""Keys of the file's metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,20 +70,20 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     """
     root = open_folder(folder)
     delete_epochs(root, trial, after=report.epoch)
-    parts = [(part.task, part.split) for part in report.predictions]
-    schema = EPOCH.with_metadata(
-        {
-            **EPOCH.metadata,
-            b"points": json.dumps([point_row(point) for point in report.points]).encode(),
-            b"parts": json.dumps(parts).encode(),
-            b"facts": json.dumps(dict(facts or {})).encode(),
-        }
-    )
+    values = ([point_row(point) for point in report.points], [(part.task, part.split) for part in report.predictions])
+    content = [json.dumps(value).encode() for value in (*values, dict(facts or {}))]
+    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: str(content_checksum(content)).encode()}
+    schema = EPOCH.with_metadata({**EPOCH.metadata, **own})
     stream = io.BytesIO()
     with parquet_writer(stream, schema) as writer:
         for part in report.predictions:
             write_group(writer, prediction_rows(part.ids, part.labels, part.logits))
     write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
+
+
+def content_checksum(content: Sequence[bytes]) -> int:
+    """CRC-32 of what an epoch's metadata holds, which Parquet does not check."""
+    return zlib.crc32(b"\0".join(content))
 
 
 def point_row(point: "Point") -> list[Any]:
@@ -111,9 +114,13 @@ def open_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> tuple[pq.P
     path = epoch_path(trial, epoch)
     name, file = full_path(root, path), open_parquet(root, path)
     try:
-        check_schema(file.schema_arrow, EPOCH, name)
+        with report_damage(name):
+            check_schema(file.schema_arrow, EPOCH, name)
         metadata = file.schema_arrow.metadata
-        points, parts, facts = (json.loads(metadata[key]) for key in (b"points", b"parts", b"facts"))
+        content = [metadata[key] for key in CONTENT]
+        if str(content_checksum(content)).encode() != metadata[CHECKSUM]:
+            raise ValueError(f"{name}: truncated or damaged: its checksum is wrong")
+        points, parts, facts = map(json.loads, content)
         if len(parts) != file.metadata.num_row_groups:
             raise ValueError(f"{name}: truncated or damaged: {len(parts)} tables of predictions are missing")
         rows = tuple({"epoch": epoch, **dict(zip(POINT_FIELDS, point, strict=True))} for point in points)

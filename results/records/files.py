@@ -142,7 +142,7 @@ def report_damage(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: truncated or damaged: {first_line(error)}") from None
 
 

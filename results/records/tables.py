@@ -5,6 +5,7 @@ may be old, deleted or damaged: nothing but time is lost.
 """
 
 import json
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from results.records.files import (
     write_parquet,
 )
 from results.records.schemas import CURVES
-from results.records.trial_folder import read_trial, record_of
+from results.records.trial_folder import TRIAL_FILE, read_start, read_trial, record_of, trial_path
 from results.records.trials import (
     OVERALL,
     UNFINISHED,
@@ -52,6 +53,8 @@ class SweepTables:
     """With the columns of `CURVES`, sorted by trial; epochs ascend."""
     notes: tuple[str, ...] = ()
     """A line for each cache that was damaged, and for each damaged file of a trial."""
+    damaged: frozenset[str] = frozenset()
+    """Trials with a damaged file: no cache counts for them, so every reader has their notes."""
 
 
 def read_tables(folder: Location) -> SweepTables:
@@ -66,35 +69,57 @@ def read_tables(folder: Location) -> SweepTables:
     sources = trial_sources(root)
     caches = (trials.sources, curves.sources)
     changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
-    rows = []
+    rows, damaged = [], set()
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
         for trial in changed:
             files = read_trial(root, trial)
-            epochs, damage = read_epochs(root, trial) if files is None else (list(files.epochs), files.damage)
             if files is not None:
                 cached[trial] = record_of(files, tasks, num_workers)
-                epochs = epochs[: files.num_epochs]
-            rows.append(curve_rows(trial, epochs))
+                epochs, damage = list(files.epochs[: files.num_epochs]), list(files.damage)
+            else:
+                epochs, damage = read_epochs(root, trial)
+                damage += damage_of_start(root, trial, has_row=trial in cached)
+            rows.append(curve_rows(trial, epochs if trial in cached else ()))
             notes += damage
+            damaged |= {trial} if damage else set()
     kept = pc.invert(pc.is_in(curves.table["trial"], pa.array(list(changed), pa.string())))
     records = with_present_status(folder, cached.values())
     return SweepTables(
         records=tuple(sorted(records, key=lambda record: (record.number, record.replicate))),
         curves=pa.concat_tables([curves.table.filter(kept), *rows]).sort_by("trial"),
         notes=tuple(notes),
+        damaged=frozenset(damaged),
     )
 
 
+def damage_of_start(root: fs.SubTreeFileSystem, trial: str, *, has_row: bool) -> list[str]:
+    """A line if `trial.json`, which cannot be used, is damaged, or if without it nothing is known of the trial."""
+    try:
+        read_start(root, trial)
+    except ValueError as error:
+        return [str(error)]
+    missing = f"{full_path(root, trial_path(trial, TRIAL_FILE))} is missing: the trial is left out"
+    return [] if has_row else [missing]
+
+
+def read_with_warnings(folder: Location) -> SweepTables:
+    """`read_tables`, with a warning for each note."""
+    found = read_tables(folder)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    return found
+
+
 def read_trials(folder: Location) -> list[TrialRecord]:
-    """Every trial of a sweep; raises as `read_tables`."""
-    return list(read_tables(folder).records)
+    """Every trial of a sweep; warns and raises as `read_with_warnings`."""
+    return list(read_with_warnings(folder).records)
 
 
 def read_curves(folder: Location) -> pa.Table:
-    """Every point of every curve of a sweep; raises as `read_tables`."""
-    return read_tables(folder).curves
+    """Every point of every curve of a sweep; warns and raises as `read_with_warnings`."""
+    return read_with_warnings(folder).curves
 
 
 def trials_table(records: Sequence[TrialRecord], tasks: Sequence[str] | None = None) -> pa.Table:
@@ -131,7 +156,7 @@ def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
         [*found.records, *(record for record in records if record.trial_id not in known)],
         key=lambda record: (record.number, record.replicate),
     )
-    kept = {trial: source for trial, source in sources.items() if trial in known}
+    kept = {trial: source for trial, source in sources.items() if trial in known - found.damaged}
     write_parquet(root, CURVES_FILE, with_sources(found.curves, kept))
     write_parquet(root, TRIALS_FILE, with_sources(trials_table(every, tasks), kept))
 

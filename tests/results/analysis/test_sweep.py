@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.sweep import load_sweep
-from results.records.epochs import compact, write_epoch
+from results.records.epochs import write_epoch
 from results.records.predictions import stack_predictions
-from results.records.tables import write_trials
+from results.records.tables import write_caches, write_trials
 from results.records.trials import TrialRecord, write_sweep
+from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
 from tests.results.selection.test_shared_texts import record_groups
@@ -42,9 +42,10 @@ def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
 
 
-def test_curves_of_a_trial_that_began_after_the_records_were_read_are_left_out(sweep_folder: Path) -> None:
+def test_epochs_of_an_unknown_trial_are_left_out_with_a_warning(sweep_folder: Path) -> None:
     write_epoch(sweep_folder, "0003-r0", build_report(1))
-    sweep = load_sweep(sweep_folder)
+    with pytest.warns(UserWarning, match="0003-r0/trial.json"):
+        sweep = load_sweep(sweep_folder)
     assert set(sweep.curves["trial"]) == set(sweep.trials["trial"]) == {"0000-r0", "0001-r0", "0002-r0"}
 
 
@@ -52,7 +53,7 @@ def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
     stop_last_trial(sweep_folder, "complete")
     assert load_sweep(sweep_folder).stopped_at is None
     stop_last_trial(sweep_folder, "running")
-    write_heartbeat(sweep_folder)
+    write_driver(sweep_folder, {"0002-r0": {"since": 0.0}})
     sweep = load_sweep(sweep_folder)
     assert sweep.stopped_at is None
     assert sweep.records[-1].status == "running"
@@ -197,7 +198,7 @@ def test_sweep_of_a_thousand_trials_is_read_within_seconds(
     for number in range(1000):
         for report in reports:
             write_epoch(tmp_path, f"{number:04d}-r0", report)
-    compact(tmp_path)
+    write_caches(tmp_path, [])
     start = time.perf_counter()
     sweep = load_sweep(tmp_path)
     assert time.perf_counter() - start < 5
@@ -212,8 +213,8 @@ def record_search(folder: Path) -> None:
 
 
 def stop_last_trial(folder: Path, status: str) -> float:
-    """Gives a sweep's last trial this status and a heartbeat of a year ago, which it returns."""
+    """Gives a sweep's last trial this status and a driver that died a year ago, the time of which it returns."""
     records, since = list(load_sweep(folder).records), datetime(2025, 3, 4, 4, 12).timestamp()
     write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
-    (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
+    write_driver(folder, time=since)
     return since

@@ -41,7 +41,6 @@ from results.page.health import (
     weak_penalties,
 )
 from results.records.epochs import write_epoch
-from results.records.predictions import PredictionPart
 from results.records.schemas import CURVES
 from results.records.trials import TrialRecord
 from tests.results.analysis.effects.test_answer import curve_of
@@ -216,8 +215,7 @@ def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     points = [replace(p, value=2.0) if p.task == "overall" else p for p in build_report(3).points]
     write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points)))
-    path = PredictionPart(trial="0001-r1", epoch=3, task="qqp", split="dev").path
-    (tmp_path / "mine" / path).unlink()
+    write_epoch(tmp_path / "mine", "0001-r1", build_report(3, tasks=("sst", "sts")))
     found = only(list(constant_predictions(with_records(tmp_path / "mine", sweep.records))))
     assert found.level == "note"
     assert found.what.startswith("QQP: the predictions of 1 trial are not stored")

@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.tasks import TASKS
-from results.records.epochs import compact, write_epoch
+from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from tests.results.conftest import build_record, build_report
@@ -23,7 +23,6 @@ def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: 
         for epoch in (1, 2):
             write_epoch(folder, name, build_report(epoch, skill=skill, seed=first_seed + number))
         keep_weights(folder, name)
-    compact(folder)
     return folder
 
 
