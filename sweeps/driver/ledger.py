@@ -21,7 +21,7 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials, as in a heartbeat (`results.records.heartbeat.Progress`)."""
+    """Of running trials, as in `driver.json` (`results.records.driver_file.Progress`)."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
 

@@ -54,6 +54,8 @@ class Listener:
 def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence[str]) -> Ending:
     """Runs a new sweep, or what is left of one that is resumed; `arguments` are those of its command.
 
+    An error before the first trial of a new sweep leaves no folder.
+
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
         KeyboardInterrupt: interrupted twice, or before its trials.
@@ -74,8 +76,12 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     need = describe_disk_need(options, inputs, measure_encoder(encoder))
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoder, arguments)
-    with Ownership(options.folder) as ownership:
-        return run_and_finish(options, plan, listener, ownership)
+    try:
+        with Ownership(options.folder) as ownership:
+            return run_and_finish(options, plan, listener, ownership)
+    except Exception:
+        discard_unstarted(options.folder)  # after the last writing of `driver.json`
+        raise
 
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
@@ -102,7 +108,7 @@ def run_and_finish(
     ownership: Ownership,
     known: KnownTrials | None = None,
 ) -> Ending:
-    """Runs a sweep in its folder and finishes it; removes the folder if an error comes before the first trial."""
+    """Runs a sweep in its folder and finishes it."""
     is_answered = False
 
     def answer() -> None:
@@ -112,16 +118,11 @@ def run_and_finish(
         is_answered = True
 
     set_driver_variables()
-    try:
-        from sweeps.driver.run_sweep import run_plan
+    from sweeps.driver.run_sweep import run_plan
 
-        with contextlib.ExitStack() as display:
-            on_event = display.enter_context(listener.watch())
-            outcome = run_plan(plan, on_event, ownership, known, on_trained=answer)
-    except Exception:
-        if not options.resume:
-            discard_unstarted(plan.options.folder)
-        raise
+    with contextlib.ExitStack() as display:
+        on_event = display.enter_context(listener.watch())
+        outcome = run_plan(plan, on_event, ownership, known, on_trained=answer)
     if not is_answered:
         listener.answer(options)
     return listener.finish(options, outcome)

@@ -147,6 +147,9 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._pending += left
             if num_open:
                 trial, completed = self._ask_known(number, records[0].params), self._completed_before(number)
+                if any(one.replicate == 0 for one in completed):  # any other first trial reports its epochs again
+                    for epoch, best in self._history.get(trial_id_of(number, 0), ()):
+                        trial.report(best, epoch)
                 self._configurations[number] = OpenConfiguration(trial=trial, num_open=num_open, completed=completed)
             else:
                 self._add_ended(number, records)

@@ -83,11 +83,14 @@ def add_ended(
         space, search: of the sweep.
         number: of the configuration.
         params: its searched values.
-        state, value: how it ended, and with which score if it completed.
+        state, value: how it ended, and with which score if it completed; a pruned one has its last report, as when
+            Optuna is told of it.
         reports: scored epochs of its first trial, and its best score so far at each.
         trial_ids, scores: as in `describe_end`.
     """
     domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
+    if state == TrialState.PRUNED and reports:
+        value = reports[-1][1]
     study.add_trial(
         optuna.trial.create_trial(
             state=state,
@@ -121,13 +124,13 @@ def ask_new(
 ) -> tuple[optuna.Trial, dict[str, Any]]:
     """Asks the study for a configuration, key by key, without those whose condition does not hold.
 
-    Each ask has a sampler with a seed of its own, from the sweep's seed and the number of asks before it, so that a
-    resumed sweep does not repeat its first samples.
+    Each ask has a sampler with a seed of its own, from the sweep's seed and the configuration's number, so that a
+    resumed sweep repeats no samples, though it may not know all configurations that were asked for before.
 
     Returns:
         Optuna's trial, numbered in the order of asking, and the searched values for `trial_config`.
     """
-    study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
+    study.sampler = sampler_for(search, seed, number)
     trial = study.ask()
     trial.set_user_attr(NUMBER_ATTRIBUTE, number)
     trial.set_user_attr(TRIALS_ATTRIBUTE, trial_id_of(number, 0))
@@ -157,9 +160,9 @@ def value_at(params: Mapping[str, Any], key: SearchKey) -> Any:
     return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
 
 
-def sampler_for(search: str, seed: int, num_asked: int) -> BaseSampler:
-    """The sampler of one ask, after `num_asked` others. For a grid, whose points are enqueued, any will do."""
-    digest = hashlib.sha256(f"{seed} {num_asked}".encode()).digest()
+def sampler_for(search: str, seed: int, number: int) -> BaseSampler:
+    """The sampler of one configuration. For a grid, whose points are enqueued, any will do."""
+    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     sampler_seed = int.from_bytes(digest[:4], "big")
     return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
 

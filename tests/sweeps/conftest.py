@@ -45,7 +45,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "hold_out": 0.2,
     "dry_run": True,
 }
-"""Options of a new sweep, none at its default; `data`, `storage` and `mirror` are left out."""
+"""Options of a new sweep, none at its default; `data` and `storage` are left out."""
 
 
 def with_options(plan: SweepPlan, **changes: Any) -> SweepPlan:
