@@ -169,7 +169,7 @@ class Channel:
     async def report_progress(self, trial_id: str, attempt: int, facts: Mapping[str, Any]) -> bool:
         """Records a trial's progress; returns whether it must stop at its next step, with its state saved."""
         trial = self._hear(trial_id)
-        if trial.attempt == attempt and trial.end is None:
+        if not self._is_unwanted(trial, attempt):
             self._emit(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
         return self._is_stopped or self._is_unwanted(trial, attempt)
 
@@ -215,7 +215,7 @@ class Channel:
         self, trial_id: str, attempt: int, status: TrialStatus, error: str | None, facts: Mapping[str, Any]
     ) -> None:
         """A trial has left its lane."""
-        if self._hear(trial_id).attempt == attempt:
+        if not self._is_unwanted(self._hear(trial_id), attempt):
             self._end(trial_id, status, error, facts)
 
     # Ray Train's controllers

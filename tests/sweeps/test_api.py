@@ -20,7 +20,7 @@ from search_spaces.space import SearchSpace, load_space
 from sweeps.api import FinishedSweep, TrialReport, option_words, ray_address, run_sweep, text_rows, trial_report
 from sweeps.driver.ledger import open_ledger, save_ledger
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan
 

@@ -1,0 +1,211 @@
+"""A trial's reporter: what it writes and sends to the channel, which is in this process, and its use of the answers."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+
+from mtlib.checkpoints.state import StateFolder, newest_numbers
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.tasks import TASKS
+from mtlib.train import train
+from mtlib.training.epoch_report import EpochReport, StepProgress
+from mtlib.training.step import Interrupted
+from results.records.epochs import read_epoch, trial_epochs
+from results.records.files import open_folder
+from sweeps.lanes import reporter as reporter_module
+from sweeps.lanes.channel import Channel
+from sweeps.lanes.reporter import TrialReporter
+from tests.results.conftest import build_report
+from tests.sweeps.lanes.local_channel import LocalChannel, call_at_once
+
+STEP = StepProgress(stage=0, epoch=1, step=7, num_steps=20)
+NAME = "0000-r0"
+
+
+@pytest.fixture
+def channel(monkeypatch: pytest.MonkeyPatch) -> LocalChannel:
+    monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 0.0)
+    return call_at_once(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def short_config(tiny_config: TrialConfig) -> TrialConfig:
+    """Three epochs of few steps, the first without an overall score."""
+    return tiny_config.override({"smart.weight": 0, "stages.1.steps_per_epoch": 4})
+
+
+def make_reporter(channel: LocalChannel, folder: Path, metric: str = "overall") -> TrialReporter:
+    """The reporter of a trial that has just been handed to a lane."""
+    found: Any = channel
+    assignment = channel.assign({"trial_id": NAME})
+    return TrialReporter(found, open_folder(folder), assignment, metric, TASKS, torch.device("cpu"))
+
+
+def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
+    """Makes this process the second worker, which hears `first` from the first one."""
+    monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
+    monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [first, own])
+
+
+def test_first_worker_reports_its_step_until_the_channel_asks_it_to_stop(channel: LocalChannel, tmp_path: Path) -> None:
+    reporter = make_reporter(channel, tmp_path)
+    assert reporter.on_step(STEP)
+    (event,) = channel.events("progress")
+    assert dict(event.facts) == {"stage": 0, "epoch": 1, "step": 7, "num_steps": 20}
+    channel.call("stop")
+    assert [reporter.on_step(STEP), reporter.on_step(STEP)] == [True, False]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_progress_is_reported_at_intervals_without_waiting_for_the_answer(
+    channel: LocalChannel, tmp_path: Path, is_answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_answered:
+        monkeypatch.setattr(reporter_module, "PROGRESS_SECONDS", 100.0)
+    else:
+        monkeypatch.setattr(ray, "wait", lambda found, **_settings: ([], found))
+    reporter = make_reporter(channel, tmp_path)
+    assert all(reporter.on_step(STEP) for _ in range(5))
+    assert channel.calls == ["report_progress"]
+
+
+def test_other_workers_report_nothing(
+    channel: LocalChannel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_config: TrialConfig
+) -> None:
+    reporter = make_reporter(channel, tmp_path)
+    be_second(monkeypatch, "stop")
+    assert reporter.on_step(STEP)
+    assert not reporter.on_epoch(build_report(1))
+    assert reporter.is_stopped
+    be_second(monkeypatch, 2)
+    assert reporter.replay(2, short_config) == 2
+    be_second(monkeypatch, "end")
+    with pytest.raises(Interrupted):
+        reporter.on_epoch(build_report(1))
+    assert (channel.calls, trial_epochs(open_folder(tmp_path), NAME)) == ([], [])
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_epoch_is_written_before_it_is_reported_and_the_verdict_is_followed(
+    channel: LocalChannel, tmp_path: Path, stop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter, written = make_reporter(channel, tmp_path), []
+    report_epoch = Channel.report_epoch
+
+    async def note(*arguments: Any) -> str:
+        written.extend(trial_epochs(open_folder(tmp_path), NAME))
+        return await report_epoch(*arguments)
+
+    monkeypatch.setattr(Channel, "report_epoch", note)
+    channel.decide(NAME, {1: stop})
+    assert reporter.on_epoch(build_report(1)) is not stop
+    assert reporter.is_stopped is stop
+    assert written == [1]
+    facts = read_epoch(open_folder(tmp_path), NAME, 1).facts
+    assert facts.keys() == {"wall_seconds", "peak_memory_bytes"}
+    (event,) = channel.events("report")
+    assert {name: event.facts[name] for name in facts} == facts
+
+
+@pytest.mark.parametrize("metric", ["overall", "sts"])
+def test_report_holds_main_dev_scores_and_the_trials_own_seconds(
+    channel: LocalChannel, tmp_path: Path, metric: str
+) -> None:
+    reporter, report = make_reporter(channel, tmp_path, metric), build_report(2)
+    reporter.shared_seconds = 0.5
+    channel.decide(NAME, {2: False})
+    reporter.on_epoch(report)
+    (event,) = channel.events("report")
+    assert event.facts["scores"].keys() == {"sst", "qqp", "sts", "overall"}
+    assert event.facts["scores"]["overall"] == report.overall
+    assert event.facts["score"] == event.facts["scores"][metric]
+    assert (event.facts["epoch"], event.facts["step"], event.facts["seconds"]) == (2, 20, 1.5)
+
+
+def test_missing_verdict_interrupts_the_trial(channel: LocalChannel, tmp_path: Path) -> None:
+    reporter = make_reporter(channel, tmp_path)
+    channel.call("stop")
+    with pytest.raises(Interrupted):
+        reporter.on_epoch(build_report(1))
+    assert not reporter.is_stopped
+
+
+def test_no_state_is_saved_after_an_epoch_without_a_verdict(
+    channel: LocalChannel,
+    tmp_path: Path,
+    short_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+) -> None:
+    reporter, states = make_reporter(channel, tmp_path), StateFolder(path=tmp_path / "states", checkpoint_steps=3)
+
+    def on_epoch(report: EpochReport) -> bool:
+        if report.epoch == 2:
+            channel.call("stop")
+        return reporter.on_epoch(report)
+
+    with pytest.raises(Interrupted):
+        train(short_config, tiny_corpus, tiny_encoder, on_epoch=on_epoch, states=states)
+    numbers = newest_numbers(states)
+    assert numbers is not None
+    assert (numbers["stage"], numbers["epoch"]) == (1, 0), "the second epoch would be skipped after a resume"
+
+
+def test_trial_of_an_ending_sweep_ends_at_the_step_after_its_epoch(channel: LocalChannel, tmp_path: Path) -> None:
+    reporter = make_reporter(channel, tmp_path)
+    channel.call("wind_down")
+    assert reporter.on_step(STEP)
+    channel.decide(NAME, {1: False})
+    assert reporter.on_epoch(build_report(1))
+    assert not reporter.on_step(STEP)
+
+
+def reports_of(config: TrialConfig) -> list[EpochReport]:
+    """The trial's epochs: QQP alone, then all tasks."""
+    first = replace(build_report(1, tasks=("qqp",), has_total=False), scored_epoch=0)
+    later = [replace(build_report(epoch), scored_epoch=epoch - 1) for epoch in (2, 3)]
+    assert sum(stage.epochs for stage in config.stages) == 3
+    return [first, later[0], replace(later[1], is_last=True)]
+
+
+def test_finished_epochs_are_replayed_as_first_reported(
+    channel: LocalChannel, tmp_path: Path, short_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make_reporter(channel, tmp_path)
+    channel.decide(NAME, {2: False})
+    for report in reports_of(short_config):
+        first.on_epoch(report)
+    reported = [dict(event.facts) for event in channel.events("report")]
+    again_channel = call_at_once(monkeypatch)
+    again = make_reporter(again_channel, tmp_path)
+    again_channel.decide(NAME, {2: False})
+    assert again.replay(3, short_config) is None
+    replayed = [dict(event.facts) for event in again_channel.events("report")]
+    assert again.wall_seconds >= reported[-1]["wall_seconds"]
+    assert replayed == [{**facts, "is_replayed": True} for facts in reported]
+
+
+def test_replay_ends_where_the_scheduler_stops_the_trial(
+    channel: LocalChannel, tmp_path: Path, short_config: TrialConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = make_reporter(channel, tmp_path)
+    channel.decide(NAME, {2: False})
+    for report in reports_of(short_config):
+        reporter.on_epoch(report)
+    channel = call_at_once(monkeypatch)
+    reporter = make_reporter(channel, tmp_path)
+    channel.decide(NAME, {2: True})
+    assert reporter.replay(3, short_config) == 2
+    assert reporter.is_stopped
+    channel = call_at_once(monkeypatch)
+    reporter = make_reporter(channel, tmp_path)
+    channel.call("stop")
+    with pytest.raises(Interrupted):
+        reporter.replay(3, short_config)
+    assert reporter.replay(0, short_config) is None
