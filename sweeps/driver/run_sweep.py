@@ -6,9 +6,10 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import pyarrow.fs as fs
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
@@ -19,7 +20,8 @@ from mtlib.tasks import in_order
 from results.records.driver_file import Ownership
 from results.records.files import open_folder
 from results.records.tables import write_caches
-from results.records.trial_folder import TrialEnd, write_end
+from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
+from results.records.trials import TrialRecord
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import describe_cluster, describe_lane, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
@@ -332,11 +334,19 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "stage_finished":
         sweep.searcher.order.mark_stage_done(str(event.trial_id), event.facts["stage"])
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
-        record = sweep.ledger.records[str(event.trial_id)]  # it died with its workers, which would have written this
-        end = TrialEnd(how="failed", error=event.facts["error"], time=event.time, wall_seconds=record.wall_seconds)
-        write_end(open_folder(sweep.plan.options.folder), record.trial_id, end)
+        record_death(open_folder(sweep.plan.options.folder), sweep.ledger.records[str(event.trial_id)], event)
     apply_event(sweep.ledger, event)
     sweep.on_event(event, sweep.ledger)
+
+
+def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:
+    """Records the end of a trial that failed with its workers, and its start, if they died before they wrote it."""
+    if read_trial(root, record.trial_id) is None:
+        names = {field.name for field in fields(TrialStart)} & {field.name for field in fields(TrialRecord)}
+        start = {name: getattr(record, name) for name in names}
+        write_start(root, TrialStart(**{**start, "started": record.started or "", "host": record.host or ""}))
+    end = TrialEnd(how="failed", error=event.facts["error"], time=event.time, wall_seconds=record.wall_seconds)
+    write_end(root, record.trial_id, end)
 
 
 def close_sweep(sweep: RunningSweep, seconds: float) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import optuna
@@ -30,13 +30,18 @@ from results.records.tables import read_curves, read_trials
 from results.records.trial_folder import read_end
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
-from sweeps.driver.ledger import Ledger
-from sweeps.driver.run_sweep import SweepOutcome, run_plan
+from sweeps.driver.history import read_known
+from sweeps.driver.ledger import Ledger, open_ledger
+from sweeps.driver.limits import Limits
+from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
 from sweeps.lanes.channel import Event
+from sweeps.lanes.lanes import Lanes
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
+from sweeps.search.trial_spec import make_spec
 from tests.driver_files import write_driver
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.driver.recorded_trials import write_trial
 
 pytestmark = pytest.mark.ray
 
@@ -239,6 +244,30 @@ def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
     assert {name: record.status for name, record in found.records.items()} == {deadly: "failed", after: "complete"}
     states = {path.parents[1].name for path in found.plan.options.folder.glob("trials/*/checkpoint/state-*")}
     assert states <= {deadly}
+
+
+@pytest.mark.parametrize("has_start", [False, True])
+def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePlan, has_start: bool) -> None:
+    """They may have died before they wrote anything, say for want of memory."""
+    plan = make_plan()
+    write_sweep(plan.options.folder, {})
+    ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
+    if has_start:
+        write_trial(plan.options.folder, spec, "interrupted", (0.5,))
+    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested"))
+    lanes = Lanes(plan=plan, channel=parts["channel"], scratch=plan.options.folder)
+    sweep = RunningSweep(
+        plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
+    )
+    for kind, facts in (
+        ("started", {"host": "there"}),
+        ("ended", {"how": "failed", "error": "it died", "was_started": True}),
+    ):
+        handle_event(sweep, Event(kind=cast(Any, kind), trial_id="0000-r0", facts=facts))
+    (record,) = read_known(plan.options, "overall", plan.tasks).records
+    assert (record.status, record.error, record.epochs) == ("failed", "it died", int(has_start))
+    assert record.config == spec.config.to_json()
+    assert record.host == ("here" if has_start else "there")
 
 
 @pytest.mark.slow
