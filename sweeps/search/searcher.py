@@ -8,7 +8,7 @@ if the first fails. With `--replicate-best` the best configurations get further 
 receives none of these, so that its values stay comparable.
 
 When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them. A
-resumed sweep has a new study, which is told of the configurations on record.
+resumed sweep has a new study, to which the configurations on record are added.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -13,8 +13,8 @@ from sweeps.driver.history import KnownTrials, read_known
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.search.trial_spec import TrialSpec, make_spec
+from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.driver.recorded_trials import write_trial
 
 SCORES = (None, 0.4, 0.3, 0.5)
 BESTS = [(1, 0.4), (2, 0.4), (3, 0.5)]

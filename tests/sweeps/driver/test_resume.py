@@ -23,8 +23,8 @@ from sweeps.search.trial_spec import make_spec
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.provenance import describe_code
+from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
-from tests.sweeps.driver.recorded_trials import write_trial
 
 ENCODER: Any = SimpleNamespace(fingerprint="fingerprint", num_parameters=7)
 OTHER_ENCODER: Any = SimpleNamespace(fingerprint="another", num_parameters=7)

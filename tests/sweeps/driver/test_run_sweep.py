@@ -40,8 +40,8 @@ from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial_spec import make_spec
 from tests.driver_files import write_driver
+from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.driver.recorded_trials import write_trial
 
 pytestmark = pytest.mark.ray
 

@@ -18,7 +18,7 @@ from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.trial_spec import make_spec
-from tests.sweeps.driver.recorded_trials import write_trial
+from tests.recorded_trials import write_trial
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Resumed searches: suggestions and a study made anew continue from the records, after any kill."""
+"""Resumed searches: suggestions and a new study continue from the records, after any kill."""
 
 import random
 from collections import Counter

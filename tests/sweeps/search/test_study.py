@@ -1,4 +1,4 @@
-"""The Optuna study: samples follow the space and depend on the seed alone; the journal holds what has been told."""
+"""The Optuna study: samples follow the space and depend on the seed alone; the journal holds every configuration."""
 
 import json
 from pathlib import Path
@@ -157,7 +157,7 @@ def test_tpe_learns_about_a_key_that_only_some_trials_have(tmp_path: Path, tiny_
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])
-def test_ended_configuration_is_added_as_if_it_had_been_asked_for_and_told(
+def test_added_configuration_equals_one_that_was_asked_for_and_has_ended(
     tmp_path: Path, tiny_config: TrialConfig, search: str
 ) -> None:
     """Its searched values come from JSON, where tuples are lists."""
