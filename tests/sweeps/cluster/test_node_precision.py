@@ -11,8 +11,9 @@ from sweeps.cluster import node_precision
 from sweeps.cluster.node_precision import ask_nodes
 from sweeps.options import SweepOptions
 
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("private_ray")]
 
-@pytest.mark.usefixtures("private_ray")
+
 def test_node_answers_as_this_machine_does_though_its_cpus_are_taken() -> None:
     taken = ray.util.placement_group([{"CPU": 2}])
     assert taken.wait(30)
@@ -22,7 +23,6 @@ def test_node_answers_as_this_machine_does_though_its_cpus_are_taken() -> None:
     assert answer.why.split("is")[0] == mine.why.split("is")[0]  # the measured number may differ
 
 
-@pytest.mark.usefixtures("private_ray")
 def test_nodes_that_no_worker_fits_are_not_asked() -> None:
     assert ask_nodes(options(cpus_per_worker=3), 16) == []
     assert ask_nodes(options(gpus_per_worker=1), 16) == []
@@ -36,7 +36,6 @@ def die(_width: int, _num_threads: int, *, on_gpu: bool) -> Bf16Answer:
     raise SystemExit(int(on_gpu))
 
 
-@pytest.mark.usefixtures("private_ray")
 def test_node_that_is_lost_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_precision, "does_bf16_pay", die)
     assert ask_nodes(options(), 16) == []
