@@ -17,7 +17,7 @@ from mtlib.runtime.errors import first_line
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin, other_environments
 from results.records.epochs import check_epoch, delete_epochs, read_epoch, trial_epochs
-from results.records.trial_folder import TrialStart
+from results.records.trial_folder import TrialStart, write_start
 from sweeps.reuse.finished_trials import (
     BEST_FILE,
     TrialFolder,
@@ -70,7 +70,7 @@ def prepare_starting_point(
     try:
         source = fetch_finished(folder, last, score_names(config), fetched)
         if source is not None:
-            install(folder, fetched)
+            install(folder, fetched, own.start)
             seconds = read_epoch(folder.root, folder.trial_id, last.total_epochs).points[0]["seconds"] - own_seconds
             steps = last.total_steps - own_steps
             reused = replace(own.start, shared_steps=steps, shared_seconds=seconds, taken_from=source)
@@ -79,9 +79,9 @@ def prepare_starting_point(
             for key in filter(None, (cut.key, cut.key_with_best)):
                 facts = fetch_stage(folder.store, key, fetched)
                 if facts is not None:
-                    install(folder, fetched, cut)
                     steps, seconds = cut.total_steps - own_steps, facts["seconds"] - own_seconds
                     reused = replace(own.start, shared_steps=steps, shared_seconds=seconds)
+                    install(folder, fetched, reused, cut)
                     return StartingPoint(epochs=cut.total_epochs, start=reused, notes=own.notes)
     finally:
         shutil.rmtree(fetched, ignore_errors=True)
@@ -141,8 +141,11 @@ def own_work(folder: TrialFolder, own: StartingPoint) -> tuple[int, float]:
     return point["step"] - own.start.shared_steps, point["seconds"] - own.start.shared_seconds
 
 
-def install(folder: TrialFolder, fetched: Path, cut: Cut | None = None) -> None:
-    """Replaces the trial's files by fetched ones; `cut` is where their state was saved, None without a state."""
+def install(folder: TrialFolder, fetched: Path, start: TrialStart, cut: Cut | None = None) -> None:
+    """Replaces the trial's files by fetched ones; `cut` is where their state was saved, None without a state.
+
+    What is reused is on record before the state, from which a killed trial resumes.
+    """
     drop_states(folder.states)
     delete_epochs(folder.root, folder.trial_id, after=0)
     shutil.rmtree(folder.states.path, ignore_errors=True)
@@ -153,6 +156,7 @@ def install(folder: TrialFolder, fetched: Path, cut: Cut | None = None) -> None:
     kept = fetched / "checkpoint"
     for name in ("weights", BEST_FILE):
         (kept / name).rename(folder.states.path / name)
+    write_start(folder.root, start)
     if cut is not None:
         place_state(folder.states, cut.total_steps, fetched / "state")
 

@@ -299,7 +299,7 @@ async def test_stop_ends_everything() -> None:
     assert ended["late"]["how"] == "interrupted"
     assert not ended["late"]["was_started"]
     assert "t" not in ended, "its lane reports its end"
-    assert (await idle).trial_id == "last"  # type: ignore[union-attr]
+    assert (await idle).trial_id == "last"
     assert not tune.done()
     await channel.lane_ended("d", "closed")
     assert (await tune)["status"] == "interrupted"

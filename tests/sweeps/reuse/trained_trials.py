@@ -14,9 +14,8 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
-from results.records.epochs import write_epoch
+from results.records.epochs import read_trial_curves, write_epoch
 from results.records.predictions import read_predictions
-from results.records.tables import read_curves
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
@@ -119,9 +118,9 @@ class TrialFiles:
 
 def read_trial_files(folder: TrialFolder) -> TrialFiles:
     """Reads a trial's record and its best weights."""
-    curves = read_curves(folder.sweep_folder).to_pylist()
+    curves = read_trial_curves(folder.root, folder.trial_id).to_pylist()
     names = ("step", "epoch", "task", "split", "metric", "value")
-    own = [tuple(row[name] for name in names) for row in curves if row["trial"] == folder.trial_id]
+    own = [tuple(row[name] for name in names) for row in curves]
     pairs = sorted({(task, split) for _, _, task, split, _, _ in own if task != "overall"})
     tables = [
         read_predictions(folder.sweep_folder, *pair, trial=folder.trial_id).drop_columns(["trial"]) for pair in pairs
