@@ -332,7 +332,7 @@ def contrasts(means: ConfigurationMeans, coefficients: Floats) -> Contrasts:
 
 def standard_errors(coefficients: Floats, covariance: Floats) -> Floats:
     """(contrasts,) standard errors of combinations, (contrasts, distinct), of means with this covariance."""
-    return np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", coefficients, covariance, coefficients), 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", coefficients, covariance, coefficients), 0.0)))
 
 
 def satterthwaite(parts: Floats, means: ConfigurationMeans) -> Floats:
