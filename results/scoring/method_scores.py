@@ -125,6 +125,7 @@ def method_score(compared: ComparedMethod, quantile: float) -> MethodScore:
         standard_error=score.standard_error,
         interval=clip_to_metric(task, score.interval),
         num_models=method.num_models,
+        mean_absolute_error=method.fitted.mean_absolute_error,
         lead=compared.lead.score,
         lead_interval=symmetric_interval(compared.lead, quantile),
         base_lead=None if base_lead is None else base_lead.score,

@@ -132,6 +132,7 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"Chosen for {task.title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
+    yield from error_sentences(task, chosen)
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
     if is_base(chosen):
         yield "It is the best one of the base configuration."
@@ -139,6 +140,16 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
         others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
     if others:
         yield f"Compared with these trained models, it {compare_with(task, others)}."
+
+
+def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
+    """The error in the unit of the label, where the metric of a regression says nothing of the labels' scale."""
+    error, (low, high) = chosen.score.mean_absolute_error, task.label_range
+    if task.metric_entry.has_scale or error is None:
+        return
+    others = [] if chosen.method == SINGLE else [one for one in chosen.methods if one.name == SINGLE]
+    beside = "".join(f", the best single model {one.mean_absolute_error:.3g}" for one in others)
+    yield f"On average it is {error:.3g} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
 
 
 def is_base(chosen: TaskSelection) -> bool:

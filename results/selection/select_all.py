@@ -9,7 +9,7 @@ from typing import Any
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
+from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
@@ -79,8 +79,6 @@ def select_from(
     for name in wanted:  # before reading, which takes long
         require_name(name, known, "task")
     tasks = read_tasks(sweeps, wanted)
-    for task in tasks.values():
-        methods_for(task, request.method)
     pools = dict[str, Pool]()
     for name in wanted:
         on_progress(f"{tasks[name].title}: reading predictions ...")

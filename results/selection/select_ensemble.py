@@ -81,7 +81,7 @@ def select_ensemble(
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
-    methods = methods_for(pool.task, method)
+    methods = methods_for(method)
     if calibrate:
         methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
@@ -164,7 +164,6 @@ def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
             trial=candidate.trial,
             epoch=candidate.epoch,
             weight=ensemble.weights[place],
-            knots=ensemble.knots[place] if ensemble.knots else (),
             temperature=ensemble.temperatures[place] if ensemble.temperatures else 1.0,
         )
         found.append(member)
