@@ -17,7 +17,7 @@ from results.analysis.comparison.trial_scores import TrialScores, read_scores
 from results.analysis.effects.answer import answer_question, needs_early
 from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
-from results.analysis.effects.searched_keys import base_number
+from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.epochs import read_curves, read_predictions
@@ -118,7 +118,7 @@ class Sweep:
 
         Args:
             bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
-                configuration's.
+                configuration's, or the first one where that was not trained.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -181,7 +181,7 @@ class Sweep:
                 early = self.estimate_early_effects(bases)
             except ValueError as error:
                 early = reason_of(error)
-        number = base_number(self.info["base"], self.records)
+        number = base_number(searched_keys(self.info, self.records), self.records)
         ranked = self.ranked_finished
         return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
 

@@ -18,14 +18,17 @@ SELECTION_METHODS: Mapping[str, SelectionMethod] = {
 """By name on disk and on the command line. The order is that of the one-standard-error rule, the simplest first; the
 first one always chooses a single model."""
 
-AUTOMATIC, ONE_MODEL, BASE = "auto", "one_model", "base"
-"""Choosing among all methods; the best model for all tasks together; the base configuration, to compare with."""
+AUTOMATIC, ONE_MODEL = "auto", "one_model"
+"""Choosing among all methods; the best model for all tasks together."""
+BASE, FIRST_VALUES = "base", "first_values"
+"""What methods are compared with: the base configuration, or where that was not trained the one of the first values."""
 SOUP, UNIFORM_SOUP, GREEDY_SOUP = "soup", "soup_uniform", "soup_greedy"
 """Weight soups, which load models, on the command line; and both kinds of them on disk."""
 COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS, SOUP)
 """Values of `--method`."""
 TITLES = {
     BASE: "base configuration",
+    FIRST_VALUES: "configuration of the first values",
     ONE_MODEL: "one model for all tasks",
     **{name: method.title for name, method in SELECTION_METHODS.items()},
     UNIFORM_SOUP: "uniform soup",

@@ -9,13 +9,13 @@ from typing import Any
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
+from results.ensembles.methods import AUTOMATIC, BASE, COMMAND_LINE_METHODS, FIRST_VALUES, ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import MethodScore, RecordedSearch, Selection, TaskSelection
 from results.records.trials import TrialRecord, read_sweep, read_trials
-from results.scoring.base_configuration import ConfigurationKey, find_base
+from results.scoring.base_configuration import BaseConfiguration, find_base
 from results.scoring.method_scores import clip_to_metric
 from results.scoring.search_optimism import find_search_bias
 from results.scoring.shared_model import SharedModel, choose_shared_model
@@ -107,7 +107,7 @@ def select_task(
     pool: Pool,
     request: SelectionRequest,
     shared_model: SharedModel | None,
-    base: frozenset[ConfigurationKey],
+    base: BaseConfiguration,
     on_progress: OnProgress,
 ) -> TaskSelection:
     """A task's soup, if that is the requested method, or else its ensemble."""
@@ -145,7 +145,7 @@ def widen(chosen: TaskSelection, task: Task, searches: Iterable[RecordedSearch])
     def lower(score: MethodScore) -> MethodScore:
         low, high = score.interval
         bounds = clip_to_metric(task, (low - largest * score.standard_error, high))
-        return score if score.name == BASE else replace(score, interval=bounds)
+        return score if score.name in (BASE, FIRST_VALUES) else replace(score, interval=bounds)
 
     automatic = chosen.automatic and lower(chosen.automatic)
     return replace(chosen, methods=tuple(map(lower, chosen.methods)), automatic=automatic)

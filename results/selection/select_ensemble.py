@@ -16,7 +16,7 @@ from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
-from results.scoring.base_configuration import ConfigurationKey
+from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,
@@ -63,7 +63,7 @@ def select_ensemble(
     method: str = AUTOMATIC,
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
-    base: frozenset[ConfigurationKey] = frozenset(),
+    base: BaseConfiguration = NO_BASE,
     calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
@@ -74,7 +74,7 @@ def select_ensemble(
         method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `shared_model`.
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
-        base: where the base configuration was trained; its scores are listed too.
+        base: the base configuration; its scores are listed too.
         calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
