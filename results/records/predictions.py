@@ -6,7 +6,7 @@ the newer one.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from results.records.files import full_path, list_files, open_checked_parquet, read_parquet_if_exists, report_damage
+from results.records.files import (
+    Location,
+    full_path,
+    list_files,
+    open_checked_parquet,
+    open_folder,
+    read_parquet_if_exists,
+    report_damage,
+)
 from results.records.trials import PREDICTIONS
 
 PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
@@ -107,6 +115,45 @@ class PredictionReader:
             return None
         with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
             return self.file.read_row_group(self.groups[key])
+
+
+def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> dict[str, str]:
+    """The trials of which some predictions are missing or cannot be read, each with the reason and what to do.
+
+    Args:
+        folder: of the sweep.
+        wanted: task, split, trial and epoch of the predictions that must be there.
+    """
+    root, lost = open_folder(folder), dict[str, str]()
+    keys: dict[tuple[str, str], list[TrialEpoch]] = {}
+    for task, split, trial, epoch in wanted:
+        keys.setdefault((task, split), []).append((trial, epoch))
+    for (task, split), own in keys.items():
+        try:
+            reader = PredictionReader(root, task, split)
+        except ValueError as error:
+            lost |= {trial: advise_restoring(str(error)) for trial, _ in own if trial not in lost}
+            continue
+        for key in own:
+            reason = why_lost(reader, key) if key[0] not in lost else None
+            if reason is not None:
+                lost[key[0]] = advise_restoring(reason)
+    return lost
+
+
+def why_lost(reader: PredictionReader, key: TrialEpoch) -> str | None:
+    """Why the predictions of a trial's epoch cannot be read; None if they can."""
+    try:
+        found = reader.read(key)
+    except ValueError as error:
+        return str(error)
+    what = f"{reader.task}-{reader.split} at epoch {key[1]}"
+    return f"the predictions of {what} are missing" if found is None else None
+
+
+def advise_restoring(reason: str) -> str:
+    """Why a trial's predictions cannot be read, and what to do about it."""
+    return f"{reason}; restore them from a copy, or train the trial again: --resume with --retry-failed"
 
 
 def iter_predictions(

@@ -131,6 +131,8 @@ class TaskSelection:
     """Whether the weights of the members' models are averaged to one model, instead of the models' outputs."""
     trade_offs: tuple[TradeOff, ...] = ()
     """Scores by number of models, the fewest first."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Why the predictions of trials that were left out cannot be read, by trial."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
@@ -191,6 +193,8 @@ class Selection:
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
+    not_chosen: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing was chosen for other tasks, by title."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
     """Of these tasks; files of earlier versions, of the built-in tasks, have none."""
     evaluations: tuple[HeldOutScores, ...] = ()

@@ -40,13 +40,22 @@ def render_selection(selection: Selection) -> Group:
         best = confidence_set_sentences(chosen, len(selection.sweeps))
         lines = (*paragraph(verdict(task, chosen)), *member_lines(chosen), *paragraph(best), "")
         parts += [*map(Text, lines), *pareto_parts(task, chosen)]
+    parts += [Text(line) for words in gaps(selection) for line in (*fit_line(words), "")]
     return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
+
+
+def gaps(selection: Selection) -> list[str]:
+    """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
+    none = [f"Nothing was chosen for {title}: {reason}." for title, reason in selection.not_chosen.items()]
+    lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
+    return [*none, *(f"Left out: {trial}: {reason}." for trial, reason in lost.items())]
 
 
 def brief_verdict(selection: Selection) -> list[str]:
     """The verdict without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
     verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    return [line for sentences in (*verdicts, optimism_sentences(selection)) for line in paragraph(sentences)]
+    paragraphs = (*verdicts, *([one] for one in gaps(selection)), optimism_sentences(selection))
+    return [line for sentences in paragraphs for line in paragraph(sentences)]
 
 
 def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_before: int) -> Group:

@@ -135,6 +135,7 @@ def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=find_contenders(pool),
         num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
+        lost=pool.lost,
     )
 
 
@@ -142,7 +143,7 @@ def check_rows(pool: Pool, settings: Settings) -> Numbers:
     """Numbers of all examples; ValueError if they are too few to choose by."""
     has_two_folds = settings.num_folds == 2 or pool.task.metric_entry.is_scored_by_fold  # of so few examples
     least = 4 if has_two_folds else 3  # at least two outside each fold, for the inner folds
-    rule = f"examples of {pool.task.name} to select by must be at least {least}"
+    rule = f"examples of {pool.task.name} to select by must be at least {least} (give its dev set more rows)"
     require(len(pool.labels) >= least, rule, len(pool.labels))
     return np.arange(len(pool.labels))
 

@@ -305,10 +305,14 @@ def test_sweep_without_scored_trials_is_one_line(tmp_path: Path, capsys: Capture
     assert one_line_exit(main, capsys, sweep) == rule
 
 
-def test_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
+def test_a_damaged_table_of_a_task_leaves_the_others(sweep: Path, capsys: Capture) -> None:
     path = sweep / "predictions" / "sst-dev.parquet"
     path.write_bytes(path.read_bytes()[:200])
-    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST)
+    text = " ".join(run(capsys, sweep, *FAST))
+    assert list(read_selection(sweep).tasks) == ["qqp", "sts"]
+    assert "Nothing was chosen for SST: " in text
+    assert "sst-dev.parquet: truncated or damaged" in text
+    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST, "--task", "sst")
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(

@@ -85,7 +85,8 @@ def test_base_configuration_is_the_first_with_its_value_of_every_key(
 ) -> None:
     """A name of the space's own that stands for no value of the base never matches."""
     records = records_of(make_record, *params)
-    grid = [["smart.weight", [0.0, 0.45, 1.0]], ["tasks.sst.batch_size", [8, 16]], ["loss", {"ordinal": {"a": 2}}]]
+    grid: list[tuple[str, Any]] = [("smart.weight", [0.0, 0.45, 1.0]), ("tasks.sst.batch_size", [8, 16])]
+    grid.append(("loss", {"ordinal": {"a": 2}}))
     keys = searched_keys(info_of([[name, values] for name, values in grid if name in params[0]]), records)
     assert base_number(keys, records) == number
 
