@@ -186,6 +186,8 @@ def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reporte
         By trial, why others could not.
     """
     reader, lost = PredictionReader(root, task, split), dict[str, str]()
+    if reader.damage is not None and any(key not in reader.parts for key in reported):
+        raise reader.damage  # it is not replaced while it holds what no part does
     with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
         for key in reported:
             try:

@@ -93,15 +93,19 @@ def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.P
 class PredictionReader:
     """Reads single epochs of a task's split, each by its trial and epoch.
 
-    Raises:
-        ValueError: a file is damaged or of another schema; one line names it.
+    Reading raises ValueError where a file is damaged or of another schema; one line names it.
     """
 
     def __init__(self, root: fs.SubTreeFileSystem, task: str, split: str) -> None:
         self.root, self.task, self.split = root, task, split
         parts = (part for part in list_parts(root) if (part.task, part.split) == (task, split))
         self.parts = {(part.trial, part.epoch): part for part in parts}
-        self.file, self.groups = open_groups(root, task, split)
+        self.damage: ValueError | None = None
+        """Why the compacted table cannot be opened, where it cannot: parts can be read."""
+        try:
+            self.file, self.groups = open_groups(root, task, split)
+        except ValueError as error:
+            self.file, self.groups, self.damage = None, {}, error
 
     def read(self, key: TrialEpoch) -> pa.Table | None:
         """The newest predictions of a trial's epoch; None if there are none."""
@@ -111,6 +115,8 @@ class PredictionReader:
                 return table
             del self.parts[key]  # compacted since it was listed
             self.file, self.groups = open_groups(self.root, self.task, self.split)
+        if self.damage is not None:
+            raise self.damage
         if key not in self.groups:
             return None
         with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
@@ -129,11 +135,7 @@ def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> 
     for task, split, trial, epoch in wanted:
         keys.setdefault((task, split), []).append((trial, epoch))
     for (task, split), own in keys.items():
-        try:
-            reader = PredictionReader(root, task, split)
-        except ValueError as error:
-            lost |= {trial: advise_restoring(str(error)) for trial, _ in own if trial not in lost}
-            continue
+        reader = PredictionReader(root, task, split)
         for key in own:
             reason = why_lost(reader, key) if key[0] not in lost else None
             if reason is not None:
@@ -153,7 +155,7 @@ def why_lost(reader: PredictionReader, key: TrialEpoch) -> str | None:
 
 def advise_restoring(reason: str) -> str:
     """Why a trial's predictions cannot be read, and what to do about it."""
-    return f"{reason}; restore them from a copy, or train the trial again: --resume with --retry-failed"
+    return f"{reason}; restore the file from a copy, or train the trial again: --resume with --retry-failed"
 
 
 def iter_predictions(

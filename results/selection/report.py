@@ -158,8 +158,8 @@ def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
     if task.metric_entry.has_scale or error is None:
         return
     others = [] if chosen.method == SINGLE else [one for one in chosen.methods if one.name == SINGLE]
-    beside = "".join(f", the best single model {one.mean_absolute_error:.3g}" for one in others)
-    yield f"On average it is {error:.3g} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
+    beside = "".join(f", the best single model {one.mean_absolute_error:.3f}" for one in others)
+    yield f"On average it is {error:.3f} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
 
 
 def find_base_score(chosen: TaskSelection) -> MethodScore | None:

@@ -279,6 +279,11 @@ def test_compaction_stops_at_a_damaged_table_and_deletes_nothing(sweep_folder: P
     with pytest.raises(ValueError, match=f"^{path}: truncated or damaged"):
         compact(sweep_folder)
     assert files_in(sweep_folder) >= before
+    for trial in ("0000-r0", "0001-r0", "0002-r0"):  # all are trained again
+        for epoch in (1, 2, 3):
+            write_epoch(sweep_folder, trial, make_report(epoch))
+    assert compact(sweep_folder) == {}
+    assert read_predictions(sweep_folder, "sts", "dev").num_rows == 9 * 50
 
 
 def test_sweep_without_epochs_has_empty_tables(tmp_path: Path) -> None:
