@@ -20,7 +20,7 @@ from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
-from results.records.epochs import read_curves, read_predictions, scored_epochs
+from results.records.epochs import predicted_epochs, read_curves, read_predictions
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
 from results.records.heartbeat import find_stop_time
@@ -274,7 +274,7 @@ def lost_trials(
     """
     epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
     at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
-    lost = find_lost(path, scored_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
     return lost if len(lost) < len(epochs) else {}
 
 

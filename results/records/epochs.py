@@ -134,7 +134,7 @@ def read_predictions(
     return pa.concat_tables([PREDICTIONS.empty_table(), *found])
 
 
-def scored_epochs(
+def predicted_epochs(
     points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]
 ) -> Iterator[tuple[str, str, str, int]]:
     """Task, split, trial and epoch of each point that is a score by the task's own metric: it has predictions."""

@@ -16,7 +16,7 @@ import pyarrow.fs as fs
 
 from mtlib.tasks import Task, score_of
 from results.records.epoch_transfer import delete_epochs, list_prediction_files, open_trial_folder
-from results.records.epochs import end_path, read_compacted_curves, read_trial_curves, scored_epochs
+from results.records.epochs import end_path, predicted_epochs, read_compacted_curves, read_trial_curves
 from results.records.files import Location, full_path, open_folder, read_json, read_parquet, write_json, write_parquet
 from results.records.predictions import advise_restoring, find_lost
 from results.records.trials import (
@@ -115,7 +115,7 @@ def find_lost_ends(
             points += read_trial_curves(root, trial, compacted).to_pylist()
         except ValueError as error:
             lost[trial] = advise_restoring(str(error))
-    return {**find_lost(folder, scored_epochs(points, tasks)), **lost}
+    return {**find_lost(folder, predicted_epochs(points, tasks)), **lost}
 
 
 def read_records_as_left(folder: Location) -> RecoveredRecords:

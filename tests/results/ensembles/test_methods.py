@@ -1,4 +1,4 @@
-"""The table of selection methods is complete, and whatever a method does, predictions are estimates of the label."""
+"""The table of selection methods is complete; by any of them a regression's predictions are estimates of the label."""
 
 from dataclasses import replace
 
