@@ -97,7 +97,7 @@ def select_from(
             chosen = select_task(pool, request, shared_model, base, on_progress)
             found[name] = widen(chosen, pool.task, searches.values())
     if not found:
-        raise ValueError("; ".join(dict.fromkeys(not_chosen.values())))
+        raise ValueError(next(iter(not_chosen.values())))
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
