@@ -145,8 +145,8 @@ def build_parser() -> argparse.ArgumentParser:
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
     base_help = (
-        "with --effects: the value of KEY that others are compared with (default: the base configuration's); may be "
-        "repeated"
+        "with --effects: the value of KEY that others are compared with (default: the base configuration's, or the "
+        "first if that was not trained); may be repeated"
     )
     parser.add_argument("--base", metavar="KEY=VALUE", action="append", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"

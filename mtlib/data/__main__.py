@@ -198,7 +198,7 @@ def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
         f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{tasks} "
-        "--vary optimizer.learning_rate=3e-5,1e-4,3e-4 --dry-run"
+        "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 
 

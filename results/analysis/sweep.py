@@ -13,18 +13,18 @@ import pyarrow as pa
 from mtlib.runtime.errors import reason_of, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
-from results.analysis.comparison.trial_scores import TrialScores, read_scores
+from results.analysis.comparison.trial_scores import TrialScores, best_overall_epochs, read_scores
 from results.analysis.effects.answer import answer_question, needs_early
 from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
-from results.analysis.effects.searched_keys import base_number
+from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
-from results.records.epochs import read_curves, read_predictions
+from results.records.epochs import predicted_epochs, read_curves, read_predictions
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
 from results.records.heartbeat import find_stop_time
-from results.records.predictions import TrialEpoch, stack_predictions
+from results.records.predictions import TrialEpoch, find_lost, stack_predictions
 from results.records.trials import (
     COMPLETED,
     UNFINISHED,
@@ -118,7 +118,7 @@ class Sweep:
 
         Args:
             bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
-                configuration's.
+                configuration's, or the first one where that was not trained.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -181,7 +181,7 @@ class Sweep:
                 early = self.estimate_early_effects(bases)
             except ValueError as error:
                 early = reason_of(error)
-        number = base_number(self.info["base"], self.records)
+        number = base_number(searched_keys(self.info, self.records), self.records)
         ranked = self.ranked_finished
         return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
 
@@ -250,6 +250,11 @@ def load_sweep(path: Location) -> Sweep:
         records = [replace(record, status=stopped_status(record.status)) for record in records]
         trials["status"] = trials["status"].map(stopped_status).astype("string")
     curves = typed_frame(read_curves(path))
+    lost = lost_trials(path, records, curves, sweep_tasks(info))
+    if lost:
+        records = [mark_lost(record, lost) for record in records]
+        trials.loc[trials["trial"].isin(lost), "status"] = "failed"
+        trials["error"] = trials["trial"].map(lost).fillna(trials["error"]).astype("string")
     return Sweep(
         path=path,
         info=info,
@@ -258,6 +263,24 @@ def load_sweep(path: Location) -> Sweep:
         curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have started trials since
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
+
+
+def lost_trials(
+    path: Location, records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
+) -> dict[str, str]:
+    """By trial that has not failed: why its predictions at its best epoch, by which it is ranked, cannot be read.
+
+    Empty where all are lost: then a whole table is, and whoever reads it says so.
+    """
+    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
+    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    return lost if len(lost) < len(epochs) else {}
+
+
+def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
+    """A trial, which has failed if its predictions are lost: nothing can be compared by them."""
+    return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
 
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:

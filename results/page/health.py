@@ -27,7 +27,7 @@ from results.analysis.sweep import Sweep
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.page.content import Finding, Level
 from results.records.files import open_folder
-from results.records.predictions import iter_predictions, logits_array
+from results.records.predictions import TrialEpoch, iter_predictions, logits_array
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 NOT_FINITE = re.compile(
@@ -52,6 +52,8 @@ NUM_REPLICATED = 8
 RISEN = 1.5
 """A dev loss that ends above its lowest by more than this factor, while the train loss falls, shows memorized rows. One
 that wavers between epochs rises by a tenth or two."""
+FEWEST_DEV_ROWS = 20
+"""With fewer, one row moves an accuracy by more than .05."""
 FORGOTTEN = 0.03
 """How much a task's part of the overall score, 0 to 1, falls below its best where the task is forgotten. The standard
 error of an accuracy on 1,000 examples is half of that."""
@@ -133,9 +135,9 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
     That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
     """
-    epochs, trials = sweep.plot.best_epoch_scores[0], {record.trial_id for record in finished(sweep)}
+    trials = {record.trial_id for record in finished(sweep)}
     for name, task in sweep.tasks.items():
-        wanted = [(trial, epochs[trial]) for trial in sweep.plot.dev_scores(name) if trial in trials]
+        wanted = [key for key in best_epochs(sweep, name) if key[0] in trials]
         found = iter_predictions(open_folder(sweep.path), name, "dev", wanted)
         is_stuck = {
             trial: is_constant(task, logits_array(table), table["label"].to_numpy()) for (trial, _), table in found
@@ -149,13 +151,28 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
             )
             advice = "Train longer, raise the learning rate, or lower the weight of other losses and penalties."
             yield Finding(level="problem", what=what, advice=advice)
-        lost = [trial for trial, _ in wanted if trial not in is_stuck]
-        if lost:
-            what = (
-                f"{task.title}: the predictions of {counted(len(lost), 'trial')} are not stored, so whether they are "
-                f"all the same was not checked: {named(lost)}."
-            )
-            yield Finding(level="note", what=what, advice="Restore the sweep's folder predictions/ from a copy.")
+
+
+def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
+    """Each trial with a dev score of a task, at its best overall epoch."""
+    return [(trial, sweep.plot.best_epoch_scores[0][trial]) for trial in sweep.plot.dev_scores(name)]
+
+
+def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
+    """Dev sets whose scores say little: with few rows, one label for all of them, or rows with equal ids."""
+    for name, task in sweep.tasks.items():
+        for _, table in iter_predictions(open_folder(sweep.path), name, "dev", best_epochs(sweep, name)[:1]):
+            labels, num_ids = table["label"].to_numpy(), len(set(table["id"].to_pylist()))
+            if len(labels) < FEWEST_DEV_ROWS:
+                what = f"{task.title} has {counted(len(labels), 'dev row')}: its score is hardly more than chance."
+                yield Finding(level="warning", what=what, advice=f"Give {name} more dev rows, or a low weight.")
+            if len(labels) > 1 and len(np.unique(labels)) == 1:
+                what = f"All dev rows of {task.title} have one label, {labels[0]:g}: its score shows nothing learned."
+                yield Finding(level="warning", what=what, advice=f"Give {name} dev rows with other labels too.")
+            if num_ids < len(labels):
+                what = f"{counted(len(labels) - num_ids, 'dev row')} of {task.title} repeat the id of another row."
+                advice = "Rows with one id count as one group: make the ids unique if they are different examples."
+                yield Finding(level="note", what=what, advice=advice)
 
 
 def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
@@ -424,6 +441,7 @@ CHECKS: Mapping[str, Check] = {
     "failed trials": failed_trials,
     "trials that have not ended": unfinished,
     "predictions that are all the same": constant_predictions,
+    "dev sets that show little": weak_dev_sets,
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": weak_penalties,
     "penalties that overwhelm the loss": strong_penalties,

@@ -59,7 +59,7 @@ from results.page.predictions import (
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
-from results.selection.report import optimism_sentences, verdict
+from results.selection.report import gaps, optimism_sentences, verdict
 
 NOTHING_YET = "There is nothing to show yet."
 DIFFERENT_TASKS = (
@@ -339,7 +339,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
         return
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     optimism = " ".join(optimism_sentences(selection))
-    yield Text(paragraphs=[*verdicts, *([optimism] if optimism else [])])
+    yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     parts: dict[str, MakePart] = {
         "Selection methods": lambda: [methods_chart(selection)],
         "Pareto front": lambda: [pareto_chart(selection)],

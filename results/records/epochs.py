@@ -4,14 +4,15 @@ An epoch counts once it is in the trial's curves. Predictions are written first,
 predictions; predictions of an epoch that is in no curve (after a kill) are ignored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
+from mtlib.tasks import Task
 from results.records.files import (
     Location,
     is_temporary,
@@ -25,7 +26,9 @@ from results.records.files import (
 )
 from results.records.predictions import (
     PredictionPart,
+    PredictionReader,
     TrialEpoch,
+    advise_restoring,
     compacted_path,
     iter_predictions,
     list_parts,
@@ -131,26 +134,40 @@ def read_predictions(
     return pa.concat_tables([PREDICTIONS.empty_table(), *found])
 
 
-def compact(folder: Location) -> None:
+def predicted_epochs(
+    points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]
+) -> Iterator[tuple[str, str, str, int]]:
+    """Task, split, trial and epoch of each point that is a score by the task's own metric: it has predictions."""
+    for point in points:
+        name = point["task"]
+        if name in tasks and point["metric"] == tasks[name].metric:
+            yield name, point["split"], point["trial"], int(point["epoch"])
+
+
+def compact(folder: Location) -> dict[str, str]:
     """Merges the trials' own files into `curves.parquet` and the tables of predictions.
 
     Predictions are written before the curves that point at them; then the files of ended trials (by `trials.parquet`)
     are deleted. A kill at any point loses nothing, and readers see no difference, in mid-sweep too. The cost grows with
     all predictions of the sweep: about 1 ms per 2,000 examples. One process at a time may run it.
 
+    Returns:
+        By trial, why predictions of it could not be read. Its files of predictions stay as they are.
+
     Raises:
-        ValueError: a file is damaged or of another schema; one line names it. Nothing has been deleted then.
+        ValueError: another file, or a whole table, is damaged or of another schema; one line names it. Nothing has been
+            deleted then.
     """
     root = open_folder(folder)
     ended = {record.trial_id for record in read_trials(folder) if record.status not in UNFINISHED}
     curves, own_curves = merge_curves(root)
-    parts = list_parts(root)
+    parts, lost = list_parts(root), dict[str, str]()
     for task, split in sorted({(part.task, part.split) for part in parts}):
-        merge_predictions(root, task, split, reported_epochs(curves))
+        lost |= merge_predictions(root, task, split, reported_epochs(curves))
     if own_curves:
         write_parquet(root, CURVES_BACKUP_FILE, curves)
         write_parquet(root, CURVES_FILE, curves)
-    for path in [part.path for part in parts if part.trial in ended]:
+    for path in [part.path for part in parts if part.trial in ended and part.trial not in lost]:
         root.delete_file(path)
     for trial in ended.intersection(own_curves):
         root.delete_file(curves_path(trial))
@@ -159,10 +176,25 @@ def compact(folder: Location) -> None:
     for info in list_files(root, ""):
         if info.path in ends or (is_temporary(info.path) and info.mtime < stale):
             root.delete_file(info.path)
+    return lost
 
 
-def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> None:
-    """Rewrites the table of a task's split: one row group per reported trial and epoch."""
+def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> dict[str, str]:
+    """Rewrites the table of a task's split: one row group per reported trial and epoch that can be read.
+
+    Returns:
+        By trial, why others could not.
+    """
+    reader, lost = PredictionReader(root, task, split), dict[str, str]()
+    if reader.damage is not None and any(key not in reader.parts for key in reported):
+        raise reader.damage  # it is not replaced while it holds what no part does
     with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
-        for _, table in iter_predictions(root, task, split, reported):
-            write_group(writer, table)
+        for key in reported:
+            try:
+                table = reader.read(key)
+            except ValueError as error:
+                lost[key[0]] = advise_restoring(str(error))
+                continue
+            if table is not None:
+                write_group(writer, table)
+    return lost

@@ -6,7 +6,7 @@ the newer one.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from results.records.files import full_path, list_files, open_checked_parquet, read_parquet_if_exists, report_damage
+from results.records.files import (
+    Location,
+    full_path,
+    list_files,
+    open_checked_parquet,
+    open_folder,
+    read_parquet_if_exists,
+    report_damage,
+)
 from results.records.trials import PREDICTIONS
 
 PART = re.compile(r"trials/(?P<trial>[^/]+)/predictions/(?P<task>.+)-(?P<split>[^-]+)-(?P<epoch>\d+)\.parquet")
@@ -85,15 +93,19 @@ def open_groups(root: fs.SubTreeFileSystem, task: str, split: str) -> tuple[pq.P
 class PredictionReader:
     """Reads single epochs of a task's split, each by its trial and epoch.
 
-    Raises:
-        ValueError: a file is damaged or of another schema; one line names it.
+    Reading raises ValueError where a file is damaged or of another schema; one line names it.
     """
 
     def __init__(self, root: fs.SubTreeFileSystem, task: str, split: str) -> None:
         self.root, self.task, self.split = root, task, split
         parts = (part for part in list_parts(root) if (part.task, part.split) == (task, split))
         self.parts = {(part.trial, part.epoch): part for part in parts}
-        self.file, self.groups = open_groups(root, task, split)
+        self.damage: ValueError | None = None
+        """Why the compacted table cannot be opened, where it cannot: parts can be read."""
+        try:
+            self.file, self.groups = open_groups(root, task, split)
+        except ValueError as error:
+            self.file, self.groups, self.damage = None, {}, error
 
     def read(self, key: TrialEpoch) -> pa.Table | None:
         """The newest predictions of a trial's epoch; None if there are none."""
@@ -103,10 +115,47 @@ class PredictionReader:
                 return table
             del self.parts[key]  # compacted since it was listed
             self.file, self.groups = open_groups(self.root, self.task, self.split)
+        if self.damage is not None:
+            raise self.damage
         if key not in self.groups:
             return None
         with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
             return self.file.read_row_group(self.groups[key])
+
+
+def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> dict[str, str]:
+    """The trials of which some predictions are missing or cannot be read, each with the reason and what to do.
+
+    Args:
+        folder: of the sweep.
+        wanted: task, split, trial and epoch of the predictions that must be there.
+    """
+    root, lost = open_folder(folder), dict[str, str]()
+    keys: dict[tuple[str, str], list[TrialEpoch]] = {}
+    for task, split, trial, epoch in wanted:
+        keys.setdefault((task, split), []).append((trial, epoch))
+    for (task, split), own in keys.items():
+        reader = PredictionReader(root, task, split)
+        for key in own:
+            reason = why_lost(reader, key) if key[0] not in lost else None
+            if reason is not None:
+                lost[key[0]] = advise_restoring(reason)
+    return lost
+
+
+def why_lost(reader: PredictionReader, key: TrialEpoch) -> str | None:
+    """Why the predictions of a trial's epoch cannot be read; None if they can."""
+    try:
+        found = reader.read(key)
+    except ValueError as error:
+        return str(error)
+    what = f"{reader.task}-{reader.split} at epoch {key[1]}"
+    return f"the predictions of {what} are missing" if found is None else None
+
+
+def advise_restoring(reason: str) -> str:
+    """Why a trial's predictions cannot be read, and what to do about it."""
+    return f"{reason}; restore the file from a copy, or train the trial again: --resume with --retry-failed"
 
 
 def iter_predictions(

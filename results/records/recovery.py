@@ -6,7 +6,7 @@ curves, and `end.json`, which it writes last.
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,8 +16,9 @@ import pyarrow.fs as fs
 
 from mtlib.tasks import Task, score_of
 from results.records.epoch_transfer import delete_epochs, list_prediction_files, open_trial_folder
-from results.records.epochs import end_path, read_compacted_curves, read_trial_curves
+from results.records.epochs import end_path, predicted_epochs, read_compacted_curves, read_trial_curves
 from results.records.files import Location, full_path, open_folder, read_json, read_parquet, write_json, write_parquet
+from results.records.predictions import advise_restoring, find_lost
 from results.records.trials import (
     CURVES,
     CURVES_BACKUP_FILE,
@@ -46,6 +47,8 @@ class RecoveredRecords:
     """Every trial of `trials.parquet`; unfinished ones are queued."""
     notes: tuple[str, ...]
     """One line per damaged file and what was done about it."""
+    lost: frozenset[str] = frozenset()
+    """Trials that have ended and whose predictions are lost."""
 
 
 def write_end(folder: Location, trial: str, facts: Mapping[str, Any]) -> None:
@@ -77,8 +80,8 @@ def recover(folder: Location) -> RecoveredRecords:
     """Recovers the records of a sweep that is not running, and repairs its files.
 
     Scores, epochs and times of an unfinished trial follow from its curves, its status from `end.json`. A trial with
-    damaged files restarts: its curves are emptied, its predictions, `end.json` and checkpoints deleted. Records of
-    trials that have ended stay as they are.
+    damaged files restarts: its curves are emptied, its predictions, `end.json` and checkpoints deleted. A trial that
+    has ended has failed if its predictions are lost; else its record stays as it is.
 
     Raises:
         ValueError: `sweep.json` is missing or damaged, or `curves.parquet` and its copy are; one line names the file.
@@ -91,11 +94,28 @@ def recover(folder: Location) -> RecoveredRecords:
         write_parquet(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BACKUP_FILE)[0])
     compacted, damages = restore_curves(root)
     notes += damages
+    lost = find_lost_ends(folder, [one.trial_id for one in records if one.status not in UNFINISHED], compacted, tasks)
     for place, record in enumerate(records):
         if record.status in UNFINISHED:
             records[place], damages = recover_trial(folder, record, compacted, num_workers, tasks)
             notes += damages
-    return RecoveredRecords(records=tuple(records), notes=tuple(notes))
+        elif record.trial_id in lost and record.status != "failed":
+            records[place] = replace(record, status="failed", error=lost[record.trial_id])
+            notes.append(f"trial {record.trial_id} has failed: {lost[record.trial_id]}")
+    return RecoveredRecords(records=tuple(records), notes=tuple(notes), lost=frozenset(lost))
+
+
+def find_lost_ends(
+    folder: Location, trials: Sequence[str], compacted: pa.Table, tasks: Mapping[str, Task]
+) -> dict[str, str]:
+    """By trial that has ended: why its curves or predictions cannot be read."""
+    root, points, lost = open_folder(folder), list[dict[str, Any]](), dict[str, str]()
+    for trial in trials:
+        try:
+            points += read_trial_curves(root, trial, compacted).to_pylist()
+        except ValueError as error:
+            lost[trial] = advise_restoring(str(error))
+    return {**find_lost(folder, predicted_epochs(points, tasks)), **lost}
 
 
 def read_records_as_left(folder: Location) -> RecoveredRecords:

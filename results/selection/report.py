@@ -11,9 +11,9 @@ from rich.text import Text
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
 from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
-from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
+from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
-from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
+from results.records.selection import Contender, HeldOutScores, MethodScore, Selection, TaskSelection
 from results.selection.shared_texts import describe_groups, shared_text_sentences
 
 MAX_MEMBERS = 10
@@ -39,13 +39,22 @@ def render_selection(selection: Selection) -> Group:
         best = confidence_set_sentences(chosen, len(selection.sweeps))
         lines = (*paragraph(verdict(task, chosen)), *member_lines(chosen), *paragraph(best), "")
         parts += [*map(Text, lines), *pareto_parts(task, chosen)]
+    parts += [Text(line) for words in gaps(selection) for line in (*fit_line(words), "")]
     return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
+
+
+def gaps(selection: Selection) -> list[str]:
+    """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
+    none = [f"Nothing was chosen for {title}: {reason}." for title, reason in selection.not_chosen.items()]
+    lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
+    return [*none, *(f"Left out: {trial}: {reason}." for trial, reason in lost.items())]
 
 
 def brief_verdict(selection: Selection) -> list[str]:
     """The verdict without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
     verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    return [line for sentences in (*verdicts, optimism_sentences(selection)) for line in paragraph(sentences)]
+    paragraphs = (*verdicts, *([one] for one in gaps(selection)), optimism_sentences(selection))
+    return [line for sentences in paragraphs for line in paragraph(sentences)]
 
 
 def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_before: int) -> Group:
@@ -131,20 +140,36 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"Chosen for {task.title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
+    yield from error_sentences(task, chosen)
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
-    if is_base(chosen):
-        yield "It is the best one of the base configuration."
-    elif score.base_lead is not None:
-        others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
+    base = find_base_score(chosen)
+    if base is not None and is_base(chosen, base):
+        yield f"It is the best one of the {TITLES[base.name]}."
+    elif base is not None and score.base_lead is not None:
+        others.append((f"the best one of the {TITLES[base.name]}", score.base_lead, score.base_lead_interval))
     if others:
         yield f"Compared with these trained models, it {compare_with(task, others)}."
 
 
-def is_base(chosen: TaskSelection) -> bool:
+def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
+    """The error in the unit of the label, where the metric of a regression says nothing of the labels' scale."""
+    error, (low, high) = chosen.score.mean_absolute_error, task.label_range
+    if task.metric_entry.has_scale or error is None:
+        return
+    others = [] if chosen.method == SINGLE else [one for one in chosen.methods if one.name == SINGLE]
+    beside = "".join(f", the best single model {one.mean_absolute_error:.3f}" for one in others)
+    yield f"On average it is {error:.3f} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
+
+
+def find_base_score(chosen: TaskSelection) -> MethodScore | None:
+    """The scores of the base configuration, or of the one of the first values; None where there is neither."""
+    return next((score for score in chosen.methods if score.name in (BASE, FIRST_VALUES)), None)
+
+
+def is_base(chosen: TaskSelection, base: MethodScore) -> bool:
     """Whether the chosen model is the best one of the base configuration: one model with the same dev score."""
-    by_name = {score.name: score for score in chosen.methods}
-    base, best = by_name.get(BASE), by_name[chosen.method]
-    return base is not None and base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
+    best = next(score for score in chosen.methods if score.name == chosen.method)
+    return base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
@@ -245,8 +270,14 @@ def selection_legend(selection: Selection) -> Iterator[str]:
     if any(chosen.is_soup for chosen in tasks):
         yield "models of a soup are those whose weights are averaged; predicting costs one model."
         yield "Soups are of kept epochs alone, which were chosen by all of dev; their scores are corrected for that."
-    if not any(score.name == BASE for chosen in tasks for score in chosen.methods):
+    bases = {base.name for base in map(find_base_score, tasks) if base is not None}
+    if not bases:
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
+    elif FIRST_VALUES in bases:
+        yield (
+            "The base configuration was not trained: comparisons are with the configuration of the first values, or of "
+            "the base value of a key where that was trained; --base TRIAL names another one."
+        )
     yield f"<: what was chosen, {rule}."
     if any(chosen.automatic is not None for chosen in tasks):
         yield "choosing among them: the method is chosen without the fold, too; this is the expected score."

@@ -22,15 +22,24 @@ from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
+RANKED = [""]
+"""What follows a ranking: an empty line."""
 
-def show_answer(folder: Path) -> None:
-    """Prints the answer to a sweep's question and its ranking, from the records of its trials so far."""
+
+def show_answer(folder: Path) -> bool:
+    """Prints the answer to a sweep's question and its ranking, from the records of its trials so far.
+
+    Returns:
+        Whether they could be made; else why not is printed.
+    """
     print()
-    for line in lines_or_failure("The ranking", lambda: show_ranking(folder)):
+    lines = list(lines_or_failure("The ranking", lambda: show_ranking(folder)))
+    for line in lines:
         print(line, flush=True)
+    return lines == RANKED
 
 
-def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """Prints how a sweep ended, below its ranking, and copies its records to its mirror.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
@@ -45,16 +54,16 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
     for title, make_lines in parts:
         for line in lines_or_failure(title, make_lines):
             print(line, flush=True)
-    ending = end_sweep(options, outcome)
+    ending = end_sweep(options, outcome, is_ranked=is_ranked)
     for line in ending.messages:
         print(line, file=sys.stderr)
     return ending
 
 
-def end_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """Copies a sweep's records to its mirror; the exit code, and what went wrong."""
     error = copy_records(options)
-    code = SWEEP_FAILED if error else exit_code(outcome)
+    code = SWEEP_FAILED if error or not (is_ranked or outcome.is_interrupted) else exit_code(outcome)
     messages = (*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options))
     return Ending(outcome=outcome, exit_code=code, messages=messages)
 
@@ -72,9 +81,9 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Ite
 
 
 def show_ranking(folder: Path) -> list[str]:
-    """Prints the ranking; returns the empty line after it."""
+    """Prints the ranking; returns what follows it."""
     print_ranking(load_sweep(folder))
-    return [""]
+    return RANKED
 
 
 def choose_ensembles(folder: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from results.records.examples import write_groups
-from results.records.recovery import read_records_as_left, recover
+from results.records.recovery import discard_trial_files, read_records_as_left, recover
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
@@ -68,6 +68,8 @@ def resume_sweep(
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
     found, damage = recover(options.folder), repair_journal(options.folder)
+    for trial in found.lost if options.retry_failed else ():
+        discard_trial_files(options.folder, trial)  # it would continue behind the epochs whose predictions are lost
     known = tuple(relocate(requeue_failed(record, options), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}

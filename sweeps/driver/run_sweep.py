@@ -125,6 +125,8 @@ def run_plan(
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     """Closes the records of a sweep: writes the trials, deletes weights that no selection needs, compacts the tables.
 
+    A trial whose predictions cannot be read has failed: nothing can be selected by them.
+
     Returns:
         What failed, a line each; readers do not need it.
 
@@ -140,9 +142,12 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     except OSError as error:
         closing_errors.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
-        compact(plan.options.folder)
+        for trial, reason in compact(plan.options.folder).items():
+            ledger.records[trial] = replace(ledger.records[trial], status="failed", error=reason)
+            ledger.is_changed = True
     except (OSError, ValueError) as error:
         closing_errors.append(f"Curves and predictions could not be compacted: {first_line(error)}")
+    save_ledger(ledger, plan.options.folder)
     return closing_errors
 
 

@@ -9,12 +9,15 @@ from dataclasses import replace
 
 import torch
 
+from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import counted
 from mtlib.stages.plan import PlannedStage, plan_stages
+from results.analysis.effects.searched_keys import hashable, own_value
+from results.analysis.ranking.render import value_text
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
-from search_spaces.space import grid_trials, search_domain
+from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
@@ -44,12 +47,26 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
+        *textwrap.wrap(describe_base(space), 100),
         f"Files: {options.folder}{copies}",
         *(line for note in inputs.notes for line in textwrap.wrap(note, 100)),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     held_out = describe_held_out(options.hold_out, inputs.held_out)
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
+
+
+def describe_base(space: SearchSpace) -> str:
+    """What the base configuration has of each searched key, and what differences are from where that is no value."""
+    base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
+    for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
+        own = own_value(base, title, grid.get(title, ()))
+        text = title if own is None else f"{title} {value_text(own)}"
+        if isinstance(item, Choice) and own not in map(hashable, item.values):
+            first = value_text(hashable(item.values[0]))
+            text += f" (none of the values: differences are from the first, {first})"
+        parts.append(text)
+    return f"Base configuration: {', '.join(parts)}"
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:

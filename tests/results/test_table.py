@@ -209,7 +209,7 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     assert turned[turned["is_base"].astype(bool)]["value"].unique().tolist() == [1.0]
     assert main(["--effects", "--base", "smart.weight=1.0", str(recorded_sweep.path)]) == 0
     text = capsys.readouterr().out
-    assert "difference from the base value (smart.weight 1);" in " ".join(text.split())
+    assert "difference from the given value (smart.weight 1);" in " ".join(text.split())
     lines = text.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
     assert lines[2].split()[:4] == ["overall", "0", "against", "1"]
     assert lines[2].split()[8] == "-0.008"  # .781 against .789

@@ -664,7 +664,7 @@ def test_sweep_with_a_closed_output_names_the_resume_command(
 def test_finished_sweep_with_a_closed_output_keeps_its_exit_code(
     interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leave(*_arguments: Any) -> int:
+    def leave(*_arguments: Any, **_more: Any) -> int:
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)

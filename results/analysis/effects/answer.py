@@ -55,6 +55,7 @@ def answer_question(
         effects.question,
         *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
         *(ignored if difference and effects.search != "grid" else []),
+        *untrained_bases(effects),
         *dropped(effects),
         *left_out(effects, records),
         *early_answers(effects, early),
@@ -147,6 +148,15 @@ def score_answers(effects: SweepEffects, records: Sequence[TrialRecord], differe
         yield from answers(effects, column, records, difference)
     else:
         yield unknown(effects, column, records)
+
+
+def untrained_bases(effects: SweepEffects) -> Iterator[str]:
+    """A sentence for each key whose values are compared with the first one, as the base value was not trained."""
+    for key in effects.keys:
+        if key.range is None and key.values and key.base_title == "first value":
+            own = "" if key.own_base is None else f", {value_text(key.own_base)},"
+            what = f"The base value of {key.name}{own} is not among the values compared"
+            yield f"{what}: differences are from the first value, {value_text(key.base)}."
 
 
 def dropped(effects: SweepEffects) -> list[str]:
@@ -261,7 +271,7 @@ def comparison_with_base(
         if found and len(found) == len(values) - 1:
             return f"{key.name} has no effect here.{alike}"
         which = "no other value" if same else "no value"
-        return f"{key.name}: {which} was trained with all else equal to the base, {base}.{alike}"
+        return f"{key.name}: {which} was trained with all else equal to the {key.base_title}, {base}.{alike}"
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:

@@ -182,7 +182,7 @@ def effects_legend(effects: SweepEffects) -> list[str]:
     has_values = any(column.values for column in effects.columns.values())
     has_curves = any(column.curves for column in effects.columns.values())
     of_values = (
-        f"Mean score and difference from the base value ({effects.base_text}); "
+        f"Mean score and difference from {effects.base_text}; "
         "below, its 95 % interval, for all values of a key at once."
     )
     of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."

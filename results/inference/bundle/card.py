@@ -126,9 +126,6 @@ def member_table(bundle: Bundle) -> Iterator[str]:
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
-    for task in (task for task, members in bundle.tasks.items() if members[0].knots):
-        yield f"For {bundle.definitions[task].title} their ranks are averaged: the numbers order texts, within the"
-        yield "range of labels, but are no estimate of a label."
 
 
 def file_table(bundle: Bundle) -> Iterator[str]:

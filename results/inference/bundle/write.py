@@ -135,7 +135,6 @@ def bundled_members(task: str, chosen: TaskSelection, places: Mapping[ModelKey, 
         BundledMember(
             model=places[model_key(task, chosen, member)],
             weight=member.weight,
-            knots=member.knots,
             temperature=member.temperature,
         )
         for member in chosen.members

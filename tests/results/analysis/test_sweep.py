@@ -14,10 +14,10 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
-from results.analysis.sweep import load_sweep
+from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import compact, write_epoch
 from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
-from results.records.predictions import stack_predictions
+from results.records.predictions import PredictionPart, stack_predictions
 from results.records.trials import TrialRecord, write_sweep, write_trials
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
@@ -216,3 +216,35 @@ def stop_last_trial(folder: Path, status: str) -> float:
     write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
     (folder / HEARTBEAT_FILE).write_text(json.dumps({"time": since, "has_stopped": False}))
     return since
+
+
+@pytest.mark.parametrize("split", ["dev", "train"])
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "damaged"])
+def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked(
+    sweep_folder: Path, is_missing: bool, split: str
+) -> None:
+    before = load_sweep(sweep_folder)
+    assert [row.number for row in before.ranked if row.scores] == [2, 1, 0]
+    epoch = before.scores.epochs["0001-r0"]
+    path = sweep_folder / PredictionPart(trial="0001-r0", epoch=epoch, task="sst", split=split).path
+    content = path.read_bytes()
+    path.unlink()
+    if not is_missing:
+        path.write_bytes(content[:100])
+    sweep = load_sweep(sweep_folder)
+    assert [row.number for row in sweep.ranked if row.scores] == [2, 0]
+    (failure,) = (failure for row in sweep.ranked for failure in row.failures)
+    assert failure.startswith("0001-r0: ")
+    assert "--retry-failed" in failure
+    own = sweep.trials.set_index("trial").loc["0001-r0"]
+    assert (own["status"], own["error"]) == ("failed", failure.removeprefix("0001-r0: "))
+    first, second = (one.ranking().set_index("number").loc[[0, 2], "overall"] for one in (before, sweep))
+    assert first.equals(second)
+
+
+def test_a_lost_table_is_no_fault_of_its_trials(recorded_sweep: Sweep) -> None:
+    (Path(recorded_sweep.path) / "predictions/sst-dev.parquet").write_bytes(b"damaged")
+    sweep = load_sweep(recorded_sweep.path)
+    assert sweep.records == recorded_sweep.records
+    with pytest.raises(ValueError, match=r"sst-dev\.parquet"):
+        sweep.ranking()

@@ -285,31 +285,35 @@ def test_memory_holds_one_table_at_a_time(
     assert read(dict.fromkeys(range(8), 2)) < 4 * read({0: 1})
 
 
-def test_missing_predictions_are_named(sweep_folder: Path) -> None:
-    part_path(sweep_folder, "0002-r0", 1).unlink()
-    line = f"predictions of sst-dev must be there, got none of trial 0002-r0 of {sweep_folder} at epoch 1"
-    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder], TASKS["sst"])
-    assert keys_of(read_pool([sweep_folder], TASKS["qqp"])) == KEYS
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "damaged"])
+@pytest.mark.parametrize(("trial", "epoch"), KEYS)
+def test_a_trial_whose_predictions_are_lost_is_left_out_and_named(
+    sweep_folder: Path, trial: str, epoch: int, is_missing: bool
+) -> None:
+    path = part_path(sweep_folder, trial, epoch)
+    content = path.read_bytes()
+    path.unlink()
+    if not is_missing:
+        path.write_bytes(content[:100])
+    pool = read_pool([sweep_folder], TASKS["sst"])
+    assert keys_of(pool) == [key for key in KEYS if key[0] != trial]
+    ((name, reason),) = pool.lost.items()
+    assert name == f"trial {trial} of {sweep_folder}"
+    assert ("missing" if is_missing else f"{path}: truncated or damaged") in reason
+    assert "--retry-failed" in reason
+    other = read_pool([sweep_folder], TASKS["qqp"])
+    assert (keys_of(other), other.lost) == (KEYS, {})
 
 
-def test_missing_table_is_reported_as_missing_predictions(sweep_folder: Path) -> None:
+def test_predictions_that_are_all_lost_are_an_error(sweep_folder: Path) -> None:
     compact(sweep_folder)
-    (sweep_folder / "predictions/sst-dev.parquet").unlink()
-    with pytest.raises(ValueError, match=r"got none of trial 0000-r0 of \S+ at epoch 1$"):
-        read_pool([sweep_folder], TASKS["sst"])
-
-
-def test_last_missing_predictions_are_named(sweep_folder: Path) -> None:
-    part_path(sweep_folder, "0002-r0", 2).unlink()
-    with pytest.raises(ValueError, match=r"got none of trial 0002-r0 of \S+ at epoch 2$"):
-        read_pool([sweep_folder], TASKS["sst"])
-
-
-def test_damaged_predictions_file_is_named(sweep_folder: Path) -> None:
-    path = part_path(sweep_folder, "0001-r0", 2)
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: truncated or damaged: "):
+    for path in (
+        sweep_folder / "predictions/sst-dev.parquet",
+        *(part_path(sweep_folder, "0002-r0", n) for n in (1, 2)),
+    ):
+        path.unlink()
+    rule = "the predictions of some trial for sst-dev must be readable"
+    with pytest.raises(ValueError, match=f"^{rule}, got trial 0000-r0 of "):
         read_pool([sweep_folder], TASKS["sst"])
 
 

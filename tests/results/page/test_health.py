@@ -38,10 +38,12 @@ from results.page.health import (
     uncertain_effects,
     uneven_budgets,
     unfinished,
+    weak_dev_sets,
     weak_penalties,
 )
 from results.records.epochs import write_epoch
-from results.records.predictions import PredictionPart
+from results.records.files import open_folder, write_parquet
+from results.records.predictions import PredictionPart, prediction_table
 from results.records.trials import CURVES, TrialRecord
 from tests.results.analysis.effects.test_answer import curve_of
 from tests.results.conftest import build_record, build_report
@@ -211,16 +213,35 @@ def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> 
     assert is_constant(TASKS["sts"], logits, np.zeros(40)) is expected
 
 
-def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    points = [replace(p, value=2.0) if p.task == "overall" else p for p in build_report(3).points]
-    write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points)))
-    path = PredictionPart(trial="0001-r1", epoch=3, task="qqp", split="dev").path
-    (tmp_path / "mine" / path).unlink()
-    found = only(list(constant_predictions(with_records(tmp_path / "mine", sweep.records))))
-    assert found.level == "note"
-    assert found.what.startswith("QQP: the predictions of 1 trial are not stored")
-    assert found.what.endswith("was not checked: 0001-r1.")
+def dev_table(sweep: Sweep, task: str, labels: Sequence[float], ids: Sequence[str]) -> None:
+    """Every trial's predictions for dev, with other labels and ids, and as many rows."""
+    for trial in sorted(set(sweep.trials["trial"])):
+        for epoch in (1, 2):
+            table = prediction_table(trial, epoch, ids, labels, np.zeros((len(ids), TASKS[task].num_logits)))
+            part = PredictionPart(trial=trial, epoch=epoch, task=task, split="dev")
+            write_parquet(open_folder(sweep.path), part.path, table)
+
+
+@pytest.mark.parametrize(
+    ("labels", "ids", "words"),
+    [
+        ([1, 0, 1], ["a", "b", "c"], ["3 dev rows"]),
+        ([0], ["a"], ["1 dev row"]),
+        ([1] * 30, list(map(str, range(30))), ["have one label, 1"]),
+        ([0, 1] * 15, ["a", "a", "a", *map(str, range(27))], ["2 dev rows", "repeat the id"]),
+        ([0, 1] * 15, list(map(str, range(30))), []),
+    ],
+)
+@pytest.mark.parametrize("task", TASKS)
+def test_dev_sets_that_show_little_are_named(
+    tmp_path: Path, task: str, labels: list[float], ids: list[str], words: list[str]
+) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1)
+    assert list(weak_dev_sets(sweep)) == []
+    dev_table(sweep, task, labels, ids)
+    found = " ".join(finding.what for finding in weak_dev_sets(sweep))
+    assert all(text in found for text in words)
+    assert (found == "") == (words == [])
 
 
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:

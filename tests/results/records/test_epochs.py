@@ -257,13 +257,33 @@ def test_compaction_deletes_old_temporary_files_and_no_new_ones(sweep_folder: Pa
     assert [(sweep_folder / name).exists() for name in ages] == [False, True, True]
 
 
-def test_compaction_stops_at_a_damaged_file_and_deletes_nothing(sweep_folder: Path) -> None:
+def test_compaction_leaves_a_damaged_file_and_merges_all_others(sweep_folder: Path) -> None:
     path = sweep_folder / "trials/0001-r0/predictions/sts-dev-0002.parquet"
+    path.write_bytes(path.read_bytes()[:60])
+    before = read_predictions(sweep_folder, "sts", "dev", trial="0000-r0")
+    for _ in range(2):
+        ((trial, reason),) = compact(sweep_folder).items()
+        assert trial == "0001-r0"
+        assert reason.startswith(f"{path}: truncated or damaged")
+        assert path.exists()
+    assert read_predictions(sweep_folder, "sts", "dev", trial="0000-r0").equals(before)
+    assert not list((sweep_folder / "trials/0000-r0").rglob("*.parquet"))
+
+
+def test_compaction_stops_at_a_damaged_table_and_deletes_nothing(sweep_folder: Path, make_report: MakeReport) -> None:
+    compact(sweep_folder)
+    write_epoch(sweep_folder, "0002-r0", make_report(3))
+    path = sweep_folder / "predictions/sts-dev.parquet"
     path.write_bytes(path.read_bytes()[:60])
     before = files_in(sweep_folder)
     with pytest.raises(ValueError, match=f"^{path}: truncated or damaged"):
         compact(sweep_folder)
     assert files_in(sweep_folder) >= before
+    for trial in ("0000-r0", "0001-r0", "0002-r0"):  # all are trained again
+        for epoch in (1, 2, 3):
+            write_epoch(sweep_folder, trial, make_report(epoch))
+    assert compact(sweep_folder) == {}
+    assert read_predictions(sweep_folder, "sts", "dev").num_rows == 9 * 50
 
 
 def test_sweep_without_epochs_has_empty_tables(tmp_path: Path) -> None:

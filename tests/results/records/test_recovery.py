@@ -105,11 +105,28 @@ def test_end_is_written_whole_or_not_at_all(tmp_path: Path, kill_at_rename: Kill
 @pytest.mark.parametrize("status", ["complete", "pruned", "failed", "reused"])
 def test_ended_trials_are_left_unchanged(sweep_folder: Path, make_record: MakeRecord, status: str) -> None:
     write_end(sweep_folder, TRIAL, {**END, "how": "failed", "error": "older"})
-    truncate(sweep_folder / curves_path(TRIAL))
     record = make_record(2, status=status)
     write_trials(sweep_folder, [record], tuple(TASKS))
     assert recover_record(sweep_folder) == record
-    assert (sweep_folder / curves_path(TRIAL)).exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "damage"),
+    [*((path, damage) for path in (curves_path(TRIAL), PART) for damage in (truncate, flip_byte)), (PART, Path.unlink)],
+)
+@pytest.mark.parametrize("status", ["complete", "pruned", "reused"])
+def test_an_ended_trial_whose_files_are_lost_has_failed_and_keeps_what_is_left(
+    sweep_folder: Path, make_record: MakeRecord, status: str, path: str, damage: Callable[[Path], None]
+) -> None:
+    write_trials(sweep_folder, [make_record(0), make_record(2, status=status)], tuple(TASKS))
+    damage(sweep_folder / path)
+    before = sorted(sweep_folder.rglob("*"))
+    found = recover(sweep_folder)
+    assert [record.status for record in found.records] == ["complete", "failed"]
+    assert found.lost == {TRIAL}
+    assert "--retry-failed" in str(found.records[1].error)
+    assert str(found.records[1].error) in found.notes[0]
+    assert sorted(sweep_folder.rglob("*")) == before
 
 
 def test_trial_that_never_started_is_queued(sweep_folder: Path, make_record: MakeRecord) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from results.ensembles.methods import TITLES
 from results.records.selection import (
@@ -147,6 +148,14 @@ def test_single_model_is_compared_with_nothing() -> None:
         "Expect 0.520 (0.512 to 0.588) of these trained models on new text of this kind.",
         "On dev, by which it was chosen, it scores 0.530.",
     ]
+
+
+@pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if "regression" in metric.kinds])
+def test_the_error_in_the_labels_unit_stands_beside_a_metric_without_scale(metric: str) -> None:
+    task = replace(TASKS["sts"], metric=metric)
+    single, topk = replace(SINGLE, mean_absolute_error=1.26), build_score(mean_absolute_error=1.24)
+    text = " ".join(verdict(task, build_task(methods=(single, topk))))
+    assert ("1.24" in text, "1.26" in text) == (metric != "rmse", metric != "rmse")
 
 
 def test_several_models_are_counted_and_compared_with_the_best_single_one() -> None:

@@ -160,13 +160,14 @@ def test_failure_in_one_part_leaves_the_others(
 
     asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
-    show_answer(asked.folder)
-    code = finish_sweep(asked, outcome_with()).exit_code
+    is_ranked = show_answer(asked.folder)
+    assert is_ranked == (broken != "print_ranking")
+    code = finish_sweep(asked, outcome_with(), is_ranked=is_ranked).exit_code
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
     assert ("Chosen for SST: " in printed.out) == (broken != "select_from")
-    assert code == (1 if broken == "update_mirror" else 0)
+    assert code == (1 if broken in ("update_mirror", "print_ranking") else 0)
 
 
 def test_answer_and_verdict_are_printed_before_anything_is_written(

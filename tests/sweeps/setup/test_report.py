@@ -21,6 +21,7 @@ from sweeps.setup.model_size import EncoderSize
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
     align_columns,
+    describe_base,
     describe_disk_need,
     describe_held_out,
     describe_range,
@@ -273,12 +274,27 @@ def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInpu
     )
 
 
+def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(inputs: SweepInputs) -> None:
+    def shown(**changes: Any) -> str:
+        return describe_base(
+            dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
+        )
+
+    assert shown(grid={"optimizer.learning_rate": (1e-5, 2e-5)}).endswith(": optimizer.learning_rate 2e-05")
+    first = "optimizer.learning_rate 2e-05 (none of the values: differences are from the first, 3e-05)"
+    assert shown(grid={"optimizer.learning_rate": (3e-5, 1e-4)}).endswith(first)
+    named = {"way": {"one": {"smart.weight": 1.0}, "none": {"smart.weight": 0.0}}}
+    assert shown(grid=named).endswith(": way none")
+    assert shown(ranges={"smart.weight": Float(low=1, high=2)}).endswith(": smart.weight 0")
+
+
 def test_data_encoder_files_and_notes_are_shown(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     lines = describe_sweep(options(mirror="s3://bucket/all"), inputs)
     assert lines == [
         f"Sweep first: {inputs.space.question}",
         "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
         "Encoder: bert-base-uncased",
+        "Base configuration: smart.weight 0",
         f"Files: {tmp_path}/first, copies of the records in s3://bucket/all/first",
         "A note.",
     ]
