@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, cell_text, find_columns
+from mtlib.data.file_readers import Row, errors_in_one_line, find_columns, fit_name
+from mtlib.data.parquet_files import table_rows
 from mtlib.runtime.errors import first_line, nearest_first
 
 if TYPE_CHECKING:
@@ -13,29 +14,40 @@ if TYPE_CHECKING:
 
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 """Files that identify a folder that `save_to_disk` wrote, with several splits or one."""
+BATCH_ROWS = 10_000
+BLANK_ALONE = {"keep_default_na": False, "na_values": [""]}
+"""Settings of the library's reader of CSV files, which otherwise takes texts such as `null` and `NA` for missing."""
 
 
-def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
-    """Rows of one split of a data set; class labels are read as integers.
+def read_hub_data(
+    path: str,
+    split: str,
+    columns: Sequence[str],
+    *,
+    numbered: bool = False,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[Row]:
+    """Rows of one split of a data set.
 
     Args:
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
             folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
         columns, numbered: as in `read_stream`.
+        class_names: as in `table_rows`. The names of a `ClassLabel` are carried.
 
     Raises:
-        ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; a
-            value is neither text nor a number.
+        ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; else
+            as `table_rows`.
     """
-    data = load_split(path, split)
-    positions = find_columns(f"{path} {split}", data.column_names, columns, numbered)
-    wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-    values = data.select_columns(wanted).with_format(None).to_dict()
-    for number, row in enumerate(zip(*(values[column] for column in wanted), strict=True)):
-        where = f"{path} {split}:{number}"
-        cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
-        yield where, cells if positions[0] is not None else [str(number), *cells]
+    with errors_in_one_line():
+        data, name = load_split(path, split), fit_name(f"{path} {split}")
+        positions = find_columns(name, data.column_names, columns, numbered)
+        wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+        tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
+        batches = (batch for table in tables for batch in table.to_batches())
+        carried = getattr(data.features[wanted[-1]], "names", ())
+        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names)
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:
@@ -57,7 +69,11 @@ def load_split(path: str, split: str) -> "Dataset":
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
         else:
-            loaded = datasets.load_dataset(name, configuration or None)
+            builder = datasets.load_dataset_builder(name, configuration or None)
+            if hasattr(builder.config, "keep_default_na"):
+                builder = datasets.load_dataset_builder(name, configuration or None, **BLANK_ALONE)
+            builder.download_and_prepare()
+            loaded = builder.as_dataset()
     except Exception as error:  # the type depends on the format and on the HTTP library
         raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
