@@ -8,7 +8,7 @@ import datasets
 import pytest
 
 from mtlib.data.file_readers import Row, fit_name
-from mtlib.data.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.hub_datasets import make_builder, read_hub_data, split_hub_path
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
@@ -122,6 +122,16 @@ def test_an_error_of_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(datasets, "load_dataset_builder", load)
     assert one_line_error(read, "hf://snli") == "hf://snli must be a data set that can be read, got: no route"
+
+
+def test_settings_that_were_used_before_find_the_cache_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str, _: str | None, **settings: Any) -> str:
+        if not settings:
+            raise ValueError(f"Couldn't find cache for {name}")
+        return "builder"
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
+    assert make_builder("mine", None) == "builder"
 
 
 def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

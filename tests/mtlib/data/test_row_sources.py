@@ -5,6 +5,7 @@ What holds for every reader is here, too: what is blank, the names of labels, va
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -400,6 +401,9 @@ def refused_rows(folder: Path, name: str) -> list[tuple[str, str, str]]:
     pq.write_table(pa.table({"text": ["a", "b"], "label": [[1.0], [2.0] * 999]}), folder / f"{name}-1.parquet")
     damage_page(folder / f"{name}-2.parquet")
     datasets.Dataset(wrong).save_to_disk(folder / name)
+    for number, suffix in (("1", "csv"), ("1", "tsv"), ("2", "parquet")):
+        (folder / f"{name}-{suffix}").mkdir()
+        shutil.copy(folder / f"{name}-{number}.{suffix}", folder / f"{name}-{suffix}" / f"train.{suffix}")
     return [
         (f"{name}.csv", ":3:", "label"),
         (f"{name}-1.csv", ":3:", "text"),
@@ -415,6 +419,9 @@ def refused_rows(folder: Path, name: str) -> list[tuple[str, str, str]]:
         (f"{name}-1.parquet", ": row 0:", "label"),
         (f"{name}-2.parquet", ": rows 1000 to 1999:", "text"),
         (f"hf://{name}", ": row 1:", "text"),
+        (f"hf://{name}-csv", "train.csv:3:", "text"),
+        (f"hf://{name}-tsv", "train.tsv:3:", "text"),
+        (f"hf://{name}-parquet", "train.parquet: rows 1000 to 1999:", "text"),
     ]
 
 
