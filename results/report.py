@@ -13,7 +13,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.errors import require, require_once
-from results.records.files import absolute_location
+from results.records.files import absolute_location, check_output
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task
@@ -67,16 +67,27 @@ def run_report(arguments: Sequence[str] | None) -> None:
         write_tables,
     )
 
+    home = options.output or options.sweeps[0]
+    page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE
+    images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
     sweeps = load_sweeps(options.sweeps)
+    inputs_read = [*options.sweeps, options.data, options.encoder, *map(data_folder_of, sweeps.sweeps)]
+    is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
+    for output, is_wanted in ((f"{home}/{page_file}", True), (images, options.images), (tables, options.tables)):
+        if is_wanted:
+            check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
     inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
     page = build_page(inputs)
-    home = options.output or options.sweeps[0]
-    print(f"Page: {write_page(home, page, PAGE_FILE if len(inputs) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
+    print(f"Page: {write_page(home, page, page_file)}", flush=True)
     if options.images:
-        count = write_figures(page, Path(home) / IMAGES_FOLDER, show_images)
-        print(f"Images: {count} files in {Path(home) / IMAGES_FOLDER}")
+        print(f"Images: {write_figures(page, images, show_images)} files in {images}")
     if options.tables:
-        print(f"Tables: {write_tables(page, Path(home) / TABLES_FOLDER)} files in {Path(home) / TABLES_FOLDER}")
+        print(f"Tables: {write_tables(page, tables)} files in {tables}")
+
+
+def data_folder_of(sweep: "Sweep") -> str | None:
+    """The data folder that a sweep has recorded."""
+    return (sweep.info.get("data") or {}).get("folder")
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -162,6 +173,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
     add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
+    add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
     add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")
     add("--texts", action="store_true", help="show the texts of examples; reads the data")

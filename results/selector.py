@@ -29,7 +29,7 @@ from results.analysis.ranking.render import PLAIN_WIDTH
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import absolute_location, folder_name
+from results.records.files import absolute_location, check_output, folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
 from results.selection.report import fit_line, render_held_out_scores, render_selection
@@ -87,6 +87,8 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
     options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
+    is_own = options.home == options.sweeps[0]
+    check_output("--output", f"{options.home}/{SELECTION_FILE}", (), overwrite=options.overwrite or is_own)
     for flag in options.given if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
@@ -186,6 +188,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
+    add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
     add("--score-hold-out", action="store_true", help=words)
     add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")

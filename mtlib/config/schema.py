@@ -134,7 +134,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
             choices = [kind for kind in types_of(whole) if kind is not type(None)]
             raise ValueError(f"{where} must be {type_name(choices)}, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if is_mapping(hint):
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
     return read_scalar(hint, item, where)
@@ -143,11 +143,19 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 def type_if_given(hint: Any, item: Any) -> Any:
     """The tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain types.
 
-    Plain types are text, numbers, and None with the words for it.
+    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type.
     """
+    if isinstance(item, Mapping) and (mappings := [kind for kind in types_of(hint) if is_mapping(kind)]):
+        return mappings[0]
     group, plain = group_and_plain_types(hint)
     is_plain = isinstance(item, plain) and not isinstance(item, bool)
     return hint if group is None or is_plain or str(item).lower() in NONE_WORDS else group
+
+
+def is_mapping(hint: Any) -> bool:
+    """Whether a type is a mapping."""
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 @functools.cache
@@ -256,6 +264,7 @@ def type_name(choices: Iterable[Any]) -> str:
         str: "text",
         type(None): "none",
         tuple: "a list",
+        Mapping: "a group of keys",
     }
     found = (get_origin(choice) or choice for choice in choices)
     return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in found)

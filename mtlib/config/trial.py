@@ -233,12 +233,13 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
-    groups = (*tree["tasks"].values(), *tree["stages"], tree["evaluation"], tree["smart"])
+    own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
+    tree["data"]["tasks"] = to_dict(own)
+    definitions = tree["data"]["tasks"].values()
+    groups = (*tree["tasks"].values(), *definitions, *tree["stages"], tree["evaluation"], tree["smart"])
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
             del group[name]
-    own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
-    tree["data"]["tasks"] = to_dict(own)
     if not own:  # as before definitions were a part of the configuration
         del tree["data"]["tasks"]
     tree["data"]["sources"] = {
@@ -255,6 +256,7 @@ LATER_FIELDS: Mapping[str, Any] = {
     "batch_tokens": None,
     "row_share": 1,
     "probe_rows": 0,
+    "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
 they are left out of hashes, so that those of earlier sweeps stay."""

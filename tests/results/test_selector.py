@@ -189,6 +189,10 @@ def test_selection_is_written_to_the_given_folder(sweep: Path, tmp_path: Path, c
     assert lines[-1] == f"Written: {tmp_path}/new/folder/selection.json"
     assert read_selection(tmp_path / "new" / "folder").sweeps == {str(sweep): "data of mine"}
     assert not (sweep / SELECTION_FILE).exists()
+    words = (sweep, *FAST, "--task", "sst", "--output", tmp_path / "new" / "folder")
+    line = one_line_exit(main, capsys, *words)
+    assert "--output must be new, or be overwritten with --overwrite, got " in line
+    run(capsys, *words, "--overwrite")
 
 
 def test_relative_names_and_uris_are_written_as_absolute(

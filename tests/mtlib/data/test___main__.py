@@ -358,9 +358,14 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         DEV,
         '"a new film"',
         '["a new film"]',
-        "tone-dev.jsonl:3: text must be text or a number, got ['a new film']",
+        "tone-dev.jsonl:3: column text must be text or a number, got ['a new film']",
     ),
-    "latin-1": (DEV, "a new film", "a n\udce9w film", "tone-dev.jsonl:3: must be UTF-8 text, got byte 0xe9"),
+    "latin-1": (
+        DEV,
+        "a new film",
+        "a n\udce9w film",
+        "tone-dev.jsonl:3: column text must be UTF-8 text, got byte 0xe9",
+    ),
     "share too small": (
         TOML,
         "0.25",
