@@ -70,8 +70,10 @@ def export_model(
         save_tokenizer(pretrained, partial)
         own = model.state_dict().items()
         save_file({name: part.contiguous() for name, part in own if not name.startswith(ENCODER)}, partial / TASKS_FILE)
-        (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n")
-        (partial / MODEL_CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
+        (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n", encoding="utf-8")
+        (partial / MODEL_CARD_FILE).write_text(
+            card_text(config, pretrained.fingerprint, FILES, facts), encoding="utf-8"
+        )
         for path in partial.iterdir():  # safetensors lets nobody else read what it writes
             path.chmod((partial / MODEL_CARD_FILE).stat().st_mode)
 
@@ -131,7 +133,7 @@ def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
 
 def read_config(path: Path) -> TrialConfig:
     try:
-        return TrialConfig.from_json(path.read_text())
+        return TrialConfig.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged, or of another version: {first_line(error)}") from error
 

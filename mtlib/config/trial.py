@@ -86,9 +86,10 @@ class TrialConfig:
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
     """How a step that sums the losses of several tasks combines their gradients: a method of `GRADIENT_METHODS`."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32. `auto`: the one of
-    both that is faster where trials are trained, fp32 where a setting or the encoder refuses bf16. A sweep resolves it
-    once, for all its trials, before the first; a trial by itself when its training begins."""
+    """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32. `auto`: bf16
+    where the hardware that trains has instructions for it (AMX, AVX512_BF16, CUDA capability 8.0) and neither a setting
+    nor the encoder refuses it, otherwise fp32. A sweep resolves it once, for all its trials, before the first; a trial
+    by itself when its training begins."""
     seed: int = 0
     """Seed of the sweep, at least 0."""
     replicate: int = 0

@@ -1,6 +1,8 @@
 """What every command shares: a parser whose errors are one line, types of values, exit codes."""
 
 import argparse
+import codecs
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -76,6 +78,7 @@ def number(text: str) -> float:
 
 def run_command(command: Callable[[], object]) -> int:
     """Runs a command and returns its exit code; a user's mistake or a diverging run is one line on stderr."""
+    print_any_character()
     try:
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
@@ -87,6 +90,14 @@ def run_command(command: Callable[[], object]) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     return SUCCESS
+
+
+def print_any_character() -> None:
+    """Lets standard output and error take every character, also where the locale has ASCII alone (LC_ALL=C)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
 
 
 def show_lines(lines: Iterable[str]) -> None:

@@ -106,7 +106,9 @@ def write_bundle(
             definitions={task: selection.definitions[task] for task in selection.tasks},
         )
         (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), Path(SELECTION_FILE)))
-        (partial / CARD_FILE).write_text(bundle_card(selection, bundle, list(filter(is_hub_name, names))))
+        (partial / CARD_FILE).write_text(
+            bundle_card(selection, bundle, list(filter(is_hub_name, names))), encoding="utf-8"
+        )
         write_code(partial, bundle)
         write_bundle_file(partial, bundle)
     return folder_bytes(folder)
@@ -160,7 +162,7 @@ def write_model(
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
     origins = [f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}" for member in members]
     if is_soup:
-        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins))
+        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins), encoding="utf-8")
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
     return BundledModel(origin=f"mean of {len(members)} models' weights" if is_soup else origins[0], files=files)
 
@@ -178,8 +180,8 @@ def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFa
 def write_code(folder: Path, bundle: Bundle) -> None:
     """Writes what predicts with a bundle, what that needs, and the licence of it."""
     needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
-    (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE))
-    (folder / NEEDS_FILE).write_text(NEEDS + needs)
+    (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE), encoding="utf-8")
+    (folder / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
     (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 

@@ -150,9 +150,7 @@ def test_all_imports_of_training_are_hashed_except_hints_in_messages_and_the_cho
             if path not in reached:
                 waiting.append(path)
     assert len(reached) > 30
-    assert reached - set(training_sources(package)) == {
-        *("data/file_suggestions.py", "runtime/bf16.py", "training/auto_precision.py"),
-    }
+    assert reached - set(training_sources(package)) == {"data/file_suggestions.py", "runtime/bf16.py"}
 
 
 def test_only_python_sources_are_hashed_and_their_folder_is_not(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,27 @@
 """Number of lanes that fit, by CPUs, GPUs and memory, on one node or several."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import ray
 
+from mtlib.runtime.bf16 import has_bf16
+from sweeps.cluster import capacity
 from sweeps.cluster.capacity import (
     BASE_BYTES,
     CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
     Resources,
     lanes_that_fit,
+    nodes_have_bf16,
     num_more_lanes,
     resources_per_worker,
     workers_that_fit,
 )
+from sweeps.options import SweepOptions
 from tests.sweeps.conftest import MakePlan, with_options
 
 GB = 10**9
@@ -96,3 +104,40 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     )
     monkeypatch.setattr("sweeps.cluster.capacity.total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
     assert num_more_lanes(make_plan(), num_lanes, num_waiting) == more
+
+
+def options(**changes: Any) -> SweepOptions:
+    return SweepOptions(name="first", storage=Path("/storage"), address="auto", **changes)
+
+
+@pytest.mark.usefixtures("private_ray")
+def test_nodes_that_a_worker_fits_are_asked_for_bf16_though_their_cpus_are_taken() -> None:
+    taken = ray.util.placement_group([{"CPU": 2}])
+    assert taken.wait(30)
+    assert nodes_have_bf16(options()) == has_bf16(on_gpu=False)
+    ray.util.remove_placement_group(taken)
+
+
+def have_it(*, on_gpu: bool) -> bool:
+    return not on_gpu
+
+
+def die(*, on_gpu: bool) -> bool:
+    raise SystemExit(int(on_gpu))
+
+
+@pytest.mark.usefixtures("private_ray")
+@pytest.mark.parametrize(
+    ("answer", "changes", "expected"),
+    [
+        (have_it, {}, True),
+        (have_it, {"cpus_per_worker": 3}, False),
+        (have_it, {"gpus_per_worker": 1}, False),
+        (die, {}, False),
+    ],
+)
+def test_trials_are_in_bf16_where_a_node_fits_and_all_that_do_answer_that_they_have_it(
+    answer: Callable[..., bool], changes: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capacity, "has_bf16", answer)
+    assert nodes_have_bf16(options(**changes)) is expected
