@@ -12,8 +12,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
-from results.records.files import absolute_location
+from results.records.files import absolute_location, sweep_location
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task
@@ -71,19 +72,19 @@ def run_report(arguments: Sequence[str] | None) -> None:
     inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
     page = build_page(inputs)
     home = options.output or options.sweeps[0]
-    print(f"Page: {write_page(home, page, PAGE_FILE if len(inputs) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
+    show_lines([f"Page: {write_page(home, page, PAGE_FILE if len(inputs) == 1 else PAGE_OF_SEVERAL_FILE)}"])
     if options.images:
         count = write_figures(page, Path(home) / IMAGES_FOLDER, show_images)
-        print(f"Images: {count} files in {Path(home) / IMAGES_FOLDER}")
+        show_lines([f"Images: {count} files in {Path(home) / IMAGES_FOLDER}"])
     if options.tables:
-        print(f"Tables: {write_tables(page, Path(home) / TABLES_FOLDER)} files in {Path(home) / TABLES_FOLDER}")
+        show_lines([f"Tables: {write_tables(page, Path(home) / TABLES_FOLDER)} files in {Path(home) / TABLES_FOLDER}"])
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
+    options.sweeps = [sweep_location(sweep) for sweep in options.sweeps]
     require_once(options.sweeps, "a sweep must be named once")
     if options.output is not None:
         options.output = absolute_location(options.output)
@@ -121,7 +122,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
         except ValueError as error:
             if len(options.sweeps) == 1:
                 raise
-            print(f"No embeddings of {name}: {error}", file=sys.stderr, flush=True)
+            show_lines([f"No embeddings of {name}: {error}"], sys.stderr)
             return inputs
         inputs = replace(inputs, embedded=embedded, embedded_by=trial)
     return inputs
@@ -136,7 +137,7 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
             return read_texts(task, ids)
         except ValueError as error:
             if str(error) not in printed:
-                print(f"No texts of {sweep}: {error}", file=sys.stderr, flush=True)
+                show_lines([f"No texts of {sweep}: {error}"], sys.stderr)
             printed.add(str(error))
             raise
 
@@ -145,13 +146,14 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
 
 def show_embedding(sweep: str, task: "Task", num_examples: int) -> None:
     """What is embedded now."""
-    print(f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ...", flush=True)
+    show_lines([f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ..."])
 
 
 def show_images(number: int, total: int) -> None:
     """How many images are written, on one line of a terminal."""
     if sys.stdout.isatty():
-        print(f"\rImages: {number} of {total} figures", end="" if number < total else "\r", flush=True)
+        sys.stdout.write(f"\rImages: {number} of {total} figures" + "\r" * (number == total))
+        sys.stdout.flush()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -160,7 +162,7 @@ def build_parser() -> argparse.ArgumentParser:
     description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
+    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or the URI of a copy")
     add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
     add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")

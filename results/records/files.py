@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 
 Declared = TypeVar("Declared")
 
@@ -48,6 +49,14 @@ def absolute_location(location: Location) -> str:
     """A folder as an absolute path, a URI as it is."""
     text = str(location)
     return text.rstrip("/") if "://" in text else str(Path(text).expanduser().resolve())
+
+
+def sweep_location(sweep: Location) -> str:
+    """A sweep's folder as an absolute path, by its path or, where there is no such path, its name in the default
+    storage; a URI as it is."""
+    path = Path(sweep).expanduser()
+    is_name = "://" not in str(sweep) and len(path.parts) == 1 and not path.exists()
+    return absolute_location(Path(DEFAULT_STORAGE) / path if is_name else sweep)
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:

@@ -12,7 +12,6 @@ import threading
 import pytest
 import ray
 
-from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.connection import (
@@ -24,6 +23,7 @@ from sweeps.cluster.connection import (
     start_local,
     worker_environment,
 )
+from sweeps.cluster.garbage_collection import collect_rarely
 
 
 def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
