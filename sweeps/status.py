@@ -178,7 +178,7 @@ def wide_and_tall(
 ) -> tuple[PrintedTable, PrintedTable]:
     """A table with the parts of cells side by side, and one that has them, and parts of titles, below each other."""
     joined = [[separator.join(parts) for parts in row] for row in rows]
-    wide = PrintedTable(titles=titles, rows=joined, numbers=numbers, has_rule=False)
+    wide = PrintedTable(titles=titles, rows=joined, names=titles, numbers=numbers, has_rule=False)
     broken = [title.split(" ") if " " in title else broken_key(title) for title in titles]
     return wide, replace(wide, titles=broken, rows=rows, is_spaced=True)
 

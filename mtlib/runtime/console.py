@@ -80,6 +80,8 @@ class PrintedTable:
     rows: Sequence[Sequence[TableCell]]
     numbers: Collection[int] = ()
     """Positions of the columns that are aligned to the right."""
+    names: Sequence[str] = ()
+    """Titles where each value has a line; empty: the parts of `titles` with spaces between them."""
     has_rule: bool = True
     """Whether a line stands below the titles."""
     is_spaced: bool = False
@@ -127,7 +129,7 @@ def row_lines(row: Sequence[Sequence[str]], widths: Sequence[int], numbers: Coll
 
 def value_lines(table: PrintedTable, width: int) -> list[str]:
     """A table with a line for each value, after its title, and a blank line between two rows."""
-    titles = [" ".join(cell_parts(title)) for title in table.titles]
+    titles = table.names or [" ".join(cell_parts(title)) for title in table.titles]
     lines: list[str] = []
     for row in table.rows:
         values = [" ".join(filter(None, cell_parts(cell))) for cell in row]

@@ -70,13 +70,14 @@ def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]
         searched = [[f"{row.number:04d}"], shared_lines(texts)] if is_shared else [[text] for text in texts.values()]
         status = [row.status.replace(", ", ",\n").split("\n")] if has_status else []
         cells.append([*searched, *(score_parts(row, column, tasks) for column in columns), [epoch_cell(row)], *status])
-    keys = [[""], ["searched"]] if is_shared else [broken_key(name) for name in names]
+    shown_keys = ["", "searched"] if is_shared else list(names)
     scores = [[title_of(task, tasks), *([] if (task, split) == TOTAL else [split])] for task, split in columns]
     others = [["epoch"], ["status"]] if has_status else [["epoch"]]
     return PrintedTable(
-        titles=[*keys, *(title if is_tall else " ".join(title) for title in [*scores, *others])],
+        titles=[*map(broken_key, shown_keys), *(title if is_tall else " ".join(title) for title in [*scores, *others])],
         rows=[[part if is_tall else " ".join(part) for part in row] for row in cells],
-        numbers={len(keys) + len(scores)},
+        names=[*shown_keys, *(" ".join(title) for title in [*scores, *others])],
+        numbers={len(shown_keys) + len(scores)},
         is_spaced=is_tall or is_shared,  # rows have several lines
     )
 

@@ -277,8 +277,10 @@ def test_long_keys_are_broken_after_dots(key: str, broken: list[str]) -> None:
 def test_different_values_are_shown_differing(values: list[Any], width: int) -> None:
     shown = value_texts(values)
     assert len(set(shown)) == len(values)
-    text = text_of([row_of(number, params={"key": value}) for number, value in enumerate(values)], width)
+    rows = [row_of(number, params={"optimizer.learning_rate": value}) for number, value in enumerate(values)]
+    text = text_of(rows, width)
     assert all(value in text for value in shown)
+    assert width > 40 or text.count("optimizer.learning_rate: ") == len(values)
 
 
 def test_numbers_of_a_narrow_range_differ() -> None:
