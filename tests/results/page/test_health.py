@@ -78,7 +78,7 @@ def test_failed_trials_are_grouped_by_reason() -> None:
     assert found.level == "problem"
     trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
     assert found.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}."
-    assert found.advice == "Fix the cause, then run them again: python sweeps/run.py --resume /none --retry-failed."
+    assert found.advice == "Fix the cause, then run them again:\n  python sweeps/run.py --resume /none --retry-failed"
 
 
 def test_one_failed_trial_is_singular_and_the_command_works_from_any_storage() -> None:
@@ -148,7 +148,7 @@ def test_unfinished_trials_are_counted(recorded_sweep: Sweep) -> None:
     begun = replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:]), stopped_at=STOPPED)
     found = only(list(unfinished(begun)))
     assert "2 queued" in found.what
-    assert found.advice == f"Continue with python sweeps/run.py --resume {recorded_sweep.path}."
+    assert found.advice == f"Continue with:\n  python sweeps/run.py --resume {recorded_sweep.path}"
 
 
 def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> None:
