@@ -84,7 +84,7 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [sweep_location(sweep) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
     require_once(options.sweeps, "a sweep must be named once")
     if options.output is not None:
         options.output = absolute_location(options.output)

@@ -80,7 +80,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Parses a command line, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [sweep_location(sweep) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
     options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     for flag in options.given if options.score_hold_out else ():

@@ -52,11 +52,10 @@ def absolute_location(location: Location) -> str:
 
 
 def sweep_location(sweep: Location) -> str:
-    """A sweep's folder as an absolute path, by its path or, where there is no such path, its name in the default
-    storage; a URI as it is."""
+    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
     path = Path(sweep).expanduser()
     is_name = "://" not in str(sweep) and len(path.parts) == 1 and not path.exists()
-    return absolute_location(Path(DEFAULT_STORAGE) / path if is_name else sweep)
+    return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:

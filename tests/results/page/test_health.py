@@ -85,7 +85,7 @@ def test_one_failed_trial_is_singular_and_the_command_works_from_any_storage() -
     record = build_record(0, status="failed", error="Bad luck.")
     found = only(list(failed_trials(sweep_of([record], path=Path("/my sweeps/mine; rm")))))
     assert found.what.startswith("1 trial failed: Bad luck. Failed: 0000-r0")
-    assert found.advice.endswith("python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed.")
+    assert found.advice.endswith("\n  python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed")
 
 
 def test_failed_trial_without_searched_keys_has_its_name_alone() -> None:
@@ -331,7 +331,7 @@ def test_best_configurations_of_a_search_should_be_trained_twice(tmp_path: Path)
     effects = replace(one.estimated_effects, search="random")
     found = only(list(few_replicates(one, effects)))
     assert found.level == "note"
-    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3.")
+    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3")
     two = write_recorded_sweep(tmp_path / "two")
     assert list(few_replicates(two, replace(two.estimated_effects, search="tpe"))) == []
 

@@ -17,6 +17,7 @@ from results.records.files import (
     read_json,
     read_parquet,
     read_parquet_if_exists,
+    sweep_location,
     write_json,
     write_parquet,
 )
@@ -156,3 +157,13 @@ def test_unsupported_uri_is_one_line() -> None:
     with pytest.raises(ValueError, match=r"^cannot open nowhere://bucket/sweep: ") as caught:
         open_folder("nowhere://bucket/sweep")
     assert "\n" not in str(caught.value)
+
+
+def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert sweep_location("mine") == f"{tmp_path}/multitask-sweeps/mine"
+    for given in ("a/mine", "./a/b", "s3://bucket/mine", "file:///mine"):
+        assert sweep_location(given) == given
+    (tmp_path / "mine").mkdir()
+    assert sweep_location("mine") == "mine"
