@@ -17,6 +17,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.data.file_readers import MAX_MESSAGE, Format, MissingColumnError, fit_message
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
@@ -43,7 +44,7 @@ from results.inference.readers import (
     read_texts,
 )
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
-from results.records.files import check_output, open_atomic, open_folder
+from results.records.files import check_output, open_atomic, open_folder, sweep_location
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
@@ -126,7 +127,7 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     parser = new_parser(program, usage, description, epilog)
     add = parser.add_argument
     if bundle is None:
-        place = f"folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
+        place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
         add("selection", nargs="?", metavar="SELECTION", help=place)
         add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
         add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
@@ -265,7 +266,7 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 
 def read_home(options: argparse.Namespace) -> str:
     """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
-    home: str = (options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/"
+    home = sweep_location((options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/")
     is_file = "://" not in home and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if is_bundle(home):
@@ -309,7 +310,7 @@ def read_columns(text: str | None, form: InputFormat, task: Task) -> tuple[str, 
 def open_output(place: str) -> Iterator[Write]:
     """A function that writes text to standard output, or atomically to a file."""
     if place == STANDARD_OUTPUT:
-        yield lambda text: print(text, end="", flush=True)
+        yield write_output
         return
     folder, _, name = place.rpartition("/")
     if "://" not in place:
@@ -319,9 +320,15 @@ def open_output(place: str) -> Iterator[Write]:
         yield lambda text: stream.write(text.encode())
 
 
+def write_output(text: str) -> None:
+    """Writes data, which are not changed, to standard output at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def print_note(line: str) -> None:
     """Prints a line on standard error."""
-    print(line, file=sys.stderr)
+    show_lines([line], sys.stderr)
 
 
 if __name__ == "__main__":

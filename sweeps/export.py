@@ -14,8 +14,9 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config.trial import TrialConfig
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
-from results.records.files import check_output, full_path, open_folder, read_json
+from results.records.files import check_output, full_path, open_folder, read_json, sweep_location
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, read_trials
 from results.records.weights import WHY_GONE, read_trial_weights
 
@@ -59,9 +60,8 @@ def run_export(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
-    folder = Path(options.folder)
-    line = export(options.sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)
-    print(line)
+    sweep, folder = sweep_location(options.sweep), Path(options.folder)
+    show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         EXAMPLES,
     )
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or the URI of a copy")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make")
     words = "score whose best epoch on dev is exported (default: %(default)s)"

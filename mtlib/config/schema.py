@@ -5,10 +5,10 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import nearest_first, require, require_name
 
 Class = TypeVar("Class", bound=type)
 
@@ -78,6 +78,8 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
     here.
     """
     *parents, last = key.split(".")
+    if not parents and last not in tree:
+        raise ValueError(f"unknown key '{key}'; {nearest_first(key, list(tree), leaf_keys(to_dict(tree)))}")
     node: Any = tree
     for position, part in enumerate(parents):
         parent = ".".join(parents[:position])
@@ -88,6 +90,16 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
             raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
     is_open = not {".".join(parents), ".".join(parents[:-1])}.isdisjoint(open_groups)
     node[last if is_open else index_of(node, last, key, ".".join(parents))] = value
+
+
+def leaf_keys(tree: Any, group: str = "") -> Iterator[str]:
+    """The dotted keys of all values in a tree of groups and lists of groups."""
+    for name, item in enumerate(tree) if isinstance(tree, list) else tree.items():
+        items = item if isinstance(item, list) else [item]
+        if items and all(isinstance(part, Mapping) for part in items):
+            yield from leaf_keys(item, f"{group}{name}.")
+        else:
+            yield f"{group}{name}"
 
 
 def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import first_line, reason_of
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import CONFIDENCE
@@ -80,18 +81,18 @@ def findings_or_reason(name: str, check: "Check", sweep: Sweep) -> list[Finding]
         found += check(sweep)
     except ValueError as error:
         what = f"Not checked: {name}, as {reason_of(error)}."
-        found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}."))
+        found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}"))
     return found
 
 
 def page_again(sweep: Sweep) -> str:
-    """How to write the page again."""
-    return f"write the page again: {report_command(sweep.path)}"
+    """How to write the page again, the command on a line of its own."""
+    return f"write the page again:\n{COMMAND_INDENT}{report_command(sweep.path)}"
 
 
 def resume(sweep: Sweep, flags: str = "") -> str:
-    """The command that resumes the sweep, with these flags."""
-    return " ".join(filter(None, (resume_command(sweep.path), flags)))
+    """The command that resumes the sweep with these flags, on a line of its own."""
+    return f"\n{COMMAND_INDENT}{' '.join(filter(None, (resume_command(sweep.path), flags)))}"
 
 
 def once_stopped(sweep: Sweep, advice: str) -> str:
@@ -113,7 +114,7 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
             "The loss was no longer a number: lower the learning rate or the weight of the penalty of these "
             "configurations, or leave them out."
             if NOT_FINITE.search(reason)
-            else once_stopped(sweep, f"Fix the cause, then run them again: {resume(sweep, '--retry-failed')}.")
+            else once_stopped(sweep, f"Fix the cause, then run them again:{resume(sweep, '--retry-failed')}")
         )
         what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}."
         yield Finding(level="problem", what=what, advice=advice)
@@ -125,8 +126,8 @@ def unfinished(sweep: Sweep) -> Iterator[Finding]:
     if counts:
         text = ", ".join(f"{count} {status}" for status, count in counts.items())
         what = f"Not all trials have ended ({text}); what is shown here will change."
-        later = f"When more have ended, {page_again(sweep)}."
-        advice = later if sweep.stopped_at is None else f"Continue with {resume(sweep)}."
+        later = f"When more have ended, {page_again(sweep)}"
+        advice = later if sweep.stopped_at is None else f"Continue with:{resume(sweep)}"
         yield Finding(level="warning", what=what, advice=advice)
 
 
@@ -232,7 +233,7 @@ def uncertain_effects(sweep: Sweep) -> Iterator[Finding]:
             "Whether the best values are at the edge, and training was repeated often enough, was not checked."
         )
         has_more = any(record.status in UNFINISHED for record in sweep.records)
-        finish = once_stopped(sweep, f"Finish the trials: {resume(sweep)}.")
+        finish = once_stopped(sweep, f"Finish the trials:{resume(sweep)}")
         advice = finish if has_more else "Train more configurations with the same tasks."
         yield Finding(level="note", what=what, advice=advice)
 
@@ -270,7 +271,7 @@ def few_replicates(sweep: Sweep, effects: SweepEffects) -> Iterator[Finding]:
         yield Finding(level="warning", what=what, advice=once_stopped(sweep, more_trainings(sweep, most)))
     elif fewest < most:
         what = f"Configurations have {fewest} to {most} replicates: some count with less certainty."
-        advice = once_stopped(sweep, f"Complete them: {resume(sweep, '--retry-failed')}.")
+        advice = once_stopped(sweep, f"Complete them:{resume(sweep, '--retry-failed')}")
         yield Finding(level="note", what=what, advice=advice)
 
 
@@ -280,7 +281,7 @@ def best_trained_once(sweep: Sweep) -> Iterator[Finding]:
     if len(trained) > 1 and max(trained.values()) == 1:
         flags = f"--replicates {MORE_REPLICATES} --replicate-best {min(NUM_REPLICATED, len(trained))}"
         what = "No configuration was trained twice, so the best one may owe its score to chance in training."
-        advice = once_stopped(sweep, f"Train the best ones again: {resume(sweep, flags)}.")
+        advice = once_stopped(sweep, f"Train the best ones again:{resume(sweep, flags)}")
         yield Finding(level="note", what=what, advice=advice)
 
 
@@ -289,10 +290,10 @@ def more_trainings(sweep: Sweep, most: int) -> str:
     num_trials = Counter(record.number for record in sweep.records)
     left = {record.status for record in sweep.records if num_trials[record.number] > 1} - set(COMPLETED)
     if left & set(UNFINISHED):
-        return f"Finish the trials: {resume(sweep)}."
+        return f"Finish the trials:{resume(sweep)}"
     if "failed" in left:
-        return f"Run the failed trials again: {resume(sweep, '--retry-failed')}."
-    return f"Train each configuration more often: {resume(sweep, f'--replicates {max(MORE_REPLICATES, most + 1)}')}."
+        return f"Run the failed trials again:{resume(sweep, '--retry-failed')}"
+    return f"Train each configuration more often:{resume(sweep, f'--replicates {max(MORE_REPLICATES, most + 1)}')}"
 
 
 def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 
 Declared = TypeVar("Declared")
 
@@ -85,6 +86,13 @@ def overwrites(output: Path, given: Location) -> bool:
         return False
     is_same = output.exists() and output.samefile(path)  # hard links too
     return is_same or path.resolve().is_relative_to(output.resolve())
+
+
+def sweep_location(sweep: Location) -> str:
+    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
+    path = Path(sweep).expanduser()
+    is_name = "://" not in str(sweep) and len(path.parts) == 1 and not path.exists()
+    return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:

@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from mtlib.runtime.command_line import discard_output, show_lines
+from mtlib.runtime.command_line import discard_output
+from mtlib.runtime.console import new_console, show_lines
 from sweeps.driver.whole_sweep import Ending, Listener
 from sweeps.options import SweepOptions
 
@@ -42,7 +41,7 @@ def watch_on_console() -> "Iterator[OnEvent]":
     from sweeps.cli.progress import show_progress
 
     try:
-        with show_progress(Console()) as on_event:
+        with show_progress(new_console()) as on_event:
             yield on_event
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
 from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
@@ -32,10 +33,9 @@ def show_answer(folder: Path) -> bool:
     Returns:
         Whether they could be made; else why not is printed.
     """
-    print()
+    show_lines([""])
     lines = list(lines_or_failure("The ranking", lambda: show_ranking(folder)))
-    for line in lines:
-        print(line, flush=True)
+    show_lines(lines)
     return lines == RANKED
 
 
@@ -52,11 +52,9 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
     for title, make_lines in parts:
-        for line in lines_or_failure(title, make_lines):
-            print(line, flush=True)
+        show_lines(lines_or_failure(title, make_lines))
     ending = end_sweep(options, outcome, is_ranked=is_ranked)
-    for line in ending.messages:
-        print(line, file=sys.stderr)
+    show_lines(ending.messages, sys.stderr)
     return ending
 
 
@@ -93,7 +91,7 @@ def choose_ensembles(folder: Path) -> Iterator[str]:
     except (ValueError, OSError) as error:
         yield f"No ensemble was chosen: {first_line(error)}."
         return
-    yield from brief_verdict(selection)
+    yield from brief_verdict(selection, output_width())
     try:
         write_selection(folder, selection)
     except OSError as error:
@@ -119,17 +117,17 @@ def exit_code(outcome: SweepOutcome) -> int:
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
-    """What went wrong, in a line; empty if nothing did. Failed trials are named below the ranking."""
+    """What went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
         return [f"The sweep failed: {outcome.error} (trials: {counts})"]
     if outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
         stopped = f"{why} (trials: {counts}); what had finished is kept and ranked."
-        return [f"{stopped} Continue with: {resume_command(options.folder)}"]
+        return [f"{stopped} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)}"]
     if outcome.limit is not None:
         left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
-        return [f"{left} Continue with: {resume_command(options.folder)} {outcome.limit}"]
+        return [f"{left} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)} {outcome.limit}"]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
@@ -151,16 +149,19 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     has_page = (options.folder / PAGE_FILE).is_file()
     report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
+    commands = [
+        *([("what is left", resume)] if has_more else []),
+        *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),
+        ("this ranking again; --csv for all digits", f"{program('results', 'table')} {folder}"),
+        (selects, f"{program('results', 'selector')} {folder}"),
+        (report, f"{program('results', 'report')} {folder}"),
+        ("the search in a browser; pip install optuna-dashboard", f"optuna-dashboard {folder}/{JOURNAL_NAME}"),
+    ]
     return [
         f"Files: {options.folder}",
         *copies,
         "Next:",
-        *([f"  {resume}    # what is left"] if has_more else []),
-        *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
-        f"  {program('results', 'table')} {folder}    # this ranking again; --csv for all digits",
-        f"  {program('results', 'selector')} {folder}    # {selects}",
-        f"  {program('results', 'report')} {folder}    # {report}",
-        f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
+        *(line for purpose, command in commands for line in (f"  {purpose}", f"    {command}")),
     ]
 
 

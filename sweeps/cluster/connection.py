@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import ray
 
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
+from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.cluster.local_processes import kill_processes, kill_ray, ray_processes
 from sweeps.cluster.ray_internals import (
     DRIVER_VARIABLES,

@@ -180,10 +180,10 @@ def test_versions_are_the_installed_ones(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_computing_library_is_listed() -> None:
-    """Every import of the package, and of the projection libraries, except those that read or download files."""
+    """Every import of the package, and of the projection libraries, except those that read files or print."""
     sources = Path(mtlib.__file__).parent.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
-    readers = {"pyarrow", "datasets", "huggingface_hub", "mtlib"}
+    readers = {"pyarrow", "datasets", "huggingface_hub", "mtlib", "rich"}
     distributions = importlib.metadata.packages_distributions()
     used = {own for name in imported - readers for own in distributions.get(name, ())}
     assert {"scikit-learn", "torch"} <= used <= set(LIBRARIES)

@@ -80,14 +80,14 @@ def test_failed_trials_are_grouped_by_reason() -> None:
     assert found.level == "problem"
     trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
     assert found.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}."
-    assert found.advice == "Fix the cause, then run them again: python sweeps/run.py --resume /none --retry-failed."
+    assert found.advice == "Fix the cause, then run them again:\n  python sweeps/run.py --resume /none --retry-failed"
 
 
 def test_one_failed_trial_is_singular_and_the_command_works_from_any_storage() -> None:
     record = build_record(0, status="failed", error="Bad luck.")
     found = only(list(failed_trials(sweep_of([record], path=Path("/my sweeps/mine; rm")))))
     assert found.what.startswith("1 trial failed: Bad luck. Failed: 0000-r0")
-    assert found.advice.endswith("python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed.")
+    assert found.advice.endswith("\n  python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed")
 
 
 def test_failed_trial_without_searched_keys_has_its_name_alone() -> None:
@@ -150,7 +150,7 @@ def test_unfinished_trials_are_counted(recorded_sweep: Sweep) -> None:
     begun = replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:]), stopped_at=STOPPED)
     found = only(list(unfinished(begun)))
     assert "2 queued" in found.what
-    assert found.advice == f"Continue with python sweeps/run.py --resume {recorded_sweep.path}."
+    assert found.advice == f"Continue with:\n  python sweeps/run.py --resume {recorded_sweep.path}"
 
 
 def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_best_configurations_of_a_search_should_be_trained_twice(tmp_path: Path)
     effects = replace(one.estimated_effects, search="random")
     found = only(list(few_replicates(one, effects)))
     assert found.level == "note"
-    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3.")
+    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3")
     two = write_recorded_sweep(tmp_path / "two")
     assert list(few_replicates(two, replace(two.estimated_effects, search="tpe"))) == []
 

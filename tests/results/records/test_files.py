@@ -18,6 +18,7 @@ from results.records.files import (
     read_json,
     read_parquet,
     read_parquet_if_exists,
+    sweep_location,
     write_json,
     write_parquet,
 )
@@ -187,3 +188,13 @@ def test_what_is_there_needs_a_request(tmp_path: Path) -> None:
             message = one_line_error(check_output, "--output", output, [], overwrite=False)
             assert message == f"--output must be new, or be overwritten with --overwrite, got {output}"
             check_output("--output", output, [tmp_path / "other.csv"], overwrite=True)
+
+
+def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert sweep_location("mine") == f"{tmp_path}/multitask-sweeps/mine"
+    for given in ("a/mine", "./a/b", "s3://bucket/mine", "file:///mine"):
+        assert sweep_location(given) == given
+    (tmp_path / "mine").mkdir()
+    assert sweep_location("mine") == "mine"

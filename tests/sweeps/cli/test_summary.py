@@ -87,9 +87,9 @@ def test_interrupted_sweep_ends_with_the_resume_command(
     monkeypatch.chdir(PROJECT_FOLDER)
     asked = options(mirror="nowhere://bucket")
     finish_sweep(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"{begins}: 1 interrupted); what had finished is kept and ranked. ")
-    assert last.endswith(f" Continue with: python sweeps/run.py --resume {asked.folder}")
+    *_, last, command = capsys.readouterr().err.splitlines()
+    assert last == f"{begins}: 1 interrupted); what had finished is kept and ranked. Continue with:"
+    assert command == f"  python sweeps/run.py --resume {asked.folder}"
 
 
 @pytest.fixture
@@ -111,10 +111,9 @@ def test_interrupted_sweep_names_the_selection_command(
     text = capsys.readouterr().out
     assert "Chosen for" not in text
     assert not (two_trials.folder / "selection.json").exists()
-    (line,) = [line for line in text.splitlines() if "results/selector.py" in line]
-    assert line == f"  python results/selector.py {two_trials.folder}    " + (
-        "# chooses an ensemble for each task from what has finished"
-    )
+    lines = text.splitlines()
+    command = lines.index(f"    python results/selector.py {two_trials.folder}")
+    assert lines[command - 1] == "  chooses an ensemble for each task from what has finished"
 
 
 def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_on(
@@ -126,11 +125,11 @@ def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     goes_on = f"python sweeps/run.py --resume {two_trials.folder}"
-    assert f"  {goes_on}    # what is left" in printed.out.splitlines()
+    assert f"    {goes_on}" in printed.out.splitlines()
     trials = "trials: 2 complete, 1 interrupted, 4 queued"
     assert printed.err == (
         f"--max-steps 900 was reached ({trials}); what had finished is kept and ranked. "
-        f"Continue with: {goes_on} --max-steps 900\n"
+        f"Continue with:\n  {goes_on} --max-steps 900\n"
     )
 
 
@@ -193,7 +192,7 @@ def test_page_that_failed_is_not_offered_again(
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "The page failed: OSError: the disk is full" in text
-    assert "# a page with its figures" in text
+    assert "  a page with its figures\n" in text
     assert "the page again" not in text
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import ray
 
-from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.connection import (
@@ -27,6 +26,7 @@ from sweeps.cluster.connection import (
     use_short_folder,
     worker_environment,
 )
+from sweeps.cluster.garbage_collection import collect_rarely
 
 
 def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
