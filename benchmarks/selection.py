@@ -91,7 +91,7 @@ def simulate(
     dev = make_pool(make_world(scenario, num_rows, number, 2))
     dev = dev if scenario.has_groups else replace(dev, text_groups=None)
     further = make_world(replace(scenario, group_size=1), NUM_FURTHER, number, 3)
-    methods = methods_for(dev.task)
+    methods = methods_for()
     methods[AUTOMATIC] = automatic_method(dict(methods))
     requested = {name: method for name, method in methods.items() if not names or name in (SINGLE, *names)}
     found = {
@@ -163,10 +163,10 @@ def measure_protocol(num_trials: int = 1000, num_rows: int = 40_000) -> None:
 def measure_speed(num_trials: int = 1000, num_rows: int = 40_000) -> None:
     """Prints the time and memory of cross-fitting two selection methods."""
     pool = large_pool(num_trials, num_rows)
-    task, rows, settings = pool.task, np.arange(num_rows), Settings(bags=0)
+    rows, settings = np.arange(num_rows), Settings(bags=0)
     start = time.monotonic()
     for name in ("topk", "greedy"):
-        found = cross_fit(pool, methods_for(task)[name], settings, rows)
+        found = cross_fit(pool, methods_for()[name], settings, rows)
         print(
             f"{name}: {found.score:.4f} cross-fitted over 5 folds, {time.monotonic() - start:.1f} s so far", flush=True
         )

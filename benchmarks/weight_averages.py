@@ -31,8 +31,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, overall_score, score_of
-from mtlib.train import train
-from mtlib.training.auto_precision import choose_precision
+from mtlib.train import resolve_precision, train
 from mtlib.training.epoch_report import StepProgress
 from mtlib.training.evaluation import predict, score
 from mtlib.training.weight_average import averaged_copy, polynomial_share, update_average
@@ -65,7 +64,7 @@ def compare(options: argparse.Namespace) -> None:
     config = config_of(options)
     data, held_out = read_data(config, options.data), read_held_out(config, options.data)
     encoder = load_encoder(options.encoder)
-    config = choose_precision(config, encoder, torch.device("cpu"))
+    config = resolve_precision(config, torch.device("cpu"))
     with tempfile.TemporaryDirectory() as cache:
         corpus = tokenize(data, encoder.tokenizer, Path(cache))
         rows = {(task, "dev"): table for task, table in held_out.items()}

@@ -80,7 +80,9 @@ class Task:
     label_range: tuple[float, float]
     """Lowest and highest label, both allowed. Metrics clip regression predictions to it; loss and records do not."""
     labels: tuple[str, ...] = ()
-    """Names of the labels 0, 1, ... as files have them; empty: files have the numbers."""
+    """Names of the labels 0, 1, ...; empty: they have none, and files have the numbers."""
+    label_values: tuple[str, ...] = ()
+    """What files and data sets have for the labels 0, 1, ...; empty: their names, or numbers."""
     text_columns: tuple[str, ...]
     """One column for a single sentence, two for a pair."""
     label_column: str

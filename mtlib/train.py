@@ -15,13 +15,13 @@ from mtlib.data.token_cache import Corpus
 from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.late_reading import late_reader
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.stages.keys import Origin
 from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
-from mtlib.training.auto_precision import choose_precision
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
 from mtlib.training.run import Run, begin_next_stage, end_epoch, fit_new_heads, kept_weights, restore, state_of
@@ -106,7 +106,7 @@ def prepare_run(
 ) -> Run:
     """A run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
-    config = choose_precision(config, encoder, device)
+    config = resolve_precision(config, device)
     model = MultiTaskModel(config, encoder)
     for task in model.label_scales:
         table = corpus[task, "train"]
@@ -144,6 +144,20 @@ def prepare_run(
     if state is None:
         fit_new_heads(run)
     return run
+
+
+def resolve_precision(config: TrialConfig, device: torch.device) -> TrialConfig:
+    """The configuration with a precision in place of `auto`; a collective call.
+
+    It is bf16 where all workers have instructions for it and no setting of the trial refuses it, otherwise fp32.
+    """
+    if config.precision != "auto":
+        return config
+    all_have_it = all(gather_from_workers(has_bf16(on_gpu=device.type == "cuda")))
+    try:
+        return config.override({"precision": "bf16" if all_have_it else "fp32"})
+    except ValueError:  # a setting of the trial needs fp32
+        return config.override({"precision": "fp32"})
 
 
 def check_together(run: Run) -> None:

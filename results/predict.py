@@ -14,9 +14,10 @@ from typing import get_args
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.data.file_readers import Format, MissingColumnError
+from mtlib.data.file_readers import MAX_MESSAGE, Format, MissingColumnError, fit_message
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
@@ -32,9 +33,18 @@ from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
-from results.inference.readers import ID_COLUMN, InputFormat, TextRow, find_format, name_input, open_input, read_texts
+from results.inference.readers import (
+    ID_COLUMN,
+    InputFormat,
+    TextRow,
+    find_format,
+    input_file,
+    name_input,
+    open_input,
+    read_texts,
+)
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
-from results.records.files import open_atomic, open_folder
+from results.records.files import check_output, open_atomic, open_folder, sweep_location
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
@@ -72,7 +82,7 @@ per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predi
 row with a blank text keeps its line, with an empty prediction.
 
 output: id, prediction (a label by its name, if it has one), and the probability of each class, or of label 1; written
-under another name until it is whole.
+under another name until it is whole. What is there already is replaced with --overwrite only, the input never.
 
 exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
@@ -97,7 +107,7 @@ def run_predict(arguments: Sequence[str] | None, bundle: Path | None) -> None:
     if options.leaderboard:
         selection, load = read_source(options)
         data, folder = (Path(place).expanduser() for place in (options.data, options.output))
-        write_leaderboard(selection, data, folder, load, print_note)
+        write_leaderboard(selection, data, folder, load, print_note, overwrite=options.overwrite)
     elif options.bundle is None:
         predict_file(options)
     else:
@@ -117,7 +127,7 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     parser = new_parser(program, usage, description, epilog)
     add = parser.add_argument
     if bundle is None:
-        place = f"folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
+        place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
         add("selection", nargs="?", metavar="SELECTION", help=place)
         add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
         add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
@@ -135,6 +145,7 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
     add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
     add("--data", metavar="DIR", help="folder with the dev and test files for --leaderboard")
+    add("--overwrite", action="store_true", help="replace what is there; never what is read")
     return parser
 
 
@@ -169,6 +180,10 @@ def predict_file(options: argparse.Namespace) -> None:
     columns = read_columns(options.columns, form, task)
     output = STANDARD_OUTPUT if options.output is None else options.output
     output_form: OutputFormat = "csv" if output == STANDARD_OUTPUT else find_output_format(output)
+    if output != STANDARD_OUTPUT:
+        path = Path(output).expanduser()
+        require(path.is_file() or not path.exists(), "--output must be a file", f"{output}, which is none")
+        check_output("--output", output, [input_file(options.input)], overwrite=options.overwrite)
     name, start = name_input(options.input), time.monotonic()
     with open_input(options.input) as stream:
         id_column = (task.files and task.files.id_column) or ID_COLUMN
@@ -186,7 +201,8 @@ def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
     try:
         return list(itertools.islice(texts, 1))
     except MissingColumnError as error:
-        raise ValueError(f"{error} (--columns names those of the texts, if they are others)") from error
+        hint = " (--columns names those of the texts, if they are others)"
+        raise ValueError(f"{fit_message(str(error), MAX_MESSAGE - len(hint))}{hint}") from error
 
 
 def write_predictions(
@@ -226,7 +242,9 @@ def make_bundle(options: argparse.Namespace) -> None:
         selection = only_tasks(selection, [selected_task(selection, options.task).name])
     require("://" not in options.bundle, "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
-    size = format_bytes(write_bundle(selection, home, source_of(options, selection, home, "cpu"), folder, print_note))
+    source = source_of(options, selection, home, "cpu")
+    num_bytes = write_bundle(selection, home, source, folder, print_note, overwrite=options.overwrite)
+    size = format_bytes(num_bytes)
     tasks = ", ".join(selection.tasks)
     print_note(f"{folder}: {size}, predicts {tasks} without the sweep; expected scores are in {CARD_FILE}")
     script = shlex.quote(str(folder / SCRIPT_FILE))
@@ -248,7 +266,7 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 
 def read_home(options: argparse.Namespace) -> str:
     """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
-    home: str = (options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/"
+    home = sweep_location((options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/")
     is_file = "://" not in home and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if is_bundle(home):
@@ -292,20 +310,25 @@ def read_columns(text: str | None, form: InputFormat, task: Task) -> tuple[str, 
 def open_output(place: str) -> Iterator[Write]:
     """A function that writes text to standard output, or atomically to a file."""
     if place == STANDARD_OUTPUT:
-        yield lambda text: print(text, end="", flush=True)
+        yield write_output
         return
     folder, _, name = place.rpartition("/")
     if "://" not in place:
         path = Path(place).expanduser()
-        require(path.is_file() or not path.exists(), "--output must be a file", f"{place}, which is none")
         folder, name = str(path.parent), path.name
     with open_atomic(open_folder(folder), name) as stream:
         yield lambda text: stream.write(text.encode())
 
 
+def write_output(text: str) -> None:
+    """Writes data, which are not changed, to standard output at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def print_note(line: str) -> None:
     """Prints a line on standard error."""
-    print(line, file=sys.stderr)
+    show_lines([line], sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
-from results.records.files import absolute_location
+from results.records.files import absolute_location, check_output, sweep_location
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task
@@ -67,23 +68,34 @@ def run_report(arguments: Sequence[str] | None) -> None:
         write_tables,
     )
 
+    home = options.output or options.sweeps[0]
+    page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE
+    images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
     sweeps = load_sweeps(options.sweeps)
+    inputs_read = [*options.sweeps, options.data, options.encoder, *map(data_folder_of, sweeps.sweeps)]
+    is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
+    for output, is_wanted in ((f"{home}/{page_file}", True), (images, options.images), (tables, options.tables)):
+        if is_wanted:
+            check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
     inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
     page = build_page(inputs)
-    home = options.output or options.sweeps[0]
-    print(f"Page: {write_page(home, page, PAGE_FILE if len(inputs) == 1 else PAGE_OF_SEVERAL_FILE)}", flush=True)
+    show_lines([f"Page: {write_page(home, page, page_file)}"])
     if options.images:
-        count = write_figures(page, Path(home) / IMAGES_FOLDER, show_images)
-        print(f"Images: {count} files in {Path(home) / IMAGES_FOLDER}")
+        show_lines([f"Images: {write_figures(page, images, show_images)} files in {images}"])
     if options.tables:
-        print(f"Tables: {write_tables(page, Path(home) / TABLES_FOLDER)} files in {Path(home) / TABLES_FOLDER}")
+        show_lines([f"Tables: {write_tables(page, tables)} files in {tables}"])
+
+
+def data_folder_of(sweep: "Sweep") -> str | None:
+    """The data folder that a sweep has recorded."""
+    return (sweep.info.get("data") or {}).get("folder")
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
     require_once(options.sweeps, "a sweep must be named once")
     if options.output is not None:
         options.output = absolute_location(options.output)
@@ -121,7 +133,7 @@ def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "Page
         except ValueError as error:
             if len(options.sweeps) == 1:
                 raise
-            print(f"No embeddings of {name}: {error}", file=sys.stderr, flush=True)
+            show_lines([f"No embeddings of {name}: {error}"], sys.stderr)
             return inputs
         inputs = replace(inputs, embedded=embedded, embedded_by=trial)
     return inputs
@@ -136,7 +148,7 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
             return read_texts(task, ids)
         except ValueError as error:
             if str(error) not in printed:
-                print(f"No texts of {sweep}: {error}", file=sys.stderr, flush=True)
+                show_lines([f"No texts of {sweep}: {error}"], sys.stderr)
             printed.add(str(error))
             raise
 
@@ -145,13 +157,14 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
 
 def show_embedding(sweep: str, task: "Task", num_examples: int) -> None:
     """What is embedded now."""
-    print(f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ...", flush=True)
+    show_lines([f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ..."])
 
 
 def show_images(number: int, total: int) -> None:
     """How many images are written, on one line of a terminal."""
     if sys.stdout.isatty():
-        print(f"\rImages: {number} of {total} figures", end="" if number < total else "\r", flush=True)
+        sys.stdout.write(f"\rImages: {number} of {total} figures" + "\r" * (number == total))
+        sys.stdout.flush()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -160,8 +173,9 @@ def build_parser() -> argparse.ArgumentParser:
     description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
+    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or the URI of a copy")
     add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
+    add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
     add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")
     add("--texts", action="store_true", help="show the texts of examples; reads the data")

@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console, Group
-from rich.text import Text
-
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
@@ -23,16 +20,16 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
+from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
 from results.analysis.ranking.expected_best import describe_expected, sweep_expected
-from results.analysis.ranking.render import PLAIN_WIDTH
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import absolute_location, folder_name
+from results.records.files import absolute_location, check_output, folder_name, sweep_location
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
-from results.selection.report import fit_line, render_held_out_scores, render_selection
+from results.selection.report import render_held_out_scores, render_selection
 from results.selection.select_all import SelectionRequest, select_from
 
 FOR_MODELS = ("--data", "--encoder", "--device")
@@ -74,19 +71,20 @@ def run_selector(words: list[str]) -> None:
     """Selects, or scores what was selected on held-out rows, and prints the outcome."""
     options = read_selector_command(words)
     shown = score_on_held_out(options) if options.score_hold_out else choose_and_write(options, words)
-    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    console.print(shown)
+    show_lines(shown)
     if not options.score_hold_out:
-        console.print(f"Written: {options.home}/{SELECTION_FILE}", markup=False, soft_wrap=True)
+        show_lines([f"Written: {options.home}/{SELECTION_FILE}"])
 
 
 def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Parses a command line, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(sweep) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
     options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
+    is_own = options.home == options.sweeps[0]
+    check_output("--output", f"{options.home}/{SELECTION_FILE}", (), overwrite=options.overwrite or is_own)
     for flag in options.given if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
@@ -99,8 +97,8 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group:
-    """Selects with the options of the command line, writes `selection.json`, and returns what to print."""
+def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[str]:
+    """Selects with the options of the command line, writes `selection.json`, and returns the lines to print."""
     request = SelectionRequest(
         sweeps=options.sweeps,
         tasks=options.tasks,
@@ -115,9 +113,10 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> Group
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)
+    width = output_width()
     lines = (*more_trials(selection), *lost_tasks(options.home, selection))
     write_selection(options.home, selection)
-    return Group(render_selection(selection), *map(Text, lines))
+    return [*render_selection(selection, width), *(part for line in lines for part in fold(line, width))]
 
 
 def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
@@ -130,7 +129,7 @@ def lost_tasks(home: str, selection: Selection) -> Iterator[str]:
     if lost:
         yield ""
         hint = "it is overwritten; --output FOLDER writes another one"
-        yield from fit_line(f"No longer in {SELECTION_FILE}: {', '.join(lost)} ({hint}).")
+        yield f"No longer in {SELECTION_FILE}: {', '.join(lost)} ({hint})."
 
 
 def more_trials(selection: Selection) -> Iterator[str]:
@@ -143,12 +142,11 @@ def more_trials(selection: Selection) -> Iterator[str]:
             lines = describe_expected(sweep_expected(sweep, name), selection.definitions, name)
         except ValueError as error:  # e.g. a sweep without scores of this task
             lines = [f"No estimate: {first_line(error)}."]
-        for line in lines:
-            yield from fit_line(line)
+        yield from lines
 
 
-def score_on_held_out(options: argparse.Namespace) -> Group:
-    """Scores the selection of a sweep on the held-out rows and records the scores; returns what to print."""
+def score_on_held_out(options: argparse.Namespace) -> list[str]:
+    """Scores the selection of a sweep on the held-out rows and records the scores; returns the lines to print."""
     from results.selection.hold_out_score import count_evaluations, score_held_out  # only this needs torch
 
     rule = "--score-hold-out takes one SWEEP, whose selection.json is scored"
@@ -159,7 +157,7 @@ def score_on_held_out(options: argparse.Namespace) -> Group:
     before = count_evaluations([str(place) for place in places.values()])
     scores = score_held_out(selection, source, options.data)
     write_selection(options.home, replace(selection, evaluations=(*selection.evaluations, scores)))
-    return render_held_out_scores(selection, scores, before)
+    return render_held_out_scores(selection, scores, before, output_width())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -171,7 +169,7 @@ def build_parser() -> argparse.ArgumentParser:
         EXAMPLES,
     )
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="folder of a sweep, or the URI of a copy")
+    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or the URI of a copy")
     add("--task", dest="tasks", action="append", metavar="TASK", help="only this task; may be given several times")
     add(
         "--method", default=AUTOMATIC, help="selection method; auto: the simplest within one standard error of the best"
@@ -186,6 +184,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
+    add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
     add("--score-hold-out", action="store_true", help=words)
     add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
@@ -196,7 +195,7 @@ def build_parser() -> argparse.ArgumentParser:
 def print_progress(line: str) -> None:
     """Prints a line on an interactive terminal."""
     if sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)
+        show_lines([line], sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
+from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped
 from mtlib.runtime.errors import reason_of, require
-from results.analysis.effects.answer import COMMAND_INDENT
 from results.analysis.effects.frame import render_differences, render_effects
 from results.analysis.effects.published_differences import find_differences
 from results.analysis.effects.sweep_effects import SweepEffects
@@ -22,10 +20,11 @@ from results.analysis.ranking.equal_trainings import equal_trainings
 from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.penalty_notes import vanishing_penalties
-from results.analysis.ranking.render import PLAIN_WIDTH, render_ranking
+from results.analysis.ranking.render import render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
+from results.records.files import sweep_location
 from search_spaces.published import read_published
 
 EXAMPLES = """\
@@ -52,14 +51,14 @@ in Python:
 
 def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, str]) -> None:
     """Prints the answer to a sweep's question, a table for each searched key, and published differences."""
-    found, console = sweep.estimate_effects(bases), new_console()
-    print_wrapped(console, [*sweep.answer_from(found, difference, bases), ""])
-    console.print(render_effects(found, console.width))
-    print_wrapped(console, [f"{note.line}." for note in equal_trainings(sweep.curves, sweep.records)])
-    print_published(sweep, found, console)
+    found, width = sweep.estimate_effects(bases), output_width()
+    show_lines(wrapped([*sweep.answer_from(found, difference, bases), ""], width))
+    show_lines(render_effects(found, width))
+    show_lines(wrapped([f"{note.line}." for note in equal_trainings(sweep.curves, sweep.records)], width))
+    print_published(sweep, found, width)
 
 
-def print_published(sweep: Sweep, effects: SweepEffects, console: Console) -> None:
+def print_published(sweep: Sweep, effects: SweepEffects, width: int) -> None:
     """Prints the differences beside those of published tables, and why some tables of several rows are beside none."""
     reasons: dict[str, list[str]] = {}
     for table in read_published(sweep.info):
@@ -70,45 +69,34 @@ def print_published(sweep: Sweep, effects: SweepEffects, console: Console) -> No
             if len(table.rows) > 1:  # one row has no difference to print
                 reasons.setdefault(reason_of(error), []).append(title)
         else:
-            console.print("", render_differences(title, differences, console.width), sep="\n")
+            show_lines(["", *render_differences(title, differences, width)])
     for reason, titles in reasons.items():
-        print_wrapped(console, ["", f"Not compared with {'; '.join(titles)}: {reason}."])
-
-
-def print_wrapped(console: Console, lines: Sequence[str]) -> None:
-    """Prints lines as they are, wrapped; not commands, so that they can be copied."""
-    for line in "\n".join(lines).split("\n"):
-        console.print(line, markup=False, soft_wrap=line.startswith(COMMAND_INDENT))
-
-
-def new_console() -> Console:
-    """A console; plain text of 100 columns where there is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+        show_lines(wrapped(["", f"Not compared with {'; '.join(titles)}: {reason}."], width))
 
 
 def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     """Prints the answer to a sweep's question, its ranking with a legend, and what failed."""
     statuses = Counter(record.status for record in sweep.records)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or "none yet"
-    console = new_console()
-    console.print(f"Trials in {sweep.path}: {counts}{describe_stop(sweep)}", markup=False, soft_wrap=True)
-    print_wrapped(console, ["", *sweep.answer(difference), ""])
+    width = output_width()
+    show_lines([f"Trials in {sweep.path}: {counts}", *stop_lines(sweep)])
+    show_lines(wrapped(["", *sweep.answer(difference), ""], width))
     notes = [
         *vanishing_penalties(sweep.curves, sweep.records, sweep.tasks),
         *gradient_notes(sweep.curves, sweep.records),
         *equal_trainings(sweep.curves, sweep.records),
     ]
-    console.print(render_ranking(sweep.ranked, sweep.tasks, console.width, [note.line for note in notes]))
+    show_lines(render_ranking(sweep.ranked, sweep.tasks, width, [note.line for note in notes]))
 
 
-def describe_stop(sweep: Sweep) -> str:
+def stop_lines(sweep: Sweep) -> list[str]:
     """When an unfinished sweep stopped and the command that resumes it; empty if it runs or has finished."""
     stopped = sweep.stopped_at
     if stopped is None:
-        return ""
+        return []
     is_today = stopped.date() == datetime.now().astimezone().date()
     clock = stopped.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
-    return f"; stopped at {clock}; continue with {resume_command(sweep.path)}"
+    return [f"Stopped at {clock}. To continue:", f"{COMMAND_INDENT}{resume_command(sweep.path)}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,10 +112,10 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
-    sweep = load_sweep(options.sweep)
+    sweep = load_sweep(sweep_location(options.sweep))
     if options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
-        print(frame.to_csv(index=False), end="")
+        sys.stdout.write(frame.to_csv(index=False))  # data, which is not changed
     elif options.effects:
         print_effects(sweep, options.difference, bases)
     else:
@@ -141,12 +129,12 @@ def build_parser() -> argparse.ArgumentParser:
         "Prints the answer and ranking of a sweep, ended or running.",
     )
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or the URI of a copy")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
     base_help = (
-        "with --effects: the value of KEY that others are compared with (default: the base configuration's); may be "
-        "repeated"
+        "with --effects: the value of KEY that others are compared with (default: the base configuration's, or the "
+        "first if that was not trained); may be repeated"
     )
     parser.add_argument("--base", metavar="KEY=VALUE", action="append", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, print_error
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require_name
-from mtlib.runtime.garbage_collection import collect_rarely
 from mtlib.runtime.program_names import CONSOLE_COMMAND, SCRIPTS, console_program
+from sweeps.cluster.garbage_collection import collect_rarely
 
 PURPOSES = {
     "run": "train every configuration of a search space, and rank them",
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command with its own arguments, those of this process if None, and returns its exit code."""
     name, *words = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
-        print(help_text(), file=sys.stderr if name == "" else sys.stdout)
+        show_lines(help_lines(), sys.stderr if name == "" else sys.stdout)
         return WRONG_USE if name == "" else SUCCESS
     try:
         require_name(name, SCRIPTS, "command")
@@ -37,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def help_text() -> str:
+def help_lines() -> list[str]:
     """The commands and what they do."""
     program = console_program() or CONSOLE_COMMAND
     width = max(map(len, PURPOSES))
     lines = (f"  {name:{width}}  {purpose}" for name, purpose in PURPOSES.items())
-    return "\n".join([f"usage: {program} COMMAND ... (COMMAND --help shows more)", "", "commands:", *lines])
+    return [f"usage: {program} COMMAND ... (COMMAND --help shows more)", "", "commands:", *lines]
 
 
 def run_as_command() -> NoReturn:

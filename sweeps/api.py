@@ -4,7 +4,8 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from mtlib.runtime.checksum import hash_of
-from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, parse_words
+from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from results.analysis.sweep import Sweep, load_sweep
@@ -128,7 +129,9 @@ class FinishedSweep:
         write_selection(self.folder, selection)
         return selection
 
-    def predict(self, texts: Sequence[str | tuple[str, ...]], *, task: str, device: str = "auto") -> pd.DataFrame:
+    def predict(
+        self, texts: Sequence[str | tuple[str | None, ...] | None], *, task: str, device: str = "auto"
+    ) -> pd.DataFrame:
         """Predicts texts with the ensemble that `select` chose for a task.
 
         Args:
@@ -138,7 +141,7 @@ class FinishedSweep:
 
         Returns:
             A row per text: `prediction`, and the columns of probabilities that `results/predict.py` writes. A row with
-            a blank text has none.
+            a blank text (None, NaN, `pandas.NA`, `pandas.NaT` or white space) has none, and a warning names the first.
 
         Raises:
             ValueError: nothing was selected for the task, a row has another number of texts than the task, or the
@@ -149,6 +152,9 @@ class FinishedSweep:
         places = find_sweeps(selection, str(self.folder))
         predictor = load_predictor(selection, task, ModelSource(places=places, device=device))
         rows = list(text_rows(texts, len(predictor.task.text_columns)))
+        if blank := [row.where for row in rows if row.is_blank]:
+            found = f"{counted(len(blank), 'row')} with a blank text without prediction"
+            warnings.warn(f"{found}, the first is {blank[0]}", stacklevel=2)
         cells = [
             cell
             for chunk, outputs in predict_stream(predictor, rows)
@@ -300,11 +306,18 @@ def trial_report(event: "Event", ledger: "Ledger") -> TrialReport | None:
     )
 
 
-def text_rows(texts: Sequence[str | tuple[str, ...]], num_texts: int) -> Iterator[TextRow]:
-    """Rows to predict; ValueError if one has another number of texts."""
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, `pandas.NA` or `pandas.NaT`."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def text_rows(texts: Sequence[str | tuple[str | None, ...] | None], num_texts: int) -> Iterator[TextRow]:
+    """Rows to predict, with blank texts for missing ones; ValueError if one has another number of texts."""
     require(not isinstance(texts, str), "texts must be a list of texts", repr(texts))
     for number, given in enumerate(texts):
-        row = (given,) if isinstance(given, str) else tuple(given)
+        one = (given,) * (num_texts if is_missing(given) else 1)
+        parts: Iterable[Any] = given if isinstance(given, Iterable) and not isinstance(given, str) else one
+        row = tuple("" if is_missing(text) else text for text in parts)
         is_right = len(row) == num_texts and all(isinstance(text, str) for text in row)
         kind = "a text" if num_texts == 1 else f"a tuple of {num_texts} texts"
         require(is_right, f"every row of texts must be {kind}", f"{given!r} in row {number}")

@@ -14,8 +14,9 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config.trial import TrialConfig
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
-from results.records.files import full_path, open_folder, read_json
+from results.records.files import check_output, full_path, open_folder, read_json, sweep_location
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
 from results.records.weights import WHY_GONE, read_trial_weights
@@ -60,27 +61,29 @@ def run_export(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
-    print(export(options.sweep, options.trial, Path(options.folder), options.best, options.encoder))
+    sweep, folder = sweep_location(options.sweep), Path(options.folder)
+    show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = new_parser(
         "python sweeps/export.py",
-        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR]",
+        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR] [--overwrite]",
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         EXAMPLES,
     )
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="folder of the sweep, or the URI of a copy")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or the URI of a copy")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make; must be new")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make")
     words = "score whose best epoch on dev is exported (default: %(default)s)"
     parser.add_argument("--best", default=OVERALL, metavar=f"{OVERALL}|TASK", help=words)
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
+    parser.add_argument("--overwrite", action="store_true", help="replace FOLDER if it holds an exported model")
     return parser
 
 
-def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None) -> str:
+def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None, *, overwrite: bool = False) -> str:
     """Exports the weights of one trial's best epoch by `best`; the arguments are those of the command line.
 
     Returns:
@@ -88,16 +91,16 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
 
     Raises:
         ValueError: in one line: there is no such sweep, trial or best epoch, its weights were not kept, the folder
-            exists, or the encoder cannot be loaded or is another one.
+            must not be replaced (see `check_output`), or the encoder cannot be loaded or is another one.
     """
     info, root = read_sweep(sweep), open_folder(sweep)
     records = read_trials(sweep)
     record = find_trial(sweep, records, trial, best)
     folder = folder.expanduser().absolute()
-    require(not folder.exists(), "FOLDER must be new", folder)
-    epoch = find_epoch(root, record, best)
     config = TrialConfig.from_json(record.config)
     name = config.encoder.name if encoder is None else read_encoder_name(encoder)
+    check_output("FOLDER", folder, (sweep, name), overwrite=overwrite)
+    epoch = find_epoch(root, record, best)
 
     from mtlib.checkpoints.export import export_model
     from mtlib.model.encoder import find_encoder
@@ -105,7 +108,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None)
 
     weights = read_trial_weights(root, record, epoch)
     facts = trial_card_facts(info, root, record, best, epoch, len(records))
-    export_model(config, find_encoder(name), weights, folder, facts)
+    export_model(config, find_encoder(name), weights, folder, facts, overwrite=overwrite)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
 
 

@@ -21,19 +21,21 @@ from mtlib.runtime.command_line import (
     WRONG_USE,
     discard_output,
     parse_words,
+    print_any_character,
     print_error,
-    show_lines,
 )
-from mtlib.runtime.garbage_collection import collect_rarely
+from mtlib.runtime.console import show_lines
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
+from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.options import SweepOptions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line, that of this process if None, and returns the exit code; a user's mistake is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    print_any_character()
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
@@ -51,15 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USE
     except BrokenPipeError:
         discard_output()
-        print("interrupted: standard output was closed; continue with --resume", file=sys.stderr)
+        show_lines(["interrupted: standard output was closed; continue with --resume"], sys.stderr)
         return INTERRUPTED
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        print(f"error: the disk is full: {error}; free some room and continue with --resume", file=sys.stderr)
+        show_lines([f"error: the disk is full: {error}; free some room and continue with --resume"], sys.stderr)
         return SWEEP_FAILED
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        show_lines(["interrupted"], sys.stderr)
         return INTERRUPTED
 
 

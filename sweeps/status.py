@@ -1,30 +1,35 @@
 """The command that lists the sweeps of a storage, or the trials of one, from their files alone; `--help` shows how."""
 
 import argparse
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, duration, new_parser, parse_words, run_command
+from mtlib.runtime.console import (
+    COMMAND_INDENT,
+    PrintedTable,
+    new_console,
+    redrawn_lines,
+    show_lines,
+    table_lines,
+)
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from results.analysis.ranking.render import broken_key, value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
 
 FOLLOW_SECONDS = 3.0
 """Between two readings with --follow."""
 UNLIMITED_WIDTH = 10_000
-"""Columns where there is no terminal: no line is wrapped."""
+"""Columns where there is neither a terminal nor the variable COLUMNS, and of a log: each trial has one line."""
 
 EXAMPLES = f"""\
 examples:
@@ -41,6 +46,25 @@ Only files are read, so it works beside a running sweep. A sweep that was killed
 
 exit codes: {SUCCESS} listed, {WRONG_USE} wrong use, {INTERRUPTED} interrupted
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A state to show: notes, then a table, and what to type next."""
+
+    notes: Sequence[str]
+    tables: Sequence[PrintedTable]
+    """The table as it is, and a tall one for narrow terminals."""
+    commands: Sequence[str]
+    runs: bool
+    """Whether something still runs."""
+
+    def lines(self, width: int) -> list[str]:
+        """Notes and table; a table without rows is left out."""
+        return [*self.notes, *(table_lines(width, *self.tables) if self.tables[0].rows else [])]
+
+
+DrawState = Callable[[], Drawn]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,93 +97,100 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def show(draw: Callable[[], tuple[RenderableType, bool]], is_followed: bool) -> None:
-    """Prints what `draw` returns; where that is followed, again until it also returns that nothing runs."""
-    console = Console(width=None if sys.stdout.isatty() else UNLIMITED_WIDTH, highlight=False)
-    drawn, runs = draw()
-    if not (is_followed and runs):
-        console.print(drawn)
+def show(draw: DrawState, is_followed: bool) -> None:
+    """Shows a state; where it is followed, again until nothing runs, and then what to type next."""
+    console, drawn = new_console(), draw()
+    if not (is_followed and drawn.runs):
+        width = shutil.get_terminal_size((UNLIMITED_WIDTH, 24)).columns
+        show_lines([*drawn.lines(width), *next_lines(drawn.commands)])
     elif console.is_terminal:
-        with Live(drawn, console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-            while runs:
+        states = [drawn]
+        with redrawn_lines(console, lambda width: states[-1].lines(width)):
+            while states[-1].runs:
                 time.sleep(FOLLOW_SECONDS)
-                drawn, runs = draw()
-                live.update(drawn, refresh=True)
+                states.append(draw())
+                del states[0]
+        show_lines(next_lines(states[-1].commands))
     else:
-        follow_plainly(console, draw, drawn)
+        follow_plainly(draw, drawn)
 
 
-def follow_plainly(console: Console, draw: Callable[[], tuple[RenderableType, bool]], drawn: RenderableType) -> None:
-    """Prints the first lines, and then each line that is new, until nothing runs."""
-    before, runs = text_lines(console, drawn), True
-    console.print("\n".join(before), markup=False, soft_wrap=True)
-    while runs:
+def follow_plainly(draw: DrawState, drawn: Drawn) -> None:
+    """Prints the first state, and then the lines of each row that has changed, until nothing runs."""
+    show_lines(drawn.lines(UNLIMITED_WIDTH))
+    while drawn.runs:
         time.sleep(FOLLOW_SECONDS)
-        drawn, runs = draw()
-        lines = text_lines(console, drawn)
-        for line in (line for line in lines if line not in before):
-            console.print(line, markup=False, soft_wrap=True)
-        before = lines
+        before, drawn = drawn, draw()
+        table, known = drawn.tables[0], before.tables[0].rows
+        changed = replace(table, rows=[row for row in table.rows if row not in known])
+        show_lines([line for line in drawn.notes if line not in before.notes])
+        show_lines(table_lines(UNLIMITED_WIDTH, changed)[1:])
+    show_lines(next_lines(drawn.commands))
 
 
-def text_lines(console: Console, drawn: RenderableType) -> list[str]:
-    """What a console would print, as lines of plain text."""
-    with console.capture() as captured:
-        console.print(drawn)
-    return [line.rstrip() for line in captured.get().splitlines()]
+def next_lines(commands: Sequence[str]) -> list[str]:
+    """What to type next, each command on a line of its own; nothing without commands."""
+    return ["", "Next:", *(f"{COMMAND_INDENT}{command}" for command in commands)] if commands else []
 
 
-def overview(storage: Path) -> tuple[RenderableType, bool]:
-    """All sweeps of a storage, the newest first, and whether one of them runs."""
+def overview(storage: Path) -> Drawn:
+    """All sweeps of a storage, the newest first."""
     states, damaged = list_sweeps(storage)
-    table = new_table("sweep", "state", "done", "running", "left", "failed", "best", "next")
+    titles = ["sweep", "state", "done", "running", "left", "failed", "best"]
+    rows = []
     for state in states:
         numbers = (state.num_done, state.num_running, state.num_left, state.num_failed)
-        table.add_row(*map(Text, (state.name, state.life, *map(str, numbers), state.best_text, state.next_command)))
-    parts: list[RenderableType] = [Text(f"No sweeps in {storage}.")] if not (states or damaged) else []
-    parts += [table] if states else []
-    parts += [Text(f"{folder.name} cannot be read: {first_line(error)}") for folder, error in damaged]
-    return Group(*parts), any(state.is_running for state in states)
+        counts = [[str(number)] for number in numbers]
+        rows.append([[state.name], state.life.split(" ", 1), *counts, state.best_text.split(" ")])
+    unread = [f"{folder.name} cannot be read: {first_line(error)}" for folder, error in damaged]
+    return Drawn(
+        notes=unread if states or damaged else [f"No sweeps in {storage}."],
+        tables=wide_and_tall(titles, rows, " ", numbers=range(2, 6)),
+        commands=[state.next_command for state in states],
+        runs=any(state.is_running for state in states),
+    )
 
 
-def detail(folder: Path, *, has_steps: bool) -> tuple[RenderableType, bool]:
-    """The trials of a sweep, with the steps of those that run or without, and whether it runs."""
+def detail(folder: Path, *, has_steps: bool) -> Drawn:
+    """The trials of a sweep, with the steps of those that run or without."""
     state = read_sweep_state(folder)
     if not has_steps:
         state = replace(state, progress={name: {} for name in state.progress})
-    table = new_table("trial", "status", "epoch", "step", *state.searched_keys, "newest dev scores")
+    keys = state.searched_keys
+    texts = {key: value_texts([record.params[key] for record in state.records if key in record.params]) for key in keys}
+    rows = []
     for record in state.records:
-        values = (str(record.params.get(key, "")) for key in state.searched_keys)
-        cells = (
-            record.trial_id,
-            record.status,
-            epoch_text(record),
-            step_text(record, state.progress.get(record.trial_id, {})),
-            *values,
-            record.error or "  ".join(score_texts(record, state.tasks)),
-        )
-        table.add_row(*map(Text, cells))
-    return Group(*map(Text, status_lines(state)), Text(), table), state.is_running
+        step = step_text(record, state.progress.get(record.trial_id, {}))
+        values = [texts[key].pop(0) if key in record.params else "" for key in keys]
+        cells = [[cell] for cell in (record.trial_id, record.status, epoch_text(record), step, *values)]
+        rows.append([*cells, [record.error] if record.error else score_texts(record, state.tasks)])
+    titles = ["trial", "status", "epoch", "step", *keys, "newest dev scores"]
+    return Drawn(
+        notes=[*status_lines(state), ""],
+        tables=wide_and_tall(titles, rows, "  "),
+        commands=[state.next_command],
+        runs=state.is_running,
+    )
+
+
+def wide_and_tall(
+    titles: Sequence[str], rows: Sequence[Sequence[Sequence[str]]], separator: str, numbers: Collection[int] = ()
+) -> tuple[PrintedTable, PrintedTable]:
+    """A table with the parts of cells side by side, and one that has them, and parts of titles, below each other."""
+    joined = [[separator.join(parts) for parts in row] for row in rows]
+    wide = PrintedTable(titles=titles, rows=joined, names=titles, numbers=numbers, has_rule=False)
+    broken = [title.split(" ") if " " in title else broken_key(title) for title in titles]
+    return wide, replace(wide, titles=broken, rows=rows, is_spaced=True)
 
 
 def status_lines(state: SweepState) -> Iterator[str]:
-    """What is known of a sweep as a whole, and the next command."""
+    """What is known of a sweep as a whole."""
     yield f"{state.name}: {state.question}"
     counts = f"{state.num_done} done, {state.num_running} running, {state.num_left} left, {state.num_failed} failed"
     left = "" if state.seconds_left is None else f"; about {duration(state.seconds_left)} left"
     yield f"{state.life}: {counts}{left}"
     if state.best_text:
         yield f"best: {state.best_text}"
-    yield f"next: {state.next_command}"
-
-
-def new_table(*titles: str) -> Table:
-    """A table without lines; numbers are to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for title in titles:
-        is_number = title in ("done", "running", "left", "failed")
-        table.add_column(title, justify="right" if is_number else "left", no_wrap=title in ("sweep", "trial", "status"))
-    return table
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from transformers import (
+    CONFIG_MAPPING,
     AlbertConfig,
     AutoModel,
     BartConfig,
@@ -155,6 +156,48 @@ NO_TEXT_ENCODERS: dict[str, tuple[Any, str]] = {
     ),
 }
 """The reason in the error of each."""
+
+
+FAMILIES = (
+    *("albert", "bert", "bert-generation", "big_bird", "camembert", "convbert", "data2vec-text", "deberta"),
+    *("deberta-v2", "distilbert", "electra", "ernie", "esm", "eurobert", "flaubert", "fnet", "gemma", "gemma3_text"),
+    *("gte", "ibert", "jina_embeddings_v3", "layoutlm", "longformer", "megatron-bert", "mobilebert", "modernbert"),
+    *("mpnet", "nomic_bert", "nystromformer", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer"),
+    *("splinter", "squeezebert", "ultrabert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet", "yoso"),
+)
+"""Families of encoders that `small_default` makes small."""
+SIZES: dict[str, Any] = {
+    **dict.fromkeys(("hidden_size", "d_model", "dim", "emb_dim", "embedding_size", "input_embedding_size"), 32),
+    **dict.fromkeys(("intermediate_size", "hidden_dim", "d_inner", "intra_bottleneck_size", "true_hidden_size"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), 3),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads"), 2),
+    **{"num_key_value_heads": 1, "head_dim": 16, "vocab_size": 64, "max_position_embeddings": 64},
+    **{"attention_window": 8, "tpu_short_seq_length": 64, "use_bidirectional_attention": True},
+}
+"""By name in configurations of `transformers`, what makes a model small; and Gemma an encoder."""
+TRAINED: dict[str, Any] = {
+    "deberta": {**DISENTANGLED, "max_relative_positions": 8},
+    "deberta-v2": {**DISENTANGLED, "position_buckets": 8, "norm_rel_ebd": "layer_norm", "conv_kernel_size": 3},
+    "electra": {"embedding_size": 8},
+    "esm": {"pad_token_id": 1},
+    "rembert": {"input_embedding_size": 8},
+    "xlnet": {"d_head": 16},
+}
+"""Settings of pretrained models that are not their family's default ones: they add parameters, or ESM needs them."""
+
+
+def small_default(family: str) -> Any:
+    """A small configuration of a family that is otherwise the default one of `transformers`."""
+    config = CONFIG_MAPPING[family]()
+    own = {name: value for name, value in SIZES.items() if name in config.to_dict()}
+    for name, value in {**own, **TRAINED.get(family, {})}.items():
+        setattr(config, name, value)
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[: config.num_hidden_layers]
+    for number, name in enumerate(("pad", "bos", "eos", "cls", "sep", "mask", "unk")):
+        if (getattr(config, f"{name}_token_id", None) or 0) >= SIZES["vocab_size"]:
+            setattr(config, f"{name}_token_id", number)
+    return config
 
 
 def untrained(config: Any, tokenizer: PreTrainedTokenizerFast) -> PretrainedEncoder:

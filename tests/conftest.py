@@ -21,6 +21,7 @@ from tests.task_tables import read_folder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests run in and start: more threads slow small arrays down
 torch.set_num_threads(1)
+os.environ["COLUMNS"] = "100"  # of what is printed, whatever terminal the tests run in
 
 SHARED_FIXTURES = ("private_ray", "run_on_both")
 """Fixtures that start processes, about ten seconds each; test files that use the same one run in one process."""

@@ -58,6 +58,14 @@ FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "b
 ONLY_IN_SWEEPS = {"ray", "optuna"}
 MAY_IMPORT_OPTUNA = ("results.analysis.importance",)
 """Files outside `sweeps` that may, in a function: they need none of its samplers."""
+PRINTS = "mtlib.runtime.console"
+"""The file through which everything is printed but data."""
+MAY_USE_RICH = {
+    "results.inference.progress_bar": {"rich.console", "rich.progress"},
+    "sweeps.cli.progress": {"rich.console"},
+    "sweeps.setup.disk": {"rich.filesize"},
+}
+"""The other files that use rich, and what of it."""
 NOT_IN_RESULTS = {"torch", "ray", "transformers", "optuna"}
 WITHOUT_TORCH = (
     "mtlib.metrics.table",
@@ -209,6 +217,16 @@ def test_only_sweeps_imports_ray_or_optuna(package: str) -> None:
     for module in modules_of(package):
         allowed = {"optuna"} if module in MAY_IMPORT_OPTUNA else set()
         assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS - allowed, module
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_one_file_prints(package: str) -> None:
+    for module in (module for module in modules_of(package) if module != PRINTS):
+        used = {name for name in imports(module) if name.split(".")[0] == "rich"}
+        assert used <= MAY_USE_RICH.get(module, set()), f"{module} must show texts by {PRINTS}"
+        calls = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.Call)]
+        names = [node.func.id for node in calls if isinstance(node.func, ast.Name)]
+        assert "print" not in names, f"{module} must print by {PRINTS}"
 
 
 def test_results_load_without_torch_ray_transformers_or_optuna() -> None:

@@ -42,7 +42,13 @@ class ExportedModel:
 
 
 def export_model(
-    config: TrialConfig, pretrained: PretrainedEncoder, weights: Mapping[str, Tensor], folder: Path, facts: CardFacts
+    config: TrialConfig,
+    pretrained: PretrainedEncoder,
+    weights: Mapping[str, Tensor],
+    folder: Path,
+    facts: CardFacts,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Writes a trained model into a new folder, whole or not at all; missing parents are made.
 
@@ -50,20 +56,24 @@ def export_model(
         config, facts: the trial's configuration, and facts for the model card.
         pretrained: the encoder that the trial started with; only its architecture and tokenizer are used.
         weights: all weights of the trained model by name, as a trial's checkpoint keeps them.
+        overwrite: whether an exported model in the folder is replaced.
 
     Raises:
         ValueError: in one line: the folder is there already or cannot be written, or the weights do not fit the model
             that the configuration describes.
     """
-    require(not folder.exists(), "an exported model's folder must be new", folder)
+    require(overwrite or not folder.exists(), "an exported model's folder must be new", folder)
     model = build_model(config, pretrained, weights, "the weights must fit the trial's configuration")
-    with written_aside(folder, "an exported model's folder") as partial, quiet_transformers():
+    aside = written_aside(folder, "an exported model's folder", EXPORTED_CONFIG_FILE)
+    with aside as partial, quiet_transformers():
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
         save_tokenizer(pretrained, partial)
         own = model.state_dict().items()
         save_file({name: part.contiguous() for name, part in own if not name.startswith(ENCODER)}, partial / TASKS_FILE)
-        (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n")
-        (partial / MODEL_CARD_FILE).write_text(card_text(config, pretrained.fingerprint, FILES, facts))
+        (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n", encoding="utf-8")
+        (partial / MODEL_CARD_FILE).write_text(
+            card_text(config, pretrained.fingerprint, FILES, facts), encoding="utf-8"
+        )
         for path in partial.iterdir():  # safetensors lets nobody else read what it writes
             path.chmod((partial / MODEL_CARD_FILE).stat().st_mode)
 
@@ -123,24 +133,32 @@ def save_tokenizer(pretrained: PretrainedEncoder, folder: Path) -> None:
 
 def read_config(path: Path) -> TrialConfig:
     try:
-        return TrialConfig.from_json(path.read_text())
+        return TrialConfig.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged, or of another version: {first_line(error)}") from error
 
 
 @contextlib.contextmanager
-def written_aside(folder: Path, what: str) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` when the block ends without an error, and is removed otherwise.
+def written_aside(folder: Path, what: str, mark: str) -> Iterator[Path]:
+    """A temporary folder that replaces `folder` when the block ends without an error, and is removed otherwise.
 
     Raises:
-        ValueError: it cannot be written; the message calls it `what`.
+        ValueError: it cannot be written, or is there and neither empty nor with the file `mark`, as earlier ones of its
+            kind; the message calls it `what`.
     """
-    partial = folder.with_name(f".{folder.name}.partial")
+    place = folder.resolve()  # a link stays one
+    is_kind = not place.exists() or (place / mark).is_file() or (place.is_dir() and not any(place.iterdir()))
+    require(is_kind, f"{what} may replace an empty folder, or one that holds {mark}", folder)
+    partial, replaced = (place.with_name(f".{place.name}.{state}") for state in ("partial", "replaced"))
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
         yield partial
-        partial.rename(folder)
+        if place.is_dir():
+            shutil.rmtree(replaced, ignore_errors=True)
+            place.rename(replaced)
+        partial.rename(place)
+        shutil.rmtree(replaced, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{what} must be a place that can be written, got {folder}: {first_line(error)}") from error
     finally:

@@ -13,6 +13,7 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.network import EncoderConfig
 from mtlib.model.encoder import digest_of
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require, require_name
 from mtlib.stages.active_weights import part_of_weight
 
@@ -68,14 +69,16 @@ def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, T
 
 def read_starting_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """All weights at `path` except poolers, under the names that they have in a model; `own` holds a model's."""
+    rule, files = "encoder.start_from must hold undamaged weights", list[Path]()
     try:
-        files = find_files(path, epoch)
+        files += find_files(path, epoch)
         loaded = [load_file(file) for file in files]
     except (OSError, SafetensorError) as error:
-        raise ValueError(f"encoder.start_from must hold undamaged weights, got {path}: {first_line(error)}") from error
+        raise ValueError(f"{rule}, got {path}: {fault_of_files(files) or first_line(error)}") from error
     if files[0].name == ENCODER_FILE or own.keys().isdisjoint(loaded[0]):  # as `transformers` saves an encoder
         loaded[0] = {f"{ENCODER}{name}": tensor for name, tensor in loaded[0].items()}
     found = {name: tensor for weights in loaded for name, tensor in weights.items()}
+    check_finite(f"{rule}, in {path}", found.items())
     return {name: tensor for name, tensor in found.items() if not name.startswith(POOLER)}
 
 

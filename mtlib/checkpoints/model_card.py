@@ -1,6 +1,7 @@
 """The model card of an exported model: how it was trained, how well it does on dev, how to load it, its limitations."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,15 @@ from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.console import visible
 from mtlib.tasks import title_of
 
 NAMED_PARTS = 3
 """Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
 
+
+MARKUP = re.compile(r"[\\`*\[\]<>|$~&#]|(?<!\w)_|_(?!\w)|:(?=[\w+-]+:)")
+"""What Markdown may read as more than a letter, within a line; an underscore in a word is one."""
 
 LOADING = """\
 ## How to load it
@@ -95,7 +100,7 @@ def is_hub_name(encoder: str) -> bool:
 
 
 def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFacts) -> Iterator[str]:
-    yield from (f"# {facts.title}", "")
+    yield from (f"# {markdown(facts.title)}", "")
     together = " together" if len(config.active_tasks) > 1 else ""
     tasks = in_words(titles_of(config.active_tasks, config))
     yield f"One text encoder, fine-tuned on {tasks}{together} by multitask-sweeps."
@@ -106,12 +111,12 @@ def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFact
 def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
     yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
     for task, metrics in facts.scores.items():
-        title = title_of(task, config.data.tasks)
+        title = markdown(title_of(task, config.data.tasks))
         yield from (f"| {title} | {metric} | {value:.4f} |" for metric, value in metrics.items())
     among = f", of a trial among {facts.num_trials}" if facts.num_trials > 1 else ""
     yield ""
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
-    best = title_of(facts.best, config.data.tasks)
+    best = markdown(title_of(facts.best, config.data.tasks))
     yield f"({best}) on the very rows of this table: expect lower scores on other text. Nothing was scored on test."
 
 
@@ -136,10 +141,11 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield from ("## How it was trained", "")
     yield "Names and values are those of the configuration, `none` is not set; `mtlib/config/` documents each."
     yield ""
-    yield f"- Encoder: `{encoder}`, fingerprint `{fingerprint}`; {described(config.encoder, ('name', 'start_from'))}"
+    settings = described(config.encoder, ("name", "start_from"))
+    yield f"- Encoder: {markdown_code(encoder)}, fingerprint `{fingerprint}`; {settings}"
     if config.encoder.start_from is not None:
         place = "/".join(Path(config.encoder.start_from).parts[-NAMED_PARTS:])
-        yield f"- Starting weights: not the pretrained ones but those of `{place}`"
+        yield f"- Starting weights: not the pretrained ones but those of {markdown_code(place)}"
     rows = ", ".join(f"{name} {count}" for name, count in facts.num_rows.items())
     yield f"- Data: fingerprint `{facts.data_fingerprint}`; rows: {rows or 'not recorded'}"
     yield f"- Optimizer steps: {facts.steps}, of which the last ended epoch {facts.epoch}; precision {config.precision}"
@@ -163,7 +169,8 @@ def task_table(config: TrialConfig) -> Iterator[str]:
     for task in config.active_tasks:
         settings = config.tasks[task]
         cells = " | ".join(shown(getattr(settings, column)) for column in columns)
-        yield f"| {config.task(task).title} | {config.task(task).kind} | {titled(LOSSES, settings.loss)} | {cells} |"
+        title, kind = markdown(config.task(task).title), config.task(task).kind
+        yield f"| {title} | {kind} | {titled(LOSSES, settings.loss)} | {cells} |"
     yield ""
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
     yield "value itself, not clipped to the range of the labels (from `from_unit` of the model, where `target_scale` is"
@@ -179,7 +186,7 @@ def stage_lines(config: TrialConfig) -> Iterator[str]:
     joined = {name: item for name, item in config.data.sources.items() if item.role != "extra"}
     for name, source in {**sources, **joined}.items():
         if source.task in config.active_tasks:
-            yield f"- data `{name}`: {described(source, ('path',))}"
+            yield f"- data {markdown_code(name)}: {described(source, ('path',))}"
 
 
 def titled(table: Mapping[str, Any], name: str) -> str:
@@ -196,12 +203,22 @@ def shown(value: Any) -> str:
     """A value as typed for `--set`."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else markdown(str(value))
+
+
+def markdown(text: str) -> str:
+    """A text from outside in which Markdown, and the HTML and mathematics that may be in it, have no meaning."""
+    return MARKUP.sub(r"\\\g<0>", visible(text))
+
+
+def markdown_code(text: str) -> str:
+    """A text as code, or escaped where code could not hold it, as in a table."""
+    return markdown(text) if set(text) & set("`|\\") else f"`{visible(text)}`"
 
 
 def titles_of(names: Iterable[str], config: TrialConfig) -> list[str]:
     """The titles of tasks."""
-    return [title_of(name, config.data.tasks) for name in names]
+    return [markdown(title_of(name, config.data.tasks)) for name in names]
 
 
 def in_words(words: Iterable[str]) -> str:

@@ -1,5 +1,7 @@
 """Settings of data: further sources, rows to hold out, batching, and the batches of the evaluation."""
 
+import math
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +21,10 @@ HUB_PREFIX = "hf://"
 """Prefix of the path of a Hugging Face data set."""
 PATTERN_MARKS = "*?"
 """Characters that make a path a pattern."""
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number in a file. Python's `float` would also read `1_0` and digits of other scripts."""
+TRUTH_VALUES = ("true", "false")
+"""JSON writes them so, pandas writes `True`, R `TRUE`: they are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +86,22 @@ def check_source(source: SourceConfig, task: Task) -> None:
 def check_label(entry: str, task: Task) -> None:
     """Checks one `from:to`."""
     low, high = task.label_range
-    is_real = task.kind == "regression"
     _, colon, label = entry.rpartition(":")
-    try:
-        fits = bool(colon) and low <= float(label) <= high and (is_real or float(label).is_integer())
-    except ValueError:
-        fits = False
+    number = as_number(label.strip())
+    is_whole = isinstance(number, float) and number.is_integer()
+    fits = bool(colon) and isinstance(number, float) and low <= number <= high
+    fits = fits and (is_whole or task.kind == "regression")
     require(
         fits, f"labels must be from:to with labels of {task.name}, {low:g} to {high:g}, after the colon", repr(entry)
     )
+
+
+def as_number(text: str) -> str | float:
+    """A written value as the finite number that it is; truth values in small letters; any other text unchanged."""
+    number = float(text) if NUMBER.fullmatch(text) else math.nan
+    if math.isfinite(number):
+        return number + 0.0
+    return text.lower() if text.lower() in TRUTH_VALUES else text
 
 
 def is_usable(name: str, source: SourceConfig, tasks: Mapping[str, Task]) -> bool:

@@ -1,5 +1,10 @@
 """The penalties that can be added to a task's loss: the table `PENALTIES`, an entry and a group of settings each.
 
+The contract of a penalty: its function returns a value for each row of the batch, not their mean or sum. The objective
+takes the mean over the batch, or the sum where the settings' `reduction` is `sum`, and adds `weight` times it to the
+task's loss, which is minimized. A value is at least 0, unless the entry is `is_signed`. Training checks the shape in
+every step and the sign in every batch.
+
 The task's weight scales them with the loss, be it fixed (`loss_weight`) or learned (`loss_weighting`).
 
 Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
@@ -27,6 +32,9 @@ class Penalty:
     off) and `tasks`; `every_batches` and `reduction` mean what they mean in `SmartConfig`, where it has them."""
     terms: tuple[str, ...]
     """Names in the curves of what the function returns."""
+    is_signed: bool = False
+    """Whether its values may be below 0, as those of a confidence penalty, the negative entropy of the predictions
+    (Pereyra et al. 2017). The size of such a penalty says nothing about its effect, and no note compares it."""
     needs_embeddings: bool = False
     """Whether it perturbs the embedded text. Then the encoder must have one module that embeds, whose output the clean
     pass keeps."""

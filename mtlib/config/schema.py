@@ -5,10 +5,10 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import nearest_first, require, require_name
 
 Class = TypeVar("Class", bound=type)
 
@@ -78,6 +78,8 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
     here.
     """
     *parents, last = key.split(".")
+    if not parents and last not in tree:
+        raise ValueError(f"unknown key '{key}'; {nearest_first(key, list(tree), leaf_keys(to_dict(tree)))}")
     node: Any = tree
     for position, part in enumerate(parents):
         parent = ".".join(parents[:position])
@@ -88,6 +90,16 @@ def set_in_tree(tree: dict[str, Any], key: str, value: Any, open_groups: tuple[s
             raise ValueError(f"{'.'.join(parents[: position + 1])} is a single value, it has no '{last}'")
     is_open = not {".".join(parents), ".".join(parents[:-1])}.isdisjoint(open_groups)
     node[last if is_open else index_of(node, last, key, ".".join(parents))] = value
+
+
+def leaf_keys(tree: Any, group: str = "") -> Iterator[str]:
+    """The dotted keys of all values in a tree of groups and lists of groups."""
+    for name, item in enumerate(tree) if isinstance(tree, list) else tree.items():
+        items = item if isinstance(item, list) else [item]
+        if items and all(isinstance(part, Mapping) for part in items):
+            yield from leaf_keys(item, f"{group}{name}.")
+        else:
+            yield f"{group}{name}"
 
 
 def index_of(node: dict[str, Any] | list[Any], part: str, key: str, parent: str) -> str | int:
@@ -134,7 +146,7 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
             choices = [kind for kind in types_of(whole) if kind is not type(None)]
             raise ValueError(f"{where} must be {type_name(choices)}, got {item!r}")
         return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if is_mapping(hint):
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}
     return read_scalar(hint, item, where)
@@ -143,11 +155,19 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 def type_if_given(hint: Any, item: Any) -> Any:
     """The tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain types.
 
-    Plain types are text, numbers, and None with the words for it.
+    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type.
     """
+    if isinstance(item, Mapping) and (mappings := [kind for kind in types_of(hint) if is_mapping(kind)]):
+        return mappings[0]
     group, plain = group_and_plain_types(hint)
     is_plain = isinstance(item, plain) and not isinstance(item, bool)
     return hint if group is None or is_plain or str(item).lower() in NONE_WORDS else group
+
+
+def is_mapping(hint: Any) -> bool:
+    """Whether a type is a mapping."""
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 @functools.cache
@@ -256,6 +276,7 @@ def type_name(choices: Iterable[Any]) -> str:
         str: "text",
         type(None): "none",
         tuple: "a list",
+        Mapping: "a group of keys",
     }
     found = (get_origin(choice) or choice for choice in choices)
     return " or ".join(names.get(choice, getattr(choice, "__name__", str(choice))) for choice in found)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, is_pattern
+from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, as_number, is_pattern
 from mtlib.config.schema import check_types, from_dict
 from mtlib.metrics.metric import Kind
 from mtlib.metrics.table import check_metric
@@ -47,9 +47,11 @@ class TaskEntry:
 
     kind: Kind
     """`classes`: one label of several; `binary`: two labels, one probability; `regression`: a number."""
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] | Mapping[str, str] = ()
     """Names of the labels, in the order of their numbers 0, 1, ..., of a task of classes or a binary one. Files have
-    the names, or the numbers unless a name is a number. Left out: labels have no names."""
+    the names, or the numbers unless a name is a number; a data set that carries names must have these, in this order.
+    A mapping gives each value that files or data sets have a name: `{neg = "negative", pos = "positive"}`. Left out:
+    labels have no names."""
     num_labels: int = 0
     """Of a task of classes without names: how many there are."""
     range: tuple[float, ...] = ()
@@ -101,19 +103,25 @@ class TaskEntry:
             check_columns(self.columns, wanted, [path for split in SPLITS for path in self.files.paths(split)])
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the labels 0, 1, ...; none if they have no names."""
+        return tuple(self.labels.values()) if isinstance(self.labels, Mapping) else self.labels
+
+    @property
     def files(self) -> TaskFiles:
         """Where the rows are."""
         return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
 
     def task(self, name: str) -> Task:
         """The definition that the keys stand for."""
-        highest = (len(self.labels) or self.num_labels or 2) - 1
+        highest = (len(self.names) or self.num_labels or 2) - 1
         return Task(
             name=name,
             title=self.title or name,
             kind=self.kind,
             label_range=(float(self.range[0]), float(self.range[1])) if self.range else (0.0, float(highest)),
-            labels=self.labels,
+            labels=self.names,
+            label_values=tuple(self.labels) if isinstance(self.labels, Mapping) else (),
             text_columns=self.texts,
             label_column=self.label,
             files=self.files,
@@ -168,15 +176,17 @@ def tasks_of_tree(tree: Mapping[str, Any]) -> dict[str, Task]:
 
 def check_labels(entry: TaskEntry) -> None:
     """Checks that labels, their number and range fit the kind of task."""
-    kind, names, low_high = entry.kind, entry.labels, entry.range
+    kind, names, low_high = entry.kind, entry.names, entry.range
     if kind == "regression":
         is_range = len(low_high) == 2 and low_high[0] < low_high[1]
         require(is_range, "range must be the lowest and the highest label of a regression", list(low_high))
         require(not names, "labels must be left out of kind regression", list(names))
     else:
         require(not low_high, f"range must be left out of kind {kind}", list(low_high))
-    require(all(name and name == name.strip() for name in names), "labels must be words, not blank", list(names))
+    words = list(dict.fromkeys([*names, *entry.labels]))  # of a mapping the values too
+    require(all(word and word == word.strip() for word in words), "labels must be words, not blank", words)
     require_once(names, "labels must name each label once")
+    require_once([*map(as_number, entry.labels)], "labels must name each value once")
     is_one = not entry.num_labels or (kind == "classes" and not names)
     require(is_one, "num_labels must be left out of all but classes without names", entry.num_labels)
     if kind == "binary":

@@ -86,9 +86,10 @@ class TrialConfig:
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
     """How a step that sums the losses of several tasks combines their gradients: a method of `GRADIENT_METHODS`."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32. `auto`: the one of
-    both that is faster where trials are trained, fp32 where a setting or the encoder refuses bf16. A sweep resolves it
-    once, for all its trials, before the first; a trial by itself when its training begins."""
+    """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32. `auto`: bf16
+    where the hardware that trains has instructions for it (AMX, AVX512_BF16, CUDA capability 8.0) and neither a setting
+    nor the encoder refuses it, otherwise fp32. A sweep resolves it once, for all its trials, before the first; a trial
+    by itself when its training begins."""
     seed: int = 0
     """Seed of the sweep, at least 0."""
     replicate: int = 0
@@ -233,12 +234,13 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
-    groups = (*tree["tasks"].values(), *tree["stages"], tree["evaluation"], tree["smart"])
+    own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
+    tree["data"]["tasks"] = to_dict(own)
+    definitions = tree["data"]["tasks"].values()
+    groups = (*tree["tasks"].values(), *definitions, *tree["stages"], tree["evaluation"], tree["smart"])
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
             del group[name]
-    own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
-    tree["data"]["tasks"] = to_dict(own)
     if not own:  # as before definitions were a part of the configuration
         del tree["data"]["tasks"]
     tree["data"]["sources"] = {
@@ -255,6 +257,7 @@ LATER_FIELDS: Mapping[str, Any] = {
     "batch_tokens": None,
     "row_share": 1,
     "probe_rows": 0,
+    "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
 they are left out of hashes, so that those of earlier sweeps stay."""

@@ -17,6 +17,7 @@ from mtlib.data.load import find_row_sources, task_source
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
 from mtlib.data.tables import Table, check_folder
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS, Task
 
@@ -65,11 +66,10 @@ def run_description(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     if options.glue:
         require(options.folder is None, "--glue must be given without DIR: save what it prints", options.folder)
-        print(GLUE_FILE.read_text(encoding="utf-8"), end="")
+        show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    for line in describe_data(options.folder):
-        print(line)
+    show_lines(describe_data(options.folder))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -198,7 +198,7 @@ def next_steps(folder: Path, trained: Sequence[str]) -> Iterator[str]:
     yield "Next: see what a sweep over three learning rates would do (without --dry-run it starts):"
     yield (
         f"python sweeps/run.py --data {shlex.quote(str(folder))} --encoder bert-base-uncased{tasks} "
-        "--vary optimizer.learning_rate=3e-5,1e-4,3e-4 --dry-run"
+        "--vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run"
     )
 
 

@@ -2,16 +2,19 @@
 
 Input is UTF-8 text, read line by line in memory that does not grow with its size. Columns are selected by name, others
 are ignored. Quoting in CSV is the standard one, undone once: quotation marks that were doubled upstream stay in the
-text.
+text. Long, as all formats share their lines, columns and errors.
 """
 
 import codecs
+import contextlib
 import csv
 import io
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -34,12 +37,18 @@ MAX_LINE_LENGTH = 2**24
 ends, or a quotation mark that is not closed, must not fill the memory."""
 MAX_QUOTED_VALUE = 40
 """Characters of a wrong value that an error message shows."""
+MAX_NAME, MAX_MESSAGE = 60, 200
+"""Characters of the name of an input in messages, and of a message about data."""
 NO_DELIMITER = "\0"
 """The delimiter of a file with a single column: a text that holds it is refused."""
 OTHER_DELIMITERS = "\t,;|"
 """Delimiters that are recognised in a header line in order to refuse them."""
 QUOTED = r'"[^"]*+(?:""[^"]*+)*+"'
 """A quoted cell, with its quotation marks; possessive, so that a long one costs no memory for backtracking."""
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""A line before the header line that Excel reads and writes."""
+JSON_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?')
+"""A text in JSON; a key if a colon follows."""
 COMPLETE_CELL = re.compile(rf'[^"].*|{QUOTED}|', re.DOTALL)
 
 Row = tuple[str, list[str]]
@@ -82,7 +91,7 @@ def read_file(
             require(form != "jsonl" or first is not None, rule, "an empty file")
             yield from itertools.chain([] if first is None else [first], rows)
     except OSError as error:
-        raise ValueError(f"{path} must be a readable file, got: {error.strerror}") from error
+        raise ValueError(f"{fit_name(str(path))} must be a readable file, got: {error.strerror}") from error
 
 
 def read_stream(
@@ -102,12 +111,14 @@ def read_stream(
         stream: bytes of UTF-8 text, with or without a byte order mark.
         name: of the input, in messages.
         form: `csv` has a header line and standard quoting; `tsv` a header line, tabs, one row per line and no quoting;
-            `jsonl` an object per line, in which null is blank; `lines` a text per line, or two with a tab between.
+            `jsonl` an object per line, in which null and NaN are blank; `lines` a text per line, or two with a tab
+            between. A carriage return alone ends lines if the first line holds one.
         columns: names of the wanted columns, that of the id first; plain lines have none, but as many texts. Rows are
             numbered if the name of the column of the id is blank.
         numbered: whether rows are numbered from 0 where there is no column of ids, in JSON lines where the first object
             has no key for the id. Plain lines always are.
-        delimiters: column separators of CSV; the first of them that the header line holds is used.
+        delimiters: column separators of CSV; the first of them that the header line holds is used, or the one that a
+            line `sep=,` before it names.
         headers: names of all columns of CSV or TSV that has no header line, of several the first that are as many as
             the cells of the first line; not used if that has the names of the wanted columns, the id's aside.
         keep_blank_lines: whether a blank line of CSV or TSV is a row of blank cells instead of none. Blank lines at the
@@ -123,18 +134,42 @@ def read_stream(
             not closed; a line is no JSON object, or a value neither text nor a number; a line or CSV record is longer
             than `MAX_LINE_LENGTH`.
     """
-    if form == "csv":
-        return read_csv(stream, name, columns, numbered, delimiters, headers, keep_blank_lines)
-    if form == "tsv":
-        return read_tsv(stream, name, columns, numbered, headers, keep_blank_lines)
-    if form == "jsonl":
-        return read_json_lines(stream, name, columns, numbered)
-    return read_plain_lines(stream, name, columns)
+    name = fit_name(name)
+    with errors_in_one_line():
+        if form == "csv":
+            yield from read_csv(stream, name, columns, numbered, delimiters, headers, keep_blank_lines)
+        elif form == "tsv":
+            yield from read_tsv(stream, name, columns, numbered, headers, keep_blank_lines)
+        elif form == "jsonl":
+            yield from read_json_lines(stream, name, columns, numbered)
+        else:
+            yield from read_plain_lines(stream, name, columns)
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Makes a ValueError in the block one line of printable characters, with at most `MAX_MESSAGE` of them."""
+    try:
+        yield
+    except ValueError as error:
+        kind = MissingColumnError if isinstance(error, MissingColumnError) else ValueError
+        raise kind(fit_message(str(error))) from error
+
+
+def fit_message(text: str, length: int = MAX_MESSAGE) -> str:
+    """A message with escapes for characters that cannot be printed, cut to a length."""
+    line = "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
+def fit_name(name: str) -> str:
+    """The name of an input in messages; of a long one its end."""
+    return name if len(name) <= MAX_NAME else f"...{name[3 - MAX_NAME :]}"
 
 
 def short_name(path: Path) -> str:
     """The name of a file in messages; with its folder for TSV files, since GLUE's are all named alike."""
-    return f"{path.parent.name}/{path.name}" if path.suffix == ".tsv" else path.name
+    return fit_name(f"{path.parent.name}/{path.name}" if path.suffix == ".tsv" else path.name)
 
 
 def read_csv(
@@ -147,23 +182,23 @@ def read_csv(
     keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, delimiters)
-    first = next_header(lines, name)
+    start, first, delimiters = next_header(lines, name, delimiters)
     delimiter = find_delimiter(first, delimiters)
-    records = split_records(itertools.chain([first], lines), name, delimiter)
+    records = split_records(itertools.chain([first], lines), name, delimiter, start)
     record = next(records)
     header = strip_cells(record[1])
     if lacks_header(header, columns, given):
         header, records = choose_names(header, given), itertools.chain([record], records)
-    check_header(name, header, columns, delimiters)
-    positions = find_columns(f"{name}:1", header, columns, numbered)
+    check_header(f"{name}:{start}", header, columns, delimiters)
+    positions = find_columns(f"{name}:{start}", header, columns, numbered)
     kept = (record for record in records if record[1] or keep_blank_lines)
     for number, (line, cells) in enumerate(kept):
         check_num_cells(f"{name}:{line}", header, cells)
         yield f"{name}:{line}", pick_cells(cells, positions, number)
 
 
-def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Every CSV record, the header included, with the line (from 1) that it starts on; [] for a blank line.
+def split_records(lines: Iterator[str], name: str, delimiter: str, start: int) -> Iterator[tuple[int, list[str]]]:
+    """Every CSV record, the header included, with the line that it starts on, first `start`; [] for a blank line.
 
     An unclosed quotation mark runs on into the following records. It is distinguished from a quoted text of several
     lines by the tabs that it swallows; commas are no evidence, because texts contain them.
@@ -181,15 +216,16 @@ def split_records(lines: Iterator[str], name: str, delimiter: str) -> Iterator[t
                 raise csv.Error("a quoted text is too long")
             yield line
 
-    reader, start, header = csv.reader(watched(), delimiter=delimiter, strict=True), 1, list[str]()
+    reader, before, header = csv.reader(watched(), delimiter=delimiter, strict=True), start - 1, list[str]()
     try:
         for cells in reader:
-            if reader.line_num > start and any("\n" in cell and "\t" in cell for cell in cells) and delimiter == "\t":
+            end = before + reader.line_num
+            if end > start and any("\n" in cell and "\t" in cell for cell in cells) and delimiter == "\t":
                 raise csv.Error("a quoted text swallows records")
             header = header or cells
             first_line, length = "", 0
             yield start, cells
-            start = reader.line_num + 1
+            start = end + 1
     except csv.Error as error:
         limit = f", within {MAX_LINE_LENGTH:,} characters" if length > MAX_LINE_LENGTH else ""
         raise ValueError(quote_error(f"{name}:{start}", first_line, header, delimiter, limit)) from error
@@ -213,14 +249,14 @@ def read_tsv(
     keep_blank_lines: bool,
 ) -> Iterator[Row]:
     lines = decode_lines(stream, name, DELIMITERS["tsv"])
-    first, start = next_header(lines, name), 2
-    header = strip_cells(first.rstrip("\r\n").split("\t"))
+    start, first, marks = next_header(lines, name, DELIMITERS["tsv"])
+    header, where = strip_cells(first.rstrip("\r\n").split("\t")), f"{name}:{start}"
     if lacks_header(header, columns, given):
-        header, lines, start = choose_names(header, given), itertools.chain([first], lines), 1
-    check_header(name, header, columns, DELIMITERS["tsv"])
-    positions = find_columns(f"{name}:1", header, columns, numbered)
+        header, lines, start = choose_names(header, given), itertools.chain([first], lines), start - 1
+    check_header(where, header, columns, marks)
+    positions = find_columns(where, header, columns, numbered)
     blank, number = 0, 0  # blank lines since the last row: those at the end are no rows
-    for line, text in enumerate(lines, start):
+    for line, text in enumerate(lines, start + 1):
         if not text.strip("\r\n"):
             blank += keep_blank_lines
             continue
@@ -235,7 +271,8 @@ def read_tsv(
 
 
 def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool) -> Iterator[Row]:
-    lines = ((f"{name}:{line}", text) for line, text in enumerate(decode_lines(stream, name, ""), 1) if text.strip())
+    texts = decode_lines(stream, name, is_json=True)
+    lines = ((f"{name}:{line}", text) for line, text in enumerate(texts, 1) if text.strip())
     keys, is_numbered = columns, False
     for number, (where, text) in enumerate(lines):
         item = parse_object(where, text)
@@ -259,22 +296,23 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
 
 
 def cell_text(where: str, column: str, value: object) -> str:
-    """A typed value as the text that a CSV file would hold; blank for None."""
-    if value is None:
+    """A typed value as the text that a CSV file would hold; blank for None and NaN."""
+    if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int | float):
-        raise ValueError(f"{where}: {column} must be text or a number, got {str(value)[:MAX_QUOTED_VALUE]}")
-    text = str(value).strip()
+    if not isinstance(value, str | int | float | Decimal):
+        raise ValueError(f"{where}: column {column} must be text or a number, got {str(value)[:MAX_QUOTED_VALUE]}")
+    text = f"{value:f}" if isinstance(value, Decimal) else str(value).strip()
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"{where}: {column} must be text, got an unpaired surrogate: {text[:MAX_QUOTED_VALUE]!a}")
+        rule = f"{where}: column {column} must be text"
+        raise ValueError(f"{rule}, got an unpaired surrogate: {text[:MAX_QUOTED_VALUE]!a}")
     return text
 
 
 def read_plain_lines(stream: IO[bytes], name: str, columns: Sequence[str]) -> Iterator[Row]:
     num_texts = len(columns) - 1
-    for number, line in enumerate(decode_lines(stream, name, "")):
+    for number, line in enumerate(decode_lines(stream, name)):
         where = f"{name}:{number + 1}"
         texts = [line] if num_texts == 1 else line.rstrip("\r\n").split("\t")
         if not line.strip():
@@ -283,24 +321,38 @@ def read_plain_lines(stream: IO[bytes], name: str, columns: Sequence[str]) -> It
         yield where, [str(number), *strip_cells(texts)]
 
 
-def decode_lines(stream: IO[bytes], name: str, delimiters: str) -> Iterator[str]:
-    """Lines of UTF-8 text with their ends, without a byte order mark; with delimiters, errors name the column."""
+def decode_lines(stream: IO[bytes], name: str, delimiters: str = "", *, is_json: bool = False) -> Iterator[str]:
+    """Lines of UTF-8 text with their ends, without a byte order mark; errors name the column if there are some."""
     header = list[str]()
-    for number in itertools.count(1):
-        data = stream.readline(MAX_LINE_LENGTH + 1)
-        if not data:
-            return
+    for number, ended in enumerate(split_lines(stream), 1):
         where = f"{name}:{number}"
-        require(len(data) <= MAX_LINE_LENGTH, f"{where}: a line must have at most {MAX_LINE_LENGTH:,} bytes", "more")
-        data = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
-        line = decode_line(where, data, header, delimiters)
-        if number == 1 and delimiters:
+        require(len(ended) <= MAX_LINE_LENGTH, f"{where}: a line must have at most {MAX_LINE_LENGTH:,} bytes", "more")
+        data = ended.removeprefix(codecs.BOM_UTF8) if number == 1 else ended
+        line = decode_line(where, data, header, delimiters, is_json)
+        if not header and delimiters and not SEPARATOR_LINE.fullmatch(line.rstrip("\r\n")):
             delimiters = find_delimiter(line, delimiters)
             header = line.rstrip("\r\n").split(delimiters)
         yield line
 
 
-def decode_line(where: str, data: bytes, header: list[str], delimiters: str) -> str:
+def split_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines of bytes with their ends; one that is too long comes in pieces of more than `MAX_LINE_LENGTH` bytes.
+
+    A line feed ends a line. A carriage return alone does so too if the first line holds one, as old spreadsheets write.
+    """
+    data = stream.readline(MAX_LINE_LENGTH + 1)
+    has_returns = b"\r" in data.rstrip(b"\r\n")
+    while data:
+        *lines, data = data.splitlines(keepends=True) if has_returns else [data, b""]
+        yield from lines
+        more = stream.readline(MAX_LINE_LENGTH + 1)
+        if data and (not more or len(data) > MAX_LINE_LENGTH):
+            yield data
+            data = b""
+        data += more
+
+
+def decode_line(where: str, data: bytes, header: list[str], delimiters: str, is_json: bool) -> str:
     """The text of a line; ValueError that names its first byte that is not UTF-8, or zero."""
     try:
         text = data.decode()
@@ -310,16 +362,34 @@ def decode_line(where: str, data: bytes, header: list[str], delimiters: str) -> 
     if position >= 0:
         before = data[:position].decode(errors="replace")
         index = before.count(find_delimiter(before, delimiters)) if delimiters else 0
-        column = f"column {column_name(header, index)} " if delimiters else ""
+        keys = [key for key, colon in JSON_TEXT.findall(before) if colon] if is_json else []
+        names = [column_name(header, index)] if delimiters else keys
+        column = f"column {names[-1]} " if names else ""
         raise ValueError(f"{where}: {column}must be UTF-8 text, got byte 0x{data[position]:02x}")
     return text
 
 
-def next_header(lines: Iterator[str], name: str) -> str:
-    """The header line; ValueError if there is none."""
+def next_header(lines: Iterator[str], name: str, delimiters: str) -> tuple[int, str, str]:
+    """The number of the header line, the line, and the delimiters, or the one that a line `sep=,` before it names.
+
+    Raises:
+        ValueError: there is no header line, or the delimiter is another one.
+    """
+    rule = "a file must start with a header line"
     first = next(lines, "")
-    require(first != "", f"{name}:1: a file must start with a header line", "an empty file")
-    return first
+    require(first != "", f"{name}:1: {rule}", "an empty file")
+    separator = SEPARATOR_LINE.fullmatch(first.rstrip("\r\n"))
+    if separator is None:
+        return 1, first, delimiters
+    marks = f"{name}:1: columns must be separated by {delimiters_text(delimiters)}"
+    require(separator[1] in delimiters, marks, first.strip())
+    second = next(lines, "")
+    require(second != "", f"{name}:2: {rule}", "none")
+    return 2, second, separator[1]
+
+
+def delimiters_text(delimiters: str) -> str:
+    return " or ".join({"\t": "tabs", ",": "commas"}[mark] for mark in delimiters)
 
 
 def lacks_header(first: Sequence[str], columns: Sequence[str], given: Sequence[Sequence[str]]) -> bool:
@@ -348,13 +418,13 @@ def strip_cells(cells: list[str]) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def check_header(name: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
+def check_header(where: str, header: list[str], columns: Sequence[str], delimiters: str) -> None:
     """Raises ValueError for a blank header line, or one that a delimiter other than `delimiters` separates."""
-    require(any(header), f"{name}:1: a file must start with a header line", "a blank one")
+    require(any(header), f"{where}: a file must start with a header line", "a blank one")
     is_one = len(header) == 1 and header[0] not in columns
     if is_one and any(mark in header[0] for mark in OTHER_DELIMITERS if mark not in delimiters):
-        marks = " or ".join({"\t": "tabs", ",": "commas"}[mark] for mark in delimiters)
-        raise ValueError(f"{name}:1: columns must be separated by {marks}, got {header[0][:MAX_QUOTED_VALUE]!r}")
+        rule = f"{where}: columns must be separated by {delimiters_text(delimiters)}"
+        raise ValueError(f"{rule}, got {header[0][:MAX_QUOTED_VALUE]!r}")
 
 
 def find_columns(where: str, header: list[str], columns: Sequence[str], numbered: bool) -> list[int | None]:

@@ -1,41 +1,56 @@
 """Rows of cells from Hugging Face data sets: from the hub, a `save_to_disk` folder, or a folder of data files."""
 
+import collections
+import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
-from mtlib.data.file_readers import Row, cell_text, find_columns
+from mtlib.data.file_readers import SUFFIX_FORMATS, Row, errors_in_one_line, find_columns, fit_name, read_file
+from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file, table_rows
 from mtlib.runtime.errors import first_line, nearest_first
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, DatasetBuilder
 
 SAVED_NAMES = ("dataset_dict.json", "state.json")
 """Files that identify a folder that `save_to_disk` wrote, with several splits or one."""
+BATCH_ROWS = 10_000
+BLANK_ALONE = {"keep_default_na": False, "na_values": [""]}
+"""Settings of the library's reader of CSV files, which otherwise takes texts such as `null` and `NA` for missing."""
 
 
-def read_hub_data(path: str, split: str, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
-    """Rows of one split of a data set; class labels are read as integers.
+def read_hub_data(
+    path: str,
+    split: str,
+    columns: Sequence[str],
+    *,
+    numbered: bool = False,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[Row]:
+    """Rows of one split of a data set.
 
     Args:
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
             folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
         columns, numbered: as in `read_stream`.
+        class_names: as in `table_rows`. The names of a `ClassLabel` are carried.
 
     Raises:
-        ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; a
-            value is neither text nor a number.
+        ValueError: in one line. The library `datasets` is missing; the data set, split or a column is not there; else
+            as `table_rows`.
     """
-    data = load_split(path, split)
-    positions = find_columns(f"{path} {split}", data.column_names, columns, numbered)
-    wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-    values = data.select_columns(wanted).with_format(None).to_dict()
-    for number, row in enumerate(zip(*(values[column] for column in wanted), strict=True)):
-        where = f"{path} {split}:{number}"
-        cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
-        yield where, cells if positions[0] is not None else [str(number), *cells]
+    with errors_in_one_line():
+        data, name = load_split(path, split, columns), fit_name(f"{path} {split}")
+        positions = find_columns(name, data.column_names, columns, numbered)
+        wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+        tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
+        batches = (batch for table in tables for batch in table.to_batches())
+        carried = getattr(data.features[wanted[-1]], "names", ())
+        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names)
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:
@@ -44,8 +59,11 @@ def split_hub_path(path: str, split: str) -> tuple[str, str]:
     return (HUB_PREFIX + name, own) if colon else (path, split)
 
 
-def load_split(path: str, split: str) -> "Dataset":
-    """One split of the data set that a path names; a data set without splits counts as train."""
+def load_split(path: str, split: str, columns: Sequence[str]) -> "Dataset":
+    """One split of the data set that a path names; a data set without splits counts as train.
+
+    `columns` are those to name in the error of a damaged file.
+    """
     try:
         import datasets
     except ImportError as error:
@@ -53,15 +71,52 @@ def load_split(path: str, split: str) -> "Dataset":
         raise ValueError(f"{rule} ({first_line(error)})") from error
     name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
     datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it would print is in the error
+    builder = None
     try:
         if Path(name).is_absolute() and any(Path(name, marker).is_file() for marker in SAVED_NAMES):
             loaded: Any = datasets.load_from_disk(name)
         else:
-            loaded = datasets.load_dataset(name, configuration or None)
+            builder = make_builder(name, configuration or None)
+            builder.download_and_prepare()
+            loaded = builder.as_dataset()
     except Exception as error:  # the type depends on the format and on the HTTP library
+        if builder is not None and (fault := find_fault(builder, columns)):
+            raise ValueError(f"{fit_name(path)}: {fault}") from error
         raise ValueError(f"{path} must be a data set that can be read, got: {first_line(error)}") from error
     splits = loaded if isinstance(loaded, dict) else {"train": loaded}
     if split not in splits:
         raise ValueError(f"{path} has no split '{split}'; {nearest_first(split, list(splits))}")
     data: Dataset = splits[split]
     return data
+
+
+def make_builder(name: str, configuration: str | None) -> "DatasetBuilder":
+    """The library's builder of a data set, for CSV files with `BLANK_ALONE`."""
+    from datasets import load_dataset_builder
+
+    try:
+        builder = load_dataset_builder(name, configuration)
+    except ValueError:  # without a network the library looks in its cache for what was made with the same settings
+        with contextlib.suppress(Exception):
+            return load_dataset_builder(name, configuration, **BLANK_ALONE)
+        raise
+    is_csv = hasattr(builder.config, "keep_default_na")
+    return load_dataset_builder(name, configuration, **BLANK_ALONE) if is_csv else builder
+
+
+def find_fault(builder: "DatasetBuilder", columns: Sequence[str]) -> str:
+    """What is wrong in the local files of a data set, with file, row and column; empty if it is not found.
+
+    The library names none of them.
+    """
+    for file in map(Path, itertools.chain(*(builder.config.data_files or {}).values())):
+        form = SUFFIX_FORMATS.get(file.suffix, "lines")
+        try:
+            if file.is_file() and file.suffix == PARQUET_SUFFIX:
+                collections.deque(read_parquet_file(file, columns, numbered=True), maxlen=0)
+            elif file.is_file() and form != "lines":
+                collections.deque(read_file(file, form, columns, numbered=True), maxlen=0)
+        except ValueError as error:
+            return str(error)
+    return ""

@@ -1,14 +1,13 @@
 """The data of a configuration: the tasks' own files or what replaces them, augmentation, and extra data sets."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
-from mtlib.config.data import HUB_PREFIX
+from mtlib.config.data import HUB_PREFIX, as_number
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
-from mtlib.data.tables import Layout, Table, as_number
+from mtlib.data.tables import Layout, Table
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
@@ -111,18 +110,27 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         header=files.columns,
         text_columns=task.text_columns,
         label_column=task.label_column,
-        labels=label_mapping(task.labels),
+        labels=label_mapping(task),
         has_all_labels=True,
+        class_names=names_to_carry(task),
     )
     share = files.dev_share if split in ("train", "dev") else 0.0
     return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
 
 
-def label_mapping(names: Sequence[str]) -> tuple[str, ...]:
-    """The numbers of labels by name, as `Layout.labels`; by number too, unless a name is a number."""
-    by_name = tuple(f"{name}:{number}" for number, name in enumerate(names))
-    has_numbers = any(isinstance(as_number(name), float) for name in names)
-    return by_name if has_numbers else (*by_name, *(f"{number}:{number}" for number in range(len(names))))
+def label_mapping(task: Task) -> tuple[str, ...]:
+    """The numbers of labels by value, as `Layout.labels`; by name and number where files have no values of their own.
+
+    By number only if no name is a number.
+    """
+    by_value = tuple(f"{value}:{number}" for number, value in enumerate(task.label_values or task.labels))
+    is_given = bool(task.label_values) or any(isinstance(as_number(name), float) for name in task.labels)
+    return by_value if is_given else (*by_value, *(f"{number}:{number}" for number in range(len(task.labels))))
+
+
+def names_to_carry(task: Task) -> tuple[str, ...] | None:
+    """`Layout.class_names`: the names of a task's labels in their order; any where `tasks.toml` maps each to a name."""
+    return (() if task.label_values else task.labels) if task.labels else None
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:
@@ -136,8 +144,9 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         is_numbered=True,
         text_columns=source.text_columns or task.text_columns,
         label_column=source.label_column or task.label_column,
-        labels=source.labels or label_mapping(task.labels),
+        labels=source.labels or label_mapping(task),
         has_all_labels=not source.labels and bool(task.labels),
+        class_names=None if source.labels else names_to_carry(task),
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone

@@ -1,50 +1,181 @@
-"""Rows of cells from Parquet files."""
+"""Rows of cells from Arrow tables: those of Parquet files, and of the data sets that `hub_datasets` loads."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtlib.data.file_readers import Row, cell_text, find_columns
+from mtlib.data.file_readers import Row, cell_text, errors_in_one_line, find_columns, fit_name
 from mtlib.runtime.errors import first_line
 
 PARQUET_SUFFIX = ".parquet"
+NO_CLASS = -1
+"""The number of a missing class label in data sets of Hugging Face."""
+MAX_LISTED_CHARACTERS = 32
+"""Characters of a list of names that a message shows."""
 
 
-def read_parquet_file(path: Path, columns: Sequence[str], *, numbered: bool = False) -> Iterator[Row]:
+def read_parquet_file(
+    path: Path, columns: Sequence[str], *, numbered: bool = False, class_names: Sequence[str] | None = None
+) -> Iterator[Row]:
     """Rows of a file; raises ValueError as `read_parquet_stream`, or if it cannot be opened."""
     try:
         with path.open("rb") as stream:
-            yield from read_parquet_stream(stream, path.name, columns, numbered=numbered)
+            yield from read_parquet_stream(stream, path.name, columns, numbered=numbered, class_names=class_names)
     except OSError as error:
-        raise ValueError(f"{path} must be a Parquet file that can be read, got: {error.strerror}") from error
+        name = fit_name(str(path))
+        raise ValueError(f"{name} must be a Parquet file that can be read, got: {error.strerror}") from error
 
 
 def read_parquet_stream(
-    stream: IO[bytes], name: str, columns: Sequence[str], *, numbered: bool = False
+    stream: IO[bytes],
+    name: str,
+    columns: Sequence[str],
+    *,
+    numbered: bool = False,
+    class_names: Sequence[str] | None = None,
 ) -> Iterator[Row]:
     """Rows of a stream, in memory for one batch of rows at a time.
 
     Args:
         stream: of a file; no pipe.
         name, columns, numbered: as in `mtlib.data.file_readers.read_stream`.
+        class_names: as in `table_rows`. Files that the library `datasets` wrote carry names.
 
     Raises:
-        ValueError: in one line: it is no Parquet file; a column is missing; a value is neither text nor a number.
+        ValueError: in one line with input, row and column: it is no Parquet file, or damaged; a column is missing; else
+            as `table_rows`.
     """
+    name = fit_name(name)
+    with errors_in_one_line(), open_parquet_stream(stream, name) as file:
+        schema = file.schema_arrow
+        positions = find_columns(name, schema.names, columns, numbered)
+        wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
+        batches, carried = whole_batches(file, name, wanted), carried_names(schema, wanted[-1])
+        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names)
+
+
+def open_parquet_stream(stream: IO[bytes], name: str) -> pq.ParquetFile:
+    """Opens a file; ValueError if it is no Parquet file."""
     try:
-        with pq.ParquetFile(stream) as file:
-            positions = find_columns(name, file.schema_arrow.names, columns, numbered)
-            wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
-            number = 0
-            for batch in file.iter_batches(columns=wanted):
-                values = [batch.column(column).to_pylist() for column in wanted]
-                for row in zip(*values, strict=True):
-                    where = f"{name}: row {number}"
-                    cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
-                    yield where, cells if positions[0] is not None else [str(number), *cells]
-                    number += 1
-    except pa.ArrowInvalid as error:
+        return pq.ParquetFile(stream, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {first_line(error)}") from error
+
+
+def whole_batches(file: pq.ParquetFile, name: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file; ValueError that names the rows and the column that are damaged."""
+    try:
+        yield from file.iter_batches(columns=wanted)
+    except (pa.ArrowException, OSError) as error:
+        rule = f"{name}: {find_damage(file, wanted)} must be whole"
+        raise ValueError(f"{rule}, got: {first_line(error)}") from error
+
+
+def find_damage(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
+    """The rows of the first row group that cannot be read, and its column."""
+    start = 0
+    for group in range(file.num_row_groups):
+        end = start + file.metadata.row_group(group).num_rows
+        for column in wanted:
+            try:
+                file.read_row_group(group, columns=[column])
+            except (pa.ArrowException, OSError):
+                return f"rows {start} to {end - 1}: column {column}"
+        start = end
+    return f"rows 0 to {start - 1}"  # each can be read now: the disk fails at times
+
+
+def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
+    """The names that the library `datasets` has noted for the numbers of a column of class labels; none for others."""
+    noted = (schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        return tuple(json.loads(noted)["info"]["features"][column]["names"])
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def table_rows(
+    batches: Iterable[pa.RecordBatch],
+    name: str,
+    wanted: Sequence[str],
+    is_numbered: bool,
+    carried: Sequence[str],
+    class_names: Sequence[str] | None,
+) -> Iterator[Row]:
+    """Rows of Arrow batches.
+
+    Args:
+        batches: with the columns `wanted`, of which the label is the last.
+        name: of the input, in messages.
+        is_numbered: whether the number of a row, from 0, is its id.
+        carried: the names that the data carry for the numbers of the last column; empty: none.
+        class_names: None: the numbers are the cells. Otherwise the names that the data carry are the cells, and must be
+            `class_names` in their order, unless that is empty.
+
+    Raises:
+        ValueError: with input, row and column: a value is neither text nor a number, or not UTF-8; the carried names
+            are not `class_names`.
+    """
+    texts: dict[Any, str] = {}
+    if carried and class_names is not None:
+        check_names(f"{name}: column {wanted[-1]}", carried, class_names)
+        texts = {NO_CLASS: "", **dict(enumerate(carried))}
+    first = 0
+    for batch in batches:
+        values = [column_values(batch.column(column), column, name, first) for column in wanted]
+        for number, row in enumerate(zip(*values, strict=True), first):
+            where = f"{name}: row {number}"
+            cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
+            cells[-1] = texts.get(row[-1], cells[-1])
+            yield where, [str(number), *cells] if is_numbered else cells
+        first += batch.num_rows
+
+
+def check_names(what: str, carried: Sequence[str], class_names: Sequence[str]) -> None:
+    """Raises ValueError that shows both orders unless `class_names` are those that the data carry, or empty."""
+    if class_names and tuple(class_names) != tuple(carried):
+        pairs = zip(carried, class_names, strict=False)
+        first = next((place for place, (one, other) in enumerate(pairs) if one != other), len(class_names))
+        has, given = list_from(carried, first), list_from(class_names, first)
+        rule = f'{what}: labels must be {has} as in the data, or {{VALUE = "NAME", ...}}'
+        raise ValueError(f"{rule}, got {given}")
+
+
+def list_from(names: Sequence[str], first: int) -> str:
+    """Names as a text; if it is too long, it begins with the name number `first`."""
+    text = ", ".join(names)
+    if len(text) > MAX_LISTED_CHARACTERS:
+        text = "..., " * (first > 0) + ", ".join(names[first:])
+    return text if len(text) <= MAX_LISTED_CHARACTERS else f"{text[: MAX_LISTED_CHARACTERS - 3]}..."
+
+
+def column_values(column: pa.Array, title: str, name: str, first: int) -> list[object]:
+    """The values of a column; those of single and half precision with no more digits than they need.
+
+    `first` is the number of the first row; ValueError names the row of a text that is not UTF-8.
+    """
+    values = list[object]()
+    try:
+        for scalar in column:
+            values.append(scalar.as_py())
+    except UnicodeDecodeError as error:
+        where, byte = f"{name}: row {first + len(values)}", error.object[error.start]
+        raise ValueError(f"{where}: column {title} must be UTF-8 text, got byte 0x{byte:02x}") from error
+    if getattr(column.type, "extension_name", "") == "arrow.json":
+        return [None if value is None else value_of_json(str(value)) for value in values]
+    if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
+        to_float = column.type.to_pandas_dtype()
+        return [None if value is None else float(str(to_float(value))) for value in values]
+    return values
+
+
+def value_of_json(text: str) -> object:
+    """A value of a column of several types, which the library `datasets` stores as JSON, and some texts as they are.
+
+    A stored `null` was a text: what is missing is null in Arrow too.
+    """
+    return json.loads(text) if text.startswith(('"', "[", "{")) else text

@@ -226,7 +226,10 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
     """Rows of all files of a source, or of its data set; numbered through if the name of the first column is blank."""
     if is_hub(source):
         name = resolve_hub_path(source.paths[0], folder)
-        return read_hub_data(name, source.own_split, columns, numbered=source.layout.is_numbered)
+        layout = source.layout
+        return read_hub_data(
+            name, source.own_split, columns, numbered=layout.is_numbered, class_names=layout.class_names
+        )
     rows = itertools.chain.from_iterable(read_one_file(source, path, columns) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
 
@@ -234,7 +237,7 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
 def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
     layout = source.layout
     if path.suffix == PARQUET_SUFFIX:
-        return read_parquet_file(path, columns, numbered=layout.is_numbered)
+        return read_parquet_file(path, columns, numbered=layout.is_numbered, class_names=layout.class_names)
     others = [name for name in layout.header if name != layout.label_column]
     may_lack_label = layout.label_column not in columns
     headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
+from mtlib.config.data import as_number
 from mtlib.config.task_file import TASK_FILE
-from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, short_name
+from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10
 """Most labels outside the mapping that are listed; the most frequent come first."""
+SINGLE_PRECISION = 2.0**-24
+"""Relative rounding error of single precision."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +64,8 @@ class Layout:
     """Whether `labels` names every value: another one is an error, not a row to leave out."""
     has_unique_ids: bool = False
     """Whether an id that is there twice is an error."""
+    class_names: tuple[str, ...] | None = None
+    """As in `mtlib.data.parquet_files.table_rows`: the names that data must carry, if they carry names."""
     header: tuple[str, ...] = ()
     """Names of all columns where files have no header line."""
 
@@ -70,6 +75,7 @@ class Layout:
         return (self.id_column, *self.text_columns, self.label_column)
 
 
+@errors_in_one_line()
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
     """A table of the usable rows, at least one, of cells in the order of `layout.columns`.
 
@@ -160,15 +166,6 @@ def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
     return mapping
 
 
-def as_number(text: str) -> str | float:
-    """A text as a finite number if it is one, else unchanged."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return number + 0.0 if math.isfinite(number) else text
-
-
 def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
     """One line per label outside the mapping with its number of rows."""
     shown = counts.most_common(MAX_LISTED_LABELS)
@@ -183,16 +180,18 @@ def rows_text(count: int) -> str:
 
 
 def read_label(where: str, cell: str, task: Task, column: str) -> float:
-    """The label in `cell`; ValueError unless it is in the task's range, and whole for classes."""
-    try:
-        label = float(cell)
-    except ValueError:
-        label = math.nan
-    low, high = task.label_range
+    """The label in `cell`; ValueError unless it is in the task's range, and whole for classes.
+
+    A bound that was rounded to single precision, as labels are, is the bound.
+    """
+    number = as_number(cell)
+    label = number if isinstance(number, float) else math.nan
+    low, high = map(float, task.label_range)
+    label = next((bound for bound in (low, high) if math.isclose(label, bound, rel_tol=SINGLE_PRECISION)), label)
     is_real = task.kind == "regression"
     if not (low <= label <= high and (is_real or label.is_integer())):
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
-        can_have_names = task.files is not None and not is_real and isinstance(as_number(cell), str)
+        can_have_names = task.files is not None and not is_real and isinstance(number, str)
         hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
         raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}{hint}")
     return label

@@ -1,6 +1,7 @@
 """Writes the demonstration to a folder: `python -m mtlib.demo DIR`."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.demo.corpus import NUM_ROWS, WRITERS, write_demo
 from mtlib.demo.overrides import demo_overrides
 from mtlib.runtime.command_line import new_parser, parse_words, run_command, whole_number
+from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
 from mtlib.tasks import TASKS
 
@@ -53,7 +55,7 @@ def run_demo(arguments: Sequence[str] | None) -> None:
         write_demo(options.folder, options.seed)
     except OSError as error:
         raise ValueError(f"DIR must be a folder that can be written, got {options.folder}: {error}") from error
-    print("\n".join(summary_lines(options.folder)))
+    show_lines(summary_lines(options.folder))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -74,9 +76,8 @@ def summary_lines(folder: Path) -> Iterator[str]:
     overrides = demo_overrides(TrialConfig(stages=STAGGERED))
     changes = " ".join(f"--set {key}={value}" for key, value in overrides.items())
     yield "Train on them with the settings that such an encoder needs:"
-    yield (
-        f"python sweeps/run.py --space smart_lambda --data {folder / 'data'} --encoder {folder / 'encoder'} {changes}"
-    )
+    data, encoder = (shlex.quote(str(folder / name)) for name in ("data", "encoder"))
+    yield f"python sweeps/run.py --space smart_lambda --data {data} --encoder {encoder} {changes}"
 
 
 if __name__ == "__main__":

@@ -6,17 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from mtlib.config.losses import LOSSES
-from mtlib.config.penalties import PENALTIES
+from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast, clean_pass
 from mtlib.loss.losses import loss_per_example
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers
 
 TERMS = ("loss", *(term for penalty in PENALTIES.values() for term in penalty.terms))
 """What a batch's details hold, in this order: sums over its rows."""
+NEGATIVE_ROUNDING = 1e-4
+"""By how much the mean of values that are at least 0, such as divergences, may be below 0 by rounding."""
 
 
 class Objective(nn.Module):
@@ -70,6 +73,7 @@ class Objective(nn.Module):
         values = {"loss": loss_per_example(self.config.tasks[batch.task], clean.kind, clean.output.logits, labels)}
         for name in carried:
             found = load_function(PENALTIES[name].function)(clean, getattr(self.config, name))
+            check_term_shapes(PENALTIES[name], found, num_rows=len(values["loss"]))
             values |= dict(zip(PENALTIES[name].terms, found, strict=True))
         return values
 
@@ -84,6 +88,21 @@ class Objective(nn.Module):
             return task.loss_weight * total
         log_variance: Tensor = self.model.log_variances[batch.task]
         return learned_weight(log_variance, task.loss) * total + log_variance / 2 * len(batch.rows) * counts
+
+
+def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
+    """Raises ValueError unless a penalty's function has returned a value for each row for each of its terms."""
+    rule = f"{penalty.function} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
+    shapes = [tuple(values.shape) for values in found]
+    require(shapes == [(num_rows,)] * len(penalty.terms), rule, f"{shapes} for {num_rows} rows")
+
+
+def check_sign(term: str, mean: float) -> None:
+    """Raises ValueError if a term is a penalty whose values must not be below 0 and the mean over a batch is."""
+    for penalty in PENALTIES.values():
+        if term == penalty.terms[0] and not penalty.is_signed:
+            rule = f"{penalty.function} must return values of at least 0, unless its entry in PENALTIES is_signed"
+            require(mean >= -NEGATIVE_ROUNDING, rule, f"{mean:.2g} on average over a batch")
 
 
 def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:

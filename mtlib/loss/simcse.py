@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mtlib.config.penalties import SimcseConfig
-from mtlib.data.batches import Batch
+from mtlib.data.batches import Batch, index_on
 from mtlib.loss.clean_pass import CleanPass, autocast
 from mtlib.model.dropout import hidden_dropout_set_to
 from mtlib.runtime.workers import gather_with_gradient, num_workers
@@ -68,7 +68,7 @@ def contrastive_loss(
         anchors, own = (functional.normalize(view.float(), dim=2) for view in (first, second))
         candidates = gather_rows(own, num_rows)  # (num_rows, texts, hidden)
         cosines = anchors.flatten(0, 1) @ candidates.flatten(0, 1).T  # (rows * texts, num_rows * texts)
-        places = torch.from_numpy(positions).to(first.device).unsqueeze(1) * num_texts
+        places = index_on(first.device, positions).unsqueeze(1) * num_texts
         targets = (places + torch.arange(num_texts, device=first.device)).flatten()
         losses = functional.cross_entropy(cosines / temperature, targets, reduction="none")
     return losses.view(-1, num_texts).mean(dim=1) * (0.0 if is_empty else 1.0)

@@ -62,7 +62,7 @@ class Metric:
     num_fitted: int = 0
     """Parameters that are estimated beside the metric, by which the degrees of freedom of its variance are fewer."""
     has_scale: bool = False
-    """Whether outputs must have the scale of the labels: sums or ranks of several models' outputs will not do."""
+    """Whether outputs must have the scale of the labels: a sum of several models' outputs will not do."""
     is_always_reported: bool = False
     """Whether it is in the curves of every task that it suits."""
 

@@ -18,9 +18,10 @@ from mtlib.config.network import EncoderConfig
 from mtlib.data.tokenizer_facts import is_read_last
 from mtlib.model.architecture_check import WORKING, check_architecture
 from mtlib.model.hub import ask_hub, hub_cache_folder, is_folder
+from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require
 
-HIDDEN_DROPOUTS = ("hidden_dropout_prob", "dropout", "embedding_dropout", "mlp_dropout")
+HIDDEN_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "embedding_dropout", "mlp_dropout")
 """Names of hidden-state dropout in configurations of encoders."""
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
 """Names of attention dropout in configurations of encoders."""
@@ -126,7 +127,9 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
             local_files_only=only_local,
         )
     check_missing_weights(name, info)
-    return describe_model(name, model, tokenizer)
+    found = describe_model(name, model, tokenizer)
+    check_finite(f"encoder '{name}' must have finite weights", model.named_parameters())
+    return found
 
 
 def load_description(name: str, **where: Any) -> tuple[Any, Any]:
@@ -139,11 +142,11 @@ def load_description(name: str, **where: Any) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoTokenizer
 
     with loading(name):
-        config = AutoConfig.from_pretrained(name, **where)
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False, **where)
     with quiet_transformers():
         check_architecture(name, config)
     with loading(name):
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, use_fast=True, **where)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # `transformers` constructs an empty one
         raise CannotLoad(f"encoder '{name}' must come with its tokenizer, got no vocabulary")
     return config, tokenizer
@@ -156,12 +159,28 @@ def loading(name: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # damaged files raise errors of any type
-            raise CannotLoad(f"encoder '{name}' cannot be loaded: {first_line(error)}") from error
+            raise CannotLoad(f"encoder '{name}' cannot be loaded: {reason_of_failure(name, error)}") from error
+
+
+def reason_of_failure(name: str, error: Exception) -> str:
+    """Why an encoder cannot be loaded, by its error, and by its files where it is a folder."""
+    if "trust_remote_code" in str(error):  # the argument with which `transformers` would run it
+        return "it brings code of its own, which is not run; its family must be one of transformers"
+    folder = Path(name)
+    weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    others = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".txt", ".model"))
+    return fault_of_files([*others, *weights]) or first_line(error)
 
 
 def describe_model(name: str, model: nn.Module, tokenizer: Any) -> PretrainedEncoder:
-    """A `PretrainedEncoder` from a model and its tokenizer; CannotLoad if the tokenizer cannot encode a text."""
+    """A `PretrainedEncoder` from a model and its tokenizer.
+
+    Raises:
+        CannotLoad: the tokenizer cannot encode a text.
+        ValueError: the tokenizer has tokens without an embedding.
+    """
     drop_pooler(model)
+    check_tokens(name, model, tokenizer)
     with loading(name):
         reads_last = is_read_last(tokenizer)
     weights = {key: weight.detach().clone() for key, weight in model.state_dict().items()}
@@ -183,6 +202,17 @@ def check_missing_weights(name: str, info: Mapping[str, Any]) -> None:
         found = sorted(key for key in keys if not key.startswith("pooler."))
         if found:
             raise CannotLoad(f"encoder '{name}' must have all its weights, {len(found)} are {fault}, first {found[0]}")
+
+
+def check_tokens(name: str, model: nn.Module, tokenizer: Any) -> None:
+    """Raises ValueError if a token's id is not below the number of embeddings; a text that has it could not be read."""
+    try:
+        count = len(model.get_input_embeddings().weight)  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):  # CANINE hashes characters and has no table of tokens
+        return
+    token, largest = max(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    rule = f"encoder '{name}' must have an embedding for each token of its tokenizer"
+    require(largest < count, rule, f"{count:,} embeddings, and token {token!r} with id {largest}")
 
 
 def num_positions(model: nn.Module) -> int:
@@ -267,10 +297,14 @@ def hidden_dropout(architecture: Any) -> float:
 
 
 def set_dropout(architecture: Any, names: tuple[str, ...], value: float | None, encoder: str, key: str) -> None:
-    """Sets every dropout among `names` that the encoder's configuration has; None leaves them."""
+    """Sets every dropout among `names` that the encoder's configuration has; None leaves them.
+
+    Raises:
+        ValueError: it has none (EuroBERT, Gemma) and the value is not 0.
+    """
     known = [name for name in names if isinstance(getattr(architecture, name, None), int | float)]
-    if value is not None and not known:
-        raise ValueError(f"encoder.{key} cannot be set for {encoder} ({architecture.model_type}): set it to none")
+    rule = f"encoder.{key} must be 0 or none for {encoder} ({architecture.model_type}), which has no such dropout"
+    require(bool(known) or not value, rule, value)
     for name in known if value is not None else ():
         setattr(architecture, name, value)
 

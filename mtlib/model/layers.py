@@ -11,8 +11,23 @@ from mtlib.runtime.errors import require
 
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "layers")
 """Paths of the list of layers: BERT and relatives, DistilBERT, ModernBERT."""
-AFTER_LAYERS = ("final_norm.", "encoder.ln.")
-"""Parameters after the last layer, in ModernBERT and Megatron's BERT."""
+BEFORE_LAYERS = (
+    *("embeddings.", "embeddings_project.", "embed_tokens.", "encoder.embed_positions."),
+    *("encoder.embedding_hidden_mapping_in.", "encoder.relative_attention_bias.", "encoder.rel_embeddings."),
+    *("char_embeddings.", "initial_char_encoder.", "chars_to_molecules."),
+)
+"""Parameters before layer 0: token and position embeddings, and what projects or mixes them (ELECTRA, RemBERT, CANINE).
+Positions that MPNet, DeBERTa and RoFormer give to every layer count among them."""
+WITH_FIRST_LAYER = ("encoder.conv.",)
+"""Parameters that work beside layer 0, in DeBERTa-v2."""
+AFTER_LAYERS = (
+    *("norm.", "final_norm.", "LayerNorm.", "final_layer_norm.", "encoder.ln.", "encoder.emb_layer_norm_after."),
+    *("encoder.LayerNorm.", "projection.", "final_char_encoder.", "contact_head."),
+)
+"""Parameters after the last layer: the final norm of encoders whose layers begin with one (EuroBERT, Gemma, ModernBERT,
+RoBERTa-PreLayerNorm, SAM's text model, Megatron's BERT, ESM, XLM-RoBERTa-XL), and heads (CANINE, ESM)."""
+NORM_OF_POSITIONS = "encoder.LayerNorm."
+"""In DeBERTa-v2 it is for the positions `encoder.rel_embeddings`, which enter every layer, and not a final norm."""
 NORMS = {
     "attention": ("attention.output.LayerNorm", "sa_layer_norm"),
     "layer": ("output.LayerNorm", "output_layer_norm"),
@@ -50,21 +65,30 @@ def module_at(module: nn.Module, path: str) -> Any:
     return found
 
 
-def layer_of(encoder: nn.Module) -> dict[str, int]:
-    """The number of the layer that each parameter of an encoder belongs to, by name.
+def layer_of(encoder: nn.Module, what: str) -> dict[str, int]:
+    """The number of the layer that each parameter of an encoder belongs to, by name, for the feature `what`.
 
     It is `EMBEDDINGS` for parameters before the layers; those after the last layer count with it.
 
     Raises:
-        ValueError: the architecture has no known list of layers.
+        ValueError: the architecture has no known list of layers, or a parameter that is not known to be before or after
+            them.
     """
-    path, layers = find_layers(encoder, "layer numbers")
+    path, layers = find_layers(encoder, what)
+    before = (*BEFORE_LAYERS, NORM_OF_POSITIONS) if module_at(encoder, "encoder.rel_embeddings") else BEFORE_LAYERS
     numbers = {}
     for name, _ in encoder.named_parameters():
         if name.startswith(f"{path}."):
             numbers[name] = int(name.removeprefix(f"{path}.").split(".")[0])
+        elif name.startswith(before):
+            numbers[name] = EMBEDDINGS
+        elif name.startswith(WITH_FIRST_LAYER):
+            numbers[name] = 0
+        elif name.startswith(AFTER_LAYERS):
+            numbers[name] = len(layers) - 1
         else:
-            numbers[name] = len(layers) - 1 if name.startswith(AFTER_LAYERS) else EMBEDDINGS
+            rule = f"{what} must be used with {WORKING}, not with {type(encoder).__name__}"
+            raise ValueError(f"{rule}: its {name} is not known to come before or after the layers")
     return numbers
 
 
@@ -72,11 +96,11 @@ def freeze(encoder: nn.Module, trained_layers: tuple[int, ...] | None) -> None:
     """Freezes all but these layers; None trains the whole encoder, embeddings included.
 
     Raises:
-        ValueError: layers are named and the architecture has no known list of layers.
+        ValueError: layers are named, and `layer_of` does not know the architecture.
     """
     if trained_layers is None:
         return
-    numbers = layer_of(encoder) if trained_layers else {}
+    numbers = layer_of(encoder, "encoder.trained_layers") if trained_layers else {}
     for name, parameter in encoder.named_parameters():
         parameter.requires_grad_(numbers.get(name) in trained_layers)
 
@@ -116,6 +140,6 @@ def check_fits(config: TrialConfig, encoder: nn.Module) -> None:
             last = len(encoder_layers(encoder, name)) - 1
             require(layer <= last, f"{name} must be layers of the encoder, 0 to {last}", layer)
     if has_layer_rates(config.optimizer):
-        encoder_layers(encoder, "layer rates")
+        layer_of(encoder, "layer rates")
     if config.pals.size > 0:
         norms_of(encoder, config.pals.placement)

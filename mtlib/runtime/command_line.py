@@ -1,10 +1,13 @@
 """What every command shares: a parser whose errors are one line, types of values, exit codes."""
 
 import argparse
+import codecs
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+from mtlib.runtime.console import show_lines, visible, visible_lines
 from mtlib.runtime.errors import TrainingDiverged, require, require_name
 from mtlib.runtime.program_names import as_typed
 
@@ -14,11 +17,12 @@ SUCCESS, WRONG_USE, INTERRUPTED = 0, 2, 130
 
 def new_parser(program: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """A parser without arguments, for `parse_words`; `usage` follows `program`, and `epilog` is printed verbatim."""
+    text = visible_lines(as_typed(epilog))
     return argparse.ArgumentParser(
-        prog=as_typed(program),
+        prog=visible(as_typed(program)),
         usage=f"%(prog)s {usage}",
         description=description,
-        epilog=as_typed(epilog),
+        epilog=text.replace("%", "%%") if "%(prog)" in text else text,  # argparse fills in the name only then
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
@@ -76,6 +80,7 @@ def number(text: str) -> float:
 
 def run_command(command: Callable[[], object]) -> int:
     """Runs a command and returns its exit code; a user's mistake or a diverging run is one line on stderr."""
+    print_any_character()
     try:
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
@@ -84,20 +89,22 @@ def run_command(command: Callable[[], object]) -> int:
         print_error(error)
         return WRONG_USE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        show_lines(["interrupted"], sys.stderr)
         return INTERRUPTED
     return SUCCESS
 
 
-def show_lines(lines: Iterable[str]) -> None:
-    """Prints lines at once, also through a pipe."""
-    for line in lines:
-        print(line, flush=True)
+def print_any_character() -> None:
+    """Lets standard output and error take every character, also where the locale has ASCII alone (LC_ALL=C)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
 
 
 def print_error(error: BaseException) -> None:
     """Prints an error's message on standard error, in one line."""
-    print(as_typed(f"error: {' '.join(str(error).split())}"), file=sys.stderr)
+    show_lines([as_typed(f"error: {' '.join(str(error).split())}")], sys.stderr)
 
 
 def duration(seconds: float) -> str:

@@ -3,6 +3,18 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
+ALIASES = {
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "bs": "batch_size",
+    "eps": "epsilon",
+    "max_len": "max_length",
+    "max_seq_length": "max_length",
+    "num_epochs": "epochs",
+    "warmup": "warmup_fraction",
+}
+"""Last parts of dotted names as they are called elsewhere, with those here."""
+
 
 class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as StopIteration does
     """A loss or a prediction became NaN or infinite."""
@@ -26,9 +38,12 @@ def require_name(name: str, known: Iterable[str], what: str) -> None:
         raise ValueError(f"unknown {what} '{name}'; {nearest_first(name, names)}")
 
 
-def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str:
-    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first; `taken` names are not suggested."""
-    near = nearest_names(name, [known for known in names if known not in taken])
+def nearest_first(name: str, names: list[str], elsewhere: Iterable[str] = (), *, taken: Sequence[str] = ()) -> str:
+    """A hint for a wrong name: `did you mean 'x'? known: x, y, z`, nearest first.
+
+    Names `elsewhere`, such as those in groups, are listed where they are near. `taken` names are not suggested.
+    """
+    near = nearest_names(name, [known for known in (*names, *elsewhere) if known not in taken])
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}known: {', '.join(near + sorted(set(names) - set(near)))}"
 
@@ -36,12 +51,23 @@ def nearest_first(name: str, names: list[str], taken: Sequence[str] = ()) -> str
 def nearest_names(name: str, names: Sequence[str]) -> list[str]:
     """The names that are near a wrong one, nearest first.
 
-    A name that begins with the wrong one is near. Capitals, and the dashes of flags, make no difference.
+    A name that begins with the wrong one, or has its last part, is near. Of dotted names of one group the last parts
+    are compared, as their beginnings are alike. Known abbreviations (`ALIASES`) are spelled out. Capitals, and the
+    dashes of flags, make no difference.
     """
     bare = {known.lower().lstrip("-"): known for known in names}
-    typed = name.lower().lstrip("-")
-    longer = sorted((known for known in bare if typed and known.startswith(typed)), key=len)
-    return [bare[found] for found in dict.fromkeys([*longer, *difflib.get_close_matches(typed, bare)])]
+    group, dot, last = name.lower().lstrip("-").rpartition(".")
+    last = ALIASES.get(last, last)
+    typed = f"{group}{dot}{last}"
+    longer = [known for known in bare if typed and known.startswith(typed) and known.count(".") == typed.count(".")]
+    same_group = {known.removeprefix(f"{group}{dot}"): known for known in bare if known.rpartition(".")[0] == group}
+    ends_so = [known for known in bare if "." in known and known.rpartition(".")[2] == last]
+    near = [*ends_so, *(same_group[found] for found in difflib.get_close_matches(last, same_group))]
+    others = [known for known in bare if known not in same_group.values()]
+    return [
+        bare[found]
+        for found in dict.fromkeys([*sorted(longer, key=len), *near, *difflib.get_close_matches(typed, others)])
+    ]
 
 
 def first_line(error: BaseException) -> str:

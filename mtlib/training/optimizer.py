@@ -59,7 +59,7 @@ def make_optimizer(
     Source: Loshchilov and Hutter 2019; BERT and Beyond 4.3.
     """
     tasks, groups = tuple(active_tasks), dict[tuple[Part, float], list[nn.Parameter]]()
-    layers = layer_of(model.get_submodule("encoder")) if has_layer_rates(config.optimizer) else {}
+    layers = layer_of(model.get_submodule("encoder"), "layer rates") if has_layer_rates(config.optimizer) else {}
     for name, parameter in trained_parameters(config, model, tasks).items():
         key = part_of(config.optimizer, name, layers), decay_of(config.optimizer, name, parameter)
         groups.setdefault(key, []).append(parameter)

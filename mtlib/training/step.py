@@ -10,7 +10,7 @@ from torch import Tensor
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
-from mtlib.loss.objective import TERMS, terms_of
+from mtlib.loss.objective import TERMS, check_sign, terms_of
 from mtlib.loss.proximal import decay_at
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import LateReader
@@ -208,11 +208,13 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.
+        ValueError: a penalty is negative that must not be; nothing has been added.
     """
     for batch, numbers in zip(batches, details, strict=True):
         for name, value in zip(TERMS, numbers, strict=True):
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {step}")
+            check_sign(name, value / batch.num_rows)
     for batch, place, numbers in zip(batches, places, details, strict=True):
         sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(TERMS, numbers, strict=True))
         for name in terms_of(run.config, batch.task, place.turn):

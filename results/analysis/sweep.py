@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,17 @@ import pyarrow as pa
 from mtlib.runtime.errors import reason_of, require_name
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
-from results.analysis.comparison.trial_scores import TrialScores, read_scores
+from results.analysis.comparison.trial_scores import TrialScores, best_overall_epochs, read_scores
 from results.analysis.effects.answer import answer_question, needs_early
 from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
-from results.analysis.effects.searched_keys import base_number
+from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
-from results.records.predictions import TrialEpoch, read_predictions, stack_predictions
+from results.records.predictions import TrialEpoch, find_lost, predicted_epochs, read_predictions, stack_predictions
 from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
     COMPLETED,
@@ -115,7 +115,7 @@ class Sweep:
 
         Args:
             bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
-                configuration's.
+                configuration's, or the first one where that was not trained.
 
         Returns:
             Columns, a row per value of a key and task, or per point of a range's curve and task:
@@ -178,7 +178,7 @@ class Sweep:
                 early = self.estimate_early_effects(bases)
             except ValueError as error:
                 early = reason_of(error)
-        number = base_number(self.info["base"], self.records)
+        number = base_number(searched_keys(self.info, self.records), self.records)
         ranked = self.ranked_finished
         return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
 
@@ -241,14 +241,35 @@ def load_sweep(path: Location) -> Sweep:
     """
     info = read_sweep(path)
     stopped, found = find_stop_time(path), read_with_warnings(path)
+    curves = typed_frame(found.curves)
+    lost = lost_trials(path, found.records, curves, sweep_tasks(info))
+    records = tuple(mark_lost(record, lost) for record in found.records)
     return Sweep(
         path=path,
         info=info,
-        records=found.records,
-        trials=trials_frame(typed_frame(trials_table(found.records))),
-        curves=typed_frame(found.curves),
-        stopped_at=stopped if any(record.status in UNFINISHED for record in found.records) else None,
+        records=records,
+        trials=trials_frame(typed_frame(trials_table(records))),
+        curves=curves,
+        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
+
+
+def lost_trials(
+    path: Location, records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
+) -> dict[str, str]:
+    """By trial that has not failed: why its predictions at its best epoch, by which it is ranked, cannot be read.
+
+    Empty where all are lost: then whoever reads them says so.
+    """
+    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
+    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    return lost if len(lost) < len(epochs) else {}
+
+
+def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
+    """A trial, which has failed if its predictions are lost: nothing can be compared by them."""
+    return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
 
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:

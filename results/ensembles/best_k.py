@@ -1,13 +1,12 @@
 """The best single candidate, and the mean of the best k."""
 
-from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
 
 from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Ensemble, equal_ensemble, find_knots, ranks_of
+from results.ensembles.ensemble import Ensemble, equal_ensemble
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores
 
 
@@ -22,22 +21,6 @@ def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     for outside, inside in inner_folds(pool, rows, settings):
         scores += len(inside) * path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
     return equal_ensemble(best_candidates(pool, rows)[: int(scores.argmax()) + 1])
-
-
-def choose_best_k_ranks(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-    """As `choose_best_k`, for regression, of mean ranks among the predictions for these rows, whatever their scale.
-
-    The best `2 * max_models` trials are considered.
-    """
-    considered = best_candidates(pool, rows)[: 2 * settings.max_models]
-    knots = [find_knots(pool.values[number, rows]) for number in considered]
-    shortlist = pool.only(considered)
-    ranks = [
-        ranks_of(own, values) for own, values in zip(knots, pool.outputs[considered].astype(np.float64), strict=True)
-    ]
-    found = choose_best_k(replace(shortlist, outputs=np.stack(ranks).astype(np.float32)), rows, settings)
-    members = tuple(int(considered[number]) for number in found.members)
-    return Ensemble(members=members, weights=found.weights, knots=tuple(knots[number] for number in found.members))
 
 
 def path_scores(pool: Pool, members: Numbers, rows: Numbers) -> Floats:

@@ -22,7 +22,7 @@ from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import Location, open_folder, read_json
-from results.records.predictions import has_same_examples, logits_array, reported_epochs
+from results.records.predictions import find_lost, has_same_examples, logits_array, reported_epochs
 from results.records.selection import Member
 from results.records.tables import read_curves, read_trials
 from results.records.trials import read_sweep, sweep_tasks
@@ -69,6 +69,8 @@ class Pool:
     """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`: an array, or `StoredOutputs`."""
     text_groups: Numbers | None = None
     """(rows,) group of connected texts of each example; None if no sweep has recorded it."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Why the predictions of trials that are no candidates cannot be read, by `trial 0003-r0 of FOLDER`."""
 
     @cached_property
     def groups(self) -> Numbers:
@@ -173,14 +175,20 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         sweeps: at least one, each once. Failed trials are left out.
         task: from `read_tasks`.
 
+    Trials of which some predictions are missing or damaged are left out.
+
     Raises:
-        ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are
-            missing, damaged or of different examples, or an example has no label.
+        ValueError: one line: a folder holds no sweep or is named twice, there are no candidates, predictions are of
+            different examples, or an example has no label.
     """
     require_once([open_folder(sweep).base_path for sweep in sweeps], "each sweep must be named once")
-    candidates = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task)]
+    listed = [candidate for sweep in sweeps for candidate in list_candidates(sweep, task)]
     rule = f"there must be a trial that was scored on {task.name}-dev and has not failed"
-    require(bool(candidates), rule, f"none in {', '.join(map(str, sweeps))}")
+    require(bool(listed), rule, f"none in {', '.join(map(str, sweeps))}")
+    lost = find_lost_candidates(listed, task)
+    candidates = [candidate for candidate in listed if describe_trial(candidate) not in lost]
+    rule = f"the predictions of some trial for {task.name}-dev must be readable"
+    require(bool(candidates), rule, "; ".join(f"{trial}: {reason}" for trial, reason in list(lost.items())[:1]))
     reader = CandidateReader(candidates=candidates, task=task)
     ids, labels = reader.first["id"].to_pylist(), reader.labels
     rule = f"every example of {task.name}-dev must have a label to select by"
@@ -193,7 +201,17 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         labels=labels,
         outputs=reader.read_all(),
         text_groups=next((groups for groups in recorded if groups is not None), None),
+        lost=lost,
     )
+
+
+def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[str, str]:
+    """Why predictions of some trials cannot be read, and what to do, by `describe_trial`."""
+    lost: dict[str, str] = {}
+    for sweep in dict.fromkeys(candidate.sweep for candidate in candidates):
+        wanted = [(task.name, "dev", one.trial, one.epoch) for one in candidates if one.sweep == sweep]
+        lost |= {f"trial {trial} of {sweep}": reason for trial, reason in find_lost(sweep, wanted).items()}
+    return lost
 
 
 def without_copies(pool: Pool) -> Pool:
@@ -259,11 +277,11 @@ class CandidateReader:
         self.labels: Floats = self.first["label"].to_numpy().astype(np.float64)
 
     def read_table(self, place: int) -> pa.Table:
-        """A candidate's predictions; ValueError if there are none."""
+        """A candidate's predictions, which were there."""
         candidate = self.candidates[place]
         root = self.roots[candidate.sweep]
         table = read_part(root, candidate.trial, candidate.epoch, self.task.name, "dev")
-        rule = f"predictions of {self.task.name}-dev must be there"
+        rule = f"predictions of {self.task.name}-dev must stay while they are read"
         require(table is not None, rule, f"none of {describe_candidate(candidate)}")
         return table
 
@@ -293,4 +311,9 @@ class CandidateReader:
 
 def describe_candidate(candidate: Candidate | Member) -> str:
     """A candidate, or the member of an ensemble that it became, for messages."""
-    return f"trial {candidate.trial} of {candidate.sweep} at epoch {candidate.epoch}"
+    return f"{describe_trial(candidate)} at epoch {candidate.epoch}"
+
+
+def describe_trial(candidate: Candidate | Member) -> str:
+    """The trial of a candidate, or of a member of an ensemble, for messages."""
+    return f"trial {candidate.trial} of {candidate.sweep}"

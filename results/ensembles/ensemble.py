@@ -1,18 +1,14 @@
 """An ensemble of candidates: members, weights, outputs and score."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Pool
 from results.ensembles.outputs import Outputs, tempered, values_of
-
-NUM_KNOTS = 101
-"""Number of quantiles that represent the distribution of a candidate's predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +19,6 @@ class Ensemble:
     """Numbers of candidates in the pool, each once."""
     weights: tuple[float, ...]
     """By member; not negative, their sum is 1."""
-    knots: tuple[tuple[float, ...], ...] | None = None
-    """By member, quantiles of its predictions, 0 to 1 in equal steps: ranks are averaged. None: outputs are."""
     temperatures: tuple[float, ...] | None = None
     """By member, what its logits are divided by before probabilities are averaged; None: nothing."""
 
@@ -32,7 +26,6 @@ class Ensemble:
         assert len(self.members) == len(self.weights) == len(set(self.members)) > 0
         assert min(self.weights) >= 0
         assert abs(sum(self.weights) - 1) < 1e-6
-        assert self.knots is None or len(self.knots) == len(self.members)
         assert self.temperatures is None or len(self.temperatures) == len(self.members)
 
 
@@ -60,34 +53,14 @@ def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
 
 
 def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
-    """Averages its members' outputs.
+    """Averages its members' outputs, (members, rows, width) -> (rows, width).
 
-    Args:
-        task: ranks are for regression alone.
-        outputs: (members, rows, width).
-
-    Returns:
-        (rows, width). Where ranks are averaged, the mean rank, 0 to 1, stretched to the task's range of labels, which
-        changes no correlation.
+    As weights sum to 1, the mean of a regression's predictions is an estimate of the label as each of them is: its mean
+    absolute error is at most the weighted mean of theirs.
     """
     if ensemble.temperatures is not None:
         outputs = tempered(task, outputs, np.array(ensemble.temperatures)[:, None, None])
-    if ensemble.knots is not None:
-        outputs = np.stack([ranks_of(knots, own) for knots, own in zip(ensemble.knots, outputs, strict=True)])
-    mean = np.tensordot(np.array(ensemble.weights), outputs, axes=1)
-    low, high = task.label_range
-    return np.asarray(mean if ensemble.knots is None else low + (high - low) * mean)
-
-
-def find_knots(values: npt.ArrayLike) -> tuple[float, ...]:
-    """Quantiles of a candidate's predictions, (rows,), at `NUM_KNOTS` equal steps from the lowest to the highest."""
-    return tuple(np.quantile(np.asarray(values, dtype=np.float64), np.linspace(0, 1, NUM_KNOTS)).tolist())
-
-
-def ranks_of(knots: Sequence[float], values: Floats) -> Floats:
-    """Ranks of predictions among those that the knots describe, 0 to 1; equal ones share the middle rank."""
-    quantiles, steps = np.array(knots), np.linspace(0, 1, len(knots))
-    return np.asarray((np.interp(values, quantiles, steps) + 1 - np.interp(-values, -quantiles[::-1], steps)) / 2)
+    return np.asarray(np.tensordot(np.array(ensemble.weights), outputs, axes=1))
 
 
 def score_rows(pool: Pool, outputs: Floats | Outputs, rows: Numbers) -> float:

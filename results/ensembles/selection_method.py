@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.metrics.metric import Kind
-from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.analysis.comparison.groups import count_groups
 from results.ensembles.candidates import Pool, array_digest, pack
@@ -21,8 +19,6 @@ from results.ensembles.outputs import Outputs, values_behind
 
 BLOCK = 100
 """Candidates that are scored at once, but for accuracy: all would take several times the memory of their values."""
-
-ALL_KINDS: tuple[Kind, ...] = ("classes", "binary", "regression")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +49,6 @@ class SelectionMethod:
     title: str
     """Shown in tables and verdicts."""
     choose: Choose
-    kinds: tuple[Kind, ...] = ALL_KINDS
-    """Kinds of task that it suits."""
-    keeps_scale: bool = True
-    """Whether its outputs have the scale of the labels; if not, it does not suit metrics that need it."""
-
-    def suits(self, task: Task) -> bool:
-        """Whether it can be used for a task."""
-        return task.kind in self.kinds and (self.keeps_scale or not task.metric_entry.has_scale)
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:

@@ -45,9 +45,9 @@ def effect_chart(effects: SweepEffects, key: SearchedKey) -> Chart:
     return Chart(
         name=f"effects-{file_part(key.name)}",
         title=f"Effect of {key.name}",
-        caption=f"Difference in score from {key.name} {value_text(key.base)}, the base value. Intervals are 95 %, hold "
-        "for all values of the key at once, and include the variance of training and of the dev examples; a value "
-        "without an interval was not trained often enough.",
+        caption=f"Difference in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals are "
+        "95 %, hold for all values of the key at once, and include the variance of training and of the dev examples; a "
+        "value without an interval was not trained often enough.",
         panels=[effect_panel(column, key) for column in columns],
         frame=frame[frame["key"] == key.name],
     )
@@ -97,8 +97,9 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
 
 
 def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
-    """Values on an axis; the base value is marked."""
-    return {value: name + " (base)" * (value == key.base) for value, name in value_names(values).items()}
+    """Values on an axis; the one that others are compared with is marked: `0 (base)`."""
+    mark = f" ({key.base_title.removesuffix(' value')})"
+    return {value: name + mark * (value == key.base) for value, name in value_names(values).items()}
 
 
 def value_charts(effects: SweepEffects, records: Sequence[TrialRecord], scores: TrialScores) -> list[Chart]:

@@ -1,11 +1,10 @@
 """The texts of figures: names of scores, values and configurations, and what hovering a point shows."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mtlib.tasks import Task
-from results.analysis.ranking.render import direction_of, value_text
+from results.analysis.ranking.render import direction_of, value_text, value_texts
 from results.records.trials import COMPLETED, TrialRecord
 
 MAX_NAMED_KEYS = 2
@@ -25,10 +24,9 @@ def score_described(name: str, tasks: Mapping[str, Task]) -> str:
 
 
 def value_names(values: Iterable[Any]) -> dict[Any, str]:
-    """A text for each value; where the short texts of two are equal, both are as Python writes them."""
-    texts = {value: value_text(value) for value in values}
-    counts = Counter(texts.values())
-    return {value: text if counts[text] == 1 else repr(value) for value, text in texts.items()}
+    """A text for each value, different ones for different values."""
+    different = list(dict.fromkeys(values))
+    return dict(zip(different, value_texts(different), strict=True))
 
 
 def values_lines(params: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
+from mtlib.runtime.console import visible_lines
 from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Mark, Panel, Reference, Series
 from results.figures.style import (
     FAINT,
@@ -78,8 +79,11 @@ def draw_chart(chart: Chart) -> Figure:
         draw_panel(figure.add_subplot(rows, columns, number + 1), panel, chart.legend)
     if chart.legend:
         drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
-        handles = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2 * columns)
+        handles = {int(label): handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+        names = [visible_lines(name) for name in chart.legend]
+        figure.legend(
+            handles.values(), [names[number] for number in handles], loc="outside lower center", ncols=2 * columns
+        )
     return figure
 
 
@@ -89,13 +93,13 @@ def panel_inches(panel: Panel) -> float:
 
 
 def draw_panel(axes: Axes, panel: Panel, legend: Mapping[str, Mark]) -> None:
-    """Draws one panel; marks that are in the legend have their names as labels."""
-    axes.set_title(panel.title, fontsize=10)
+    """Draws one panel; marks that are in the legend have their numbers there as labels, as names may begin with _."""
+    axes.set_title(visible_lines(panel.title), fontsize=10)
     set_axis(axes, "x", panel.x)
     set_axis(axes, "y", panel.y)
     bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
     for mark in panel.marks:
-        label = next((name for name, shown in legend.items() if shown is mark), UNLABELLED)
+        label = next((str(number) for number, shown in enumerate(legend.values()) if shown is mark), UNLABELLED)
         if isinstance(mark, Series):
             draw_series(axes, mark, panel, label)
         elif isinstance(mark, Band):
@@ -114,12 +118,12 @@ def draw_panel(axes: Axes, panel: Panel, legend: Mapping[str, Mark]) -> None:
 
 def set_axis(axes: Axes, along: str, axis: Axis) -> None:
     """Title, scale, range and ticks of an axis."""
-    axes.set(**{f"{along}label": axis.title})
+    axes.set(**{f"{along}label": visible_lines(axis.title)})
     if axis.scale == "category":
         is_long = along == "x" and sum(map(len, axis.categories)) > 40
         turned: dict[str, Any] = {"rotation": 35, "ha": "right"} if is_long else {}
         setter = axes.set_xticks if along == "x" else axes.set_yticks
-        setter(list(range(len(axis.categories))), list(axis.categories), **turned)
+        setter(list(range(len(axis.categories))), list(map(visible_lines, axis.categories)), **turned)
         ends = (-0.5, len(axis.categories) - 0.5)
         axes.set(**{f"{along}lim": ends if along == "x" else ends[::-1]})
         return
@@ -134,7 +138,7 @@ def set_axis(axes: Axes, along: str, axis: Axis) -> None:
         axes.set(**{f"{along}lim": axis.range})
     if axis.ticks:
         setter = axes.set_xticks if along == "x" else axes.set_yticks
-        setter([at for at, _ in axis.ticks], [text for _, text in axis.ticks])
+        setter([at for at, _ in axis.ticks], [visible_lines(text) for _, text in axis.ticks])
 
 
 def coordinates_of(values: Sequence[float | str | None], axis: Axis) -> list[float]:
@@ -195,7 +199,9 @@ def draw_labels(axes: Axes, mark: Labels, panel: Panel) -> None:
     sides: dict[str, Literal["left", "center", "right"]] = {"left": "left", "centre": "center", "right": "right"}
     offset: dict[str, Any] = {"xytext": (0, 2), "textcoords": "offset points"}
     for x, y, text, side in zip(mark.x, coordinates_of(mark.y, panel.y), mark.texts, mark.sides, strict=True):
-        axes.annotate(text, (x, y), ha=sides[side], va="bottom", fontsize=LABEL_POINTS, path_effects=HALO, **offset)
+        axes.annotate(
+            visible_lines(text), (x, y), ha=sides[side], va="bottom", fontsize=LABEL_POINTS, path_effects=HALO, **offset
+        )
 
 
 def draw_heatmap(axes: Axes, mark: Heatmap) -> None:
@@ -206,4 +212,4 @@ def draw_heatmap(axes: Axes, mark: Heatmap) -> None:
     for row, texts in enumerate(mark.texts):
         for column, text in enumerate(texts):
             colour = "white" if mark.values[row][column] > 0.5 else "black"
-            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
+            axes.text(column, row, visible_lines(text), ha="center", va="center", color=colour, fontsize=8)

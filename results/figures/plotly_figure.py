@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mtlib.runtime.console import visible_lines
 from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Panel, Reference, Series, has_content
 from results.figures.style import (
     FAINT,
@@ -80,7 +81,7 @@ def chart_figure(chart: Chart) -> "go.Figure":
 
 def safe(text: str) -> str:
     """A text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay lines."""
-    return html.escape(str(text), quote=False).replace("$", "&#36;").replace("\n", "<br>")
+    return html.escape(visible_lines(str(text)), quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
 def panel_height(panel: Panel) -> int:
@@ -134,11 +135,11 @@ def axis_settings(axis: Axis, *, is_vertical: bool) -> dict[str, Any]:
 def trace_of(mark: Series | Band | Bars | Heatmap | Labels) -> dict[str, Any]:
     """A mark as a trace; `meta` is its name as it is, for the legend."""
     if isinstance(mark, Series):
-        return {**series_trace(mark), "meta": mark.name}
+        return {**series_trace(mark), "meta": visible_lines(mark.name)}
     if isinstance(mark, Band):
-        return {**band_trace(mark), "meta": mark.name}
+        return {**band_trace(mark), "meta": visible_lines(mark.name)}
     if isinstance(mark, Bars):
-        return {**bars_trace(mark), "meta": mark.name}
+        return {**bars_trace(mark), "meta": visible_lines(mark.name)}
     return heatmap_trace(mark) if isinstance(mark, Heatmap) else labels_trace(mark)
 
 

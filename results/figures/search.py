@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 
 from mtlib.tasks import Task, value_of
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
+from results.analysis.ranking.render import short_numbers
 from results.analysis.ranking.short_keys import short_keys
 from results.figures.chart import Axis, Bars, Chart, Labels, Panel, Series
 from results.figures.hover import score_described, score_title, trial_text, value_names
@@ -207,7 +208,7 @@ def parallel_chart(
         parallel_lines(group, shown, names, score, ends, name) for name, group in by_quarter(scored).items() if group
     ]
     room = MAX_AXIS_CHARACTERS - max(0, *(len(name) - NUM_NAME_CHARACTERS for name in names))
-    texts = [*(axis_texts(key, room) for key in shown), range_texts(ends, "{:.3f}")]
+    texts = [*(axis_texts(key, room) for key in shown), range_texts(ends, axis_scores)]
     most = f"{MAX_AXES} most important" if importances else f"first {MAX_AXES}"
     left_out = f" The {most} of {len(keys)} keys are shown." if len(keys) > MAX_AXES else ""
     y = Axis(scale="category", categories=names)
@@ -288,7 +289,7 @@ def axis_texts(key: SearchedKey, num_characters: int) -> dict[float, str]:
         num_characters: what listed values have room for side by side.
     """
     if key.range:
-        return range_texts(key.range, "{:.3g}")
+        return range_texts(key.range, short_numbers)
     names = list(value_names(key.values).values())
     last = len(names) - 1
     numbers = range(len(names)) if last < MAX_NAMED_VALUES else (0, (last + 1) // 2, last)
@@ -299,11 +300,16 @@ def axis_texts(key: SearchedKey, num_characters: int) -> dict[float, str]:
     return {number / last if last else 0.5: text for number, text in zip(numbers, shown, strict=True)}
 
 
-def range_texts(ends: KeyRange, form: str) -> dict[float, str]:
+def range_texts(ends: KeyRange, texts_of: Callable[[Sequence[float]], list[str]]) -> dict[float, str]:
     """The low end, middle and high end of a range by their position; its only value in the middle if they are equal."""
     middle = math.sqrt(ends.low * ends.high) if ends.is_log else (ends.low + ends.high) / 2
-    texts = {0.0: form.format(ends.low), 0.5: form.format(middle), 1.0: form.format(ends.high)}
+    texts = dict(zip((0.0, 0.5, 1.0), texts_of([ends.low, middle, ends.high]), strict=True))
     return texts if ends.high > ends.low else {0.5: texts[0.5]}
+
+
+def axis_scores(scores: Sequence[float]) -> list[str]:
+    """Scores with three decimals."""
+    return [f"{score:.3f}" for score in scores]
 
 
 def axis_labels(names: Sequence[str], texts: Sequence[Mapping[float, str]]) -> Labels:

@@ -1,5 +1,6 @@
 """Writes the files that the leaderboard of CS224N's default project takes: predictions of dev and test of each task."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,14 +13,20 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.outputs import predictions_of
 from results.inference.predictor import Predictor, iter_chunks, predict_texts
 from results.inference.readers import ID_COLUMN, TextRow
-from results.records.files import open_atomic, open_folder
+from results.records.files import check_output, open_atomic, open_folder
 from results.records.selection import Selection
 
 LEADERBOARD_SPLITS = ("dev", "test")
 
 
 def write_leaderboard(
-    selection: Selection, data: Path, folder: Path, load: Callable[[str], Predictor], on_file: Callable[[str], None]
+    selection: Selection,
+    data: Path,
+    folder: Path,
+    load: Callable[[str], Predictor],
+    on_file: Callable[[str], None],
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Predicts dev and test of every task that the leaderboard has, and writes a file of each, whole.
 
@@ -28,15 +35,22 @@ def write_leaderboard(
         folder: where to write; made if missing.
         load: loads the ensemble of a task.
         on_file: is given a line about each file.
+        overwrite: whether files that are there are replaced.
 
     Raises:
-        ValueError: in one line, before anything is predicted: the selection lacks a task, or the folder a file; later:
-            a file cannot be used or written, or a model cannot be loaded.
+        ValueError: in one line, before anything is predicted: the selection lacks a task, or the folder a file, or a
+            file must not be overwritten (see `check_output`); later: a file cannot be used or written, or a model
+            cannot be loaded.
     """
     tasks = [task for task in TASKS.values() if task.leaderboard is not None]
     lacking = ", ".join(task.name for task in tasks if task.name not in selection.tasks)
     require(not lacking, "for the leaderboard a selection must have all its tasks", f"none for {lacking}")
-    check_folder(data, [task.file_name(split) for task in tasks for split in LEADERBOARD_SPLITS])
+    inputs = [task.file_name(split) for task in tasks for split in LEADERBOARD_SPLITS]
+    check_folder(data, inputs)
+    for task, split in itertools.product(tasks, LEADERBOARD_SPLITS):
+        assert task.leaderboard is not None
+        output = folder / task.leaderboard.file_name(split)
+        check_output("--output", output, [data / name for name in inputs], overwrite=overwrite)
     for task in tasks:
         predictor = load(task.name)
         for split in LEADERBOARD_SPLITS:

@@ -57,18 +57,15 @@ def load_predictor(selection: Selection, task: str, source: ModelSource) -> Pred
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:
-    """How the outputs of members are averaged; ValueError if a weight, knot or temperature is invalid."""
+    """How the outputs of members are averaged; ValueError if a weight or temperature is invalid."""
     weights = tuple(member.weight for member in members)
     require(min(weights) > 0, "weights of members must be above 0", min(weights))
     require(abs(sum(weights) - 1) <= MAX_WEIGHT_SUM_ERROR, "weights of members must sum to 1", sum(weights))
-    num_ranked = sum(bool(member.knots) for member in members)
-    require(num_ranked in (0, len(members)), "all members or none must have knots", f"{num_ranked} of {len(members)}")
     lowest = min(member.temperature for member in members)
     require(lowest > 0, "temperatures of members must be above 0", lowest)
-    knots = tuple(member.knots for member in members) if num_ranked else None
     is_calibrated = any(member.temperature != 1 for member in members)
     temperatures = tuple(member.temperature for member in members) if is_calibrated else None
-    return Ensemble(members=tuple(range(len(members))), weights=weights, knots=knots, temperatures=temperatures)
+    return Ensemble(members=tuple(range(len(members))), weights=weights, temperatures=temperatures)
 
 
 def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tuple[list[TextRow], Floats]]:

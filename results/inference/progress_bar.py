@@ -10,6 +10,8 @@ from typing import IO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from mtlib.runtime.console import visible
+
 
 @contextlib.contextmanager
 def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
@@ -23,9 +25,10 @@ def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
         yield lambda _: None
         return
     total, start = stream_bytes(stream), time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(name, total=total, rows="")
+    texts = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[rows]}")]
+    columns = (texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(visible(name), total=total, rows="")
 
         def on_rows(num_rows: int) -> None:
             position = None if total is None else stream.tell()

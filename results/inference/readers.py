@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from mtlib.data.file_readers import SUFFIX_FORMATS, Format, read_stream
+from mtlib.data.file_readers import SUFFIX_FORMATS, Format, fit_name, read_stream
 from mtlib.data.file_suggestions import describe_missing
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_stream
 from mtlib.runtime.errors import require
@@ -45,7 +45,12 @@ def find_format(place: str) -> InputFormat:
 
 def name_input(place: str) -> str:
     """The name of the input in messages."""
-    return "standard input" if place == STANDARD_INPUT else Path(place).name
+    return "standard input" if place == STANDARD_INPUT else fit_name(Path(place).name)
+
+
+def input_file(place: str) -> Path:
+    """The file of the input; that of standard input may be a pipe."""
+    return Path("/dev/stdin" if place == STANDARD_INPUT else place).expanduser()
 
 
 @contextlib.contextmanager
@@ -55,9 +60,9 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     try:
-        stream = Path(place).expanduser().open("rb")
+        stream = input_file(place).open("rb")
     except OSError as error:
-        path, is_missing = Path(place).expanduser(), isinstance(error, FileNotFoundError)
+        path, is_missing = input_file(place), isinstance(error, FileNotFoundError)
         hint = f"; {describe_missing(path.parent, [path.name], suffixes=INPUT_SUFFIXES)}" if is_missing else ""
         raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:

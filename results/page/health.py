@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import first_line, reason_of
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import CONFIDENCE
@@ -27,7 +28,7 @@ from results.analysis.sweep import Sweep
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.page.content import Finding, Level
 from results.records.files import open_folder
-from results.records.predictions import iter_predictions, logits_array
+from results.records.predictions import TrialEpoch, iter_predictions, logits_array
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 NOT_FINITE = re.compile(
@@ -52,6 +53,8 @@ NUM_REPLICATED = 8
 RISEN = 1.5
 """A dev loss that ends above its lowest by more than this factor, while the train loss falls, shows memorized rows. One
 that wavers between epochs rises by a tenth or two."""
+FEWEST_DEV_ROWS = 20
+"""With fewer, one row moves an accuracy by more than .05."""
 FORGOTTEN = 0.03
 """How much a task's part of the overall score, 0 to 1, falls below its best where the task is forgotten. The standard
 error of an accuracy on 1,000 examples is half of that."""
@@ -78,18 +81,18 @@ def findings_or_reason(name: str, check: "Check", sweep: Sweep) -> list[Finding]
         found += check(sweep)
     except ValueError as error:
         what = f"Not checked: {name}, as {reason_of(error)}."
-        found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}."))
+        found.append(Finding(level="note", what=what, advice=f"Fix the cause, then {page_again(sweep)}"))
     return found
 
 
 def page_again(sweep: Sweep) -> str:
-    """How to write the page again."""
-    return f"write the page again: {report_command(sweep.path)}"
+    """How to write the page again, the command on a line of its own."""
+    return f"write the page again:\n{COMMAND_INDENT}{report_command(sweep.path)}"
 
 
 def resume(sweep: Sweep, flags: str = "") -> str:
-    """The command that resumes the sweep, with these flags."""
-    return " ".join(filter(None, (resume_command(sweep.path), flags)))
+    """The command that resumes the sweep with these flags, on a line of its own."""
+    return f"\n{COMMAND_INDENT}{' '.join(filter(None, (resume_command(sweep.path), flags)))}"
 
 
 def once_stopped(sweep: Sweep, advice: str) -> str:
@@ -111,7 +114,7 @@ def failed_trials(sweep: Sweep) -> Iterator[Finding]:
             "The loss was no longer a number: lower the learning rate or the weight of the penalty of these "
             "configurations, or leave them out."
             if NOT_FINITE.search(reason)
-            else once_stopped(sweep, f"Fix the cause, then run them again: {resume(sweep, '--retry-failed')}.")
+            else once_stopped(sweep, f"Fix the cause, then run them again:{resume(sweep, '--retry-failed')}")
         )
         what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}."
         yield Finding(level="problem", what=what, advice=advice)
@@ -123,8 +126,8 @@ def unfinished(sweep: Sweep) -> Iterator[Finding]:
     if counts:
         text = ", ".join(f"{count} {status}" for status, count in counts.items())
         what = f"Not all trials have ended ({text}); what is shown here will change."
-        later = f"When more have ended, {page_again(sweep)}."
-        advice = later if sweep.stopped_at is None else f"Continue with {resume(sweep)}."
+        later = f"When more have ended, {page_again(sweep)}"
+        advice = later if sweep.stopped_at is None else f"Continue with:{resume(sweep)}"
         yield Finding(level="warning", what=what, advice=advice)
 
 
@@ -133,9 +136,9 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
     That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
     """
-    epochs, trials = sweep.plot.best_epoch_scores[0], {record.trial_id for record in finished(sweep)}
+    trials = {record.trial_id for record in finished(sweep)}
     for name, task in sweep.tasks.items():
-        wanted = [(trial, epochs[trial]) for trial in sweep.plot.dev_scores(name) if trial in trials]
+        wanted = [key for key in best_epochs(sweep, name) if key[0] in trials]
         found = iter_predictions(open_folder(sweep.path), name, "dev", wanted)
         is_stuck = {
             trial: is_constant(task, logits_array(table), table["label"].to_numpy()) for (trial, _), table in found
@@ -149,13 +152,28 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
             )
             advice = "Train longer, raise the learning rate, or lower the weight of other losses and penalties."
             yield Finding(level="problem", what=what, advice=advice)
-        lost = [trial for trial, _ in wanted if trial not in is_stuck]
-        if lost:
-            what = (
-                f"{task.title}: the predictions of {counted(len(lost), 'trial')} are not stored, so whether they are "
-                f"all the same was not checked: {named(lost)}."
-            )
-            yield Finding(level="note", what=what, advice="Restore the sweep's folder predictions/ from a copy.")
+
+
+def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
+    """Each trial with a dev score of a task, at its best overall epoch."""
+    return [(trial, sweep.plot.best_epoch_scores[0][trial]) for trial in sweep.plot.dev_scores(name)]
+
+
+def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
+    """Dev sets whose scores say little: with few rows, one label for all of them, or rows with equal ids."""
+    for name, task in sweep.tasks.items():
+        for _, table in iter_predictions(open_folder(sweep.path), name, "dev", best_epochs(sweep, name)[:1]):
+            labels, num_ids = table["label"].to_numpy(), len(set(table["id"].to_pylist()))
+            if len(labels) < FEWEST_DEV_ROWS:
+                what = f"{task.title} has {counted(len(labels), 'dev row')}: its score is hardly more than chance."
+                yield Finding(level="warning", what=what, advice=f"Give {name} more dev rows, or a low weight.")
+            if len(labels) > 1 and len(np.unique(labels)) == 1:
+                what = f"All dev rows of {task.title} have one label, {labels[0]:g}: its score shows nothing learned."
+                yield Finding(level="warning", what=what, advice=f"Give {name} dev rows with other labels too.")
+            if num_ids < len(labels):
+                what = f"{counted(len(labels) - num_ids, 'dev row')} of {task.title} repeat the id of another row."
+                advice = "Rows with one id count as one group: make the ids unique if they are different examples."
+                yield Finding(level="note", what=what, advice=advice)
 
 
 def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
@@ -215,7 +233,7 @@ def uncertain_effects(sweep: Sweep) -> Iterator[Finding]:
             "Whether the best values are at the edge, and training was repeated often enough, was not checked."
         )
         has_more = any(record.status in UNFINISHED for record in sweep.records)
-        finish = once_stopped(sweep, f"Finish the trials: {resume(sweep)}.")
+        finish = once_stopped(sweep, f"Finish the trials:{resume(sweep)}")
         advice = finish if has_more else "Train more configurations with the same tasks."
         yield Finding(level="note", what=what, advice=advice)
 
@@ -253,7 +271,7 @@ def few_replicates(sweep: Sweep, effects: SweepEffects) -> Iterator[Finding]:
         yield Finding(level="warning", what=what, advice=once_stopped(sweep, more_trainings(sweep, most)))
     elif fewest < most:
         what = f"Configurations have {fewest} to {most} replicates: some count with less certainty."
-        advice = once_stopped(sweep, f"Complete them: {resume(sweep, '--retry-failed')}.")
+        advice = once_stopped(sweep, f"Complete them:{resume(sweep, '--retry-failed')}")
         yield Finding(level="note", what=what, advice=advice)
 
 
@@ -263,7 +281,7 @@ def best_trained_once(sweep: Sweep) -> Iterator[Finding]:
     if len(trained) > 1 and max(trained.values()) == 1:
         flags = f"--replicates {MORE_REPLICATES} --replicate-best {min(NUM_REPLICATED, len(trained))}"
         what = "No configuration was trained twice, so the best one may owe its score to chance in training."
-        advice = once_stopped(sweep, f"Train the best ones again: {resume(sweep, flags)}.")
+        advice = once_stopped(sweep, f"Train the best ones again:{resume(sweep, flags)}")
         yield Finding(level="note", what=what, advice=advice)
 
 
@@ -272,10 +290,10 @@ def more_trainings(sweep: Sweep, most: int) -> str:
     num_trials = Counter(record.number for record in sweep.records)
     left = {record.status for record in sweep.records if num_trials[record.number] > 1} - set(COMPLETED)
     if left & set(UNFINISHED):
-        return f"Finish the trials: {resume(sweep)}."
+        return f"Finish the trials:{resume(sweep)}"
     if "failed" in left:
-        return f"Run the failed trials again: {resume(sweep, '--retry-failed')}."
-    return f"Train each configuration more often: {resume(sweep, f'--replicates {max(MORE_REPLICATES, most + 1)}')}."
+        return f"Run the failed trials again:{resume(sweep, '--retry-failed')}"
+    return f"Train each configuration more often:{resume(sweep, f'--replicates {max(MORE_REPLICATES, most + 1)}')}"
 
 
 def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
@@ -424,6 +442,7 @@ CHECKS: Mapping[str, Check] = {
     "failed trials": failed_trials,
     "trials that have not ended": unfinished,
     "predictions that are all the same": constant_predictions,
+    "dev sets that show little": weak_dev_sets,
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": weak_penalties,
     "penalties that overwhelm the loss": strong_penalties,

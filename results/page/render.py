@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from mtlib.runtime.console import visible_lines
 from results.figures.chart import Band, Bars, Chart, Series
 from results.figures.plotly_figure import panel_height, panel_json
 from results.figures.style import FAINT, TEXT_SYMBOLS, colour_of, shape_number
@@ -57,10 +58,16 @@ def environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
+        finalize=shown_text,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def shown_text(value: Any) -> Any:
+    """What the page has of a value: of a text that is not our own HTML no characters that steer a terminal."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def block_kind(block: Any) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
@@ -59,7 +60,7 @@ from results.page.predictions import (
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
-from results.selection.report import optimism_sentences, verdict
+from results.selection.report import gaps, optimism_sentences, verdict
 
 NOTHING_YET = "There is nothing to show yet."
 DIFFERENT_TASKS = (
@@ -328,18 +329,17 @@ def disagreement_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     """What was selected, what to expect, and the Pareto front."""
-    selection = inputs.selection
+    selection, command = inputs.selection, selector_command(inputs.sweep.path)
     if inputs.selection_error:
-        again = f"{selector_command(inputs.sweep.path)} chooses ensembles again"
-        yield Text(paragraphs=[f"The chosen ensembles cannot be shown ({again}): {inputs.selection_error}."])
+        error = f"The chosen ensembles cannot be shown: {inputs.selection_error}."
+        yield Text(paragraphs=[f"{error} To choose ensembles again:\n{COMMAND_INDENT}{command}"])
         return
     if selection is None:
-        choose = f"{selector_command(inputs.sweep.path)} chooses them"
-        yield Text(paragraphs=[f"No ensembles were chosen yet: {choose}."])
+        yield Text(paragraphs=[f"No ensembles were chosen yet. To choose them:\n{COMMAND_INDENT}{command}"])
         return
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     optimism = " ".join(optimism_sentences(selection))
-    yield Text(paragraphs=[*verdicts, *([optimism] if optimism else [])])
+    yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     parts: dict[str, MakePart] = {
         "Selection methods": lambda: [methods_chart(selection)],
         "Pareto front": lambda: [pareto_chart(selection)],

@@ -4,7 +4,7 @@ import io
 import json
 import posixpath
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 
 Declared = TypeVar("Declared")
 
@@ -51,6 +52,50 @@ def absolute_location(location: Location) -> str:
     """A folder as an absolute path, a URI as it is."""
     text = str(location)
     return text.rstrip("/") if "://" in text else str(Path(text).expanduser().resolve())
+
+
+def local_path(location: Location) -> Path | None:
+    """The absolute path of a file or folder; None if it is not on a disk of this machine."""
+    if "://" in str(location) and not str(location).startswith("file://"):
+        return None
+    return Path(open_folder(location).base_path)
+
+
+def check_output(flag: str, output: Location, inputs: Iterable[Location | None], *, overwrite: bool) -> None:
+    """Raises ValueError if an output would overwrite an input, or without `--overwrite` anything else.
+
+    Args:
+        flag: of the output, in messages.
+        output: a file or folder to write.
+        inputs: files and folders that are read. None, and what is not there, is no input.
+        overwrite: whether `--overwrite` was given.
+    """
+    path = local_path(output)
+    for given in inputs:
+        is_input = given is not None and (str(given) == str(output) if path is None else overwrites(path, given))
+        require(not is_input, f"{flag} must not overwrite what is read, {given}", output)
+    folder, _, name = str(output).rpartition("/")
+    if path is None:
+        is_there = open_folder(folder).get_file_info(name).type != fs.FileType.NotFound
+    else:
+        is_there = path.exists() or path.is_symlink()
+    require(overwrite or not is_there, f"{flag} must be new, or be overwritten with --overwrite", output)
+
+
+def overwrites(output: Path, given: Location) -> bool:
+    """Whether a file or folder is an input, under any name, or holds it."""
+    path = local_path(given)
+    if path is None or not path.exists():
+        return False
+    is_same = output.exists() and output.samefile(path)  # hard links too
+    return is_same or path.resolve().is_relative_to(output.resolve())
+
+
+def sweep_location(sweep: Location) -> str:
+    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
+    path = Path(sweep).expanduser()
+    is_name = "://" not in str(sweep) and len(path.parts) == 1 and not path.exists()
+    return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 
 def full_path(root: fs.SubTreeFileSystem, path: str) -> str:

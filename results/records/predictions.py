@@ -1,12 +1,14 @@
 """Predictions of scored epochs as tables, and as arrays for scoring."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as fs
 
+from mtlib.tasks import Task
 from results.records.epochs import epoch_path, list_epochs, read_part
 from results.records.files import Location, full_path, open_folder
 from results.records.schemas import PREDICTIONS
@@ -44,6 +46,37 @@ def iter_predictions(
         table = read_part(root, trial, epoch, task, split)
         if table is not None:
             yield (trial, epoch), table
+
+
+def predicted_epochs(
+    points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]
+) -> Iterator[tuple[str, str, str, int]]:
+    """Task, split, trial and epoch of each point that is a score by the task's own metric: it has predictions."""
+    for point in points:
+        name = point["task"]
+        if name in tasks and point["metric"] == tasks[name].metric:
+            yield name, point["split"], point["trial"], int(point["epoch"])
+
+
+def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> dict[str, str]:
+    """The trials of which some predictions are missing or cannot be read, each with the reason and what to do.
+
+    Args:
+        folder: of the sweep.
+        wanted: task, split, trial and epoch of the predictions that must be there.
+    """
+    root, lost = open_folder(folder), dict[str, str]()
+    for task, split, trial, epoch in wanted:
+        if trial in lost:
+            continue
+        try:
+            is_there = read_part(root, trial, epoch, task, split) is not None
+            reason = None if is_there else f"the predictions of {task}-{split} at epoch {epoch} are missing"
+        except ValueError as error:
+            reason = str(error)
+        if reason is not None:
+            lost[trial] = f"{reason}; restore the file from a copy, or train the trial again: --resume"
+    return lost
 
 
 def stack_predictions(

@@ -9,8 +9,10 @@ from results.records.files import Location, is_file, open_folder, read_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
-REMOVED_KEYS = ("max_latency_ms", "latency_ms")
+REMOVED_KEYS = ("max_latency_ms", "latency_ms", "knots")
 """Keys of earlier versions of the project, ignored wherever a file has them."""
+MEAN_RANKS = "topk_ranks"
+"""A selection method of earlier versions, whose predictions of a regression were no estimates of the label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,20 +26,17 @@ class Member:
     """From 1."""
     weight: float
     """Its weight in the mean of outputs, above 0; the weights of all members sum to 1."""
-    knots: tuple[float, ...] = ()
-    """Quantiles of its predictions on dev, 0 to 1 in equal steps, where ranks are averaged; else empty."""
     temperature: float = 1.0
     """Divides its logits before softmax or sigmoid, above 0; 1 if not calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BundledMember:
-    """One model of an ensemble in a bundle; weight, knots and temperature are those of the `Member` that it was."""
+    """One model of an ensemble in a bundle; weight and temperature are those of the `Member` that it was."""
 
     model: str
     """Its folder in the bundle."""
     weight: float
-    knots: tuple[float, ...] = ()
     temperature: float = 1.0
 
 
@@ -56,6 +55,8 @@ class MethodScore:
     """Low and high of its 95 % interval."""
     num_models: int
     """Members of what it chooses from all of dev."""
+    mean_absolute_error: float | None = None
+    """Of a regression, cross-fitted, in the unit of its labels; else None, as in earlier versions' files."""
     lead: float
     """Cross-fitted score minus that of the best single model."""
     lead_interval: tuple[float, ...]
@@ -130,10 +131,15 @@ class TaskSelection:
     """Whether the weights of the members' models are averaged to one model, instead of the models' outputs."""
     trade_offs: tuple[TradeOff, ...] = ()
     """Scores by number of models, the fewest first."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Why the predictions of trials that were left out cannot be read, by trial."""
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
-        require_name(self.method, [method.name for method in self.methods], "method")
+        names = [method.name for method in self.methods]
+        rule = "a selection from before means of ranks went must be made again with python results/selector.py"
+        require(MEAN_RANKS not in names, rule, f"the method {MEAN_RANKS}")
+        require_name(self.method, names, "method")
 
     @property
     def score(self) -> MethodScore:
@@ -187,6 +193,8 @@ class Selection:
     searches: Mapping[str, RecordedSearch] = field(default_factory=dict)
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
+    not_chosen: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing was chosen for other tasks, by title."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
     """Of these tasks; files of earlier versions, of the built-in tasks, have none."""
     evaluations: tuple[HeldOutScores, ...] = ()

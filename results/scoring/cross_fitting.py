@@ -61,6 +61,11 @@ class CrossFitted:
         return float(np.average([part.score for part in parts], weights=[len(part.rows) for part in parts]))
 
     @property
+    def mean_absolute_error(self) -> float | None:
+        """Of a regression's predictions, in the unit of its labels, over all examples and repeats; None of classes."""
+        return float(np.abs(self.values - self.labels).mean()) if self.task.kind == "regression" else None
+
+    @property
     def repeats(self) -> "list[CrossFitted]":
         """Each repeat by itself."""
         pairs = zip(self.values[:, None], self.folds[:, None], strict=True)

@@ -11,10 +11,9 @@ from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
-from results.ensembles.methods import BASE
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import MethodScore
-from results.scoring.base_configuration import ConfigurationKey
+from results.scoring.base_configuration import BaseConfiguration
 from results.scoring.cross_fitting import CrossFitted, bootstrap, cross_fit
 from results.scoring.estimate import Estimate, estimate_score, simultaneous_quantile
 
@@ -86,15 +85,13 @@ def evaluate_fitted(
     return EvaluatedMethod(name=name, fitted=fitted, resampled=resampled, in_sample=in_sample, num_models=num_models)
 
 
-def evaluate_base(
-    pool: Pool, base: frozenset[ConfigurationKey], settings: Settings, num_repeats: int
-) -> EvaluatedMethod | None:
+def evaluate_base(pool: Pool, base: BaseConfiguration, settings: Settings, num_repeats: int) -> EvaluatedMethod | None:
     """Scores the best candidate of the base configuration; None where there is none."""
-    own = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base])
+    own = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base.places])
     if not own.candidates:
         return None
     chosen = choose_single(own, np.arange(len(pool.labels)), settings)
-    return evaluate_method(BASE, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
+    return evaluate_method(base.name, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
 
 
 def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> ComparedMethod:
@@ -125,6 +122,7 @@ def method_score(compared: ComparedMethod, quantile: float) -> MethodScore:
         standard_error=score.standard_error,
         interval=clip_to_metric(task, score.interval),
         num_models=method.num_models,
+        mean_absolute_error=method.fitted.mean_absolute_error,
         lead=compared.lead.score,
         lead_interval=symmetric_interval(compared.lead, quantile),
         base_lead=None if base_lead is None else base_lead.score,

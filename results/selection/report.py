@@ -1,19 +1,14 @@
 """Shows a selection: the scores of every selection method, what was chosen, and its expected score on new text."""
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task
-from results.analysis.ranking.render import PLAIN_WIDTH, error_text, why_unknown
-from results.ensembles.methods import BASE, ONE_MODEL, SINGLE, TITLES
+from results.analysis.ranking.render import error_text, why_unknown
+from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
-from results.records.selection import Contender, HeldOutScores, Selection, TaskSelection
+from results.records.selection import Contender, HeldOutScores, MethodScore, Selection, TaskSelection
 from results.selection.shared_texts import describe_groups, shared_text_sentences
 
 MAX_MEMBERS = 10
@@ -26,34 +21,41 @@ PARETO_TITLE = (
 )
 
 
-def render_selection(selection: Selection) -> Group:
-    """A selection as something to print: for each task a table of selection methods, and the verdict in words.
-
-    No line is longer than `PLAIN_WIDTH`.
-    """
-    parts: list[RenderableType] = []
+def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
+    """A selection in lines of at most `width` columns: for each task a table of selection methods, and the verdict in
+    words."""
+    lines: list[str] = []
     for name, chosen in selection.tasks.items():
         task = selection.definitions[name]
-        parts += [Text(line) for line in (*fit_line(describe_pool(task, chosen)), "")]
-        parts += [methods_table(task, chosen), Text("")]
+        lines += [*fold(describe_pool(task, chosen), width), ""]
+        lines += [*table_lines(width, methods_table(task, chosen)), ""]
         best = confidence_set_sentences(chosen, len(selection.sweeps))
-        lines = (*paragraph(verdict(task, chosen)), *member_lines(chosen), *paragraph(best), "")
-        parts += [*map(Text, lines), *pareto_parts(task, chosen)]
-    return Group(*parts, *(Text(line) for words in selection_legend(selection) for line in fit_line(words)))
+        lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), *paragraph(best, width), ""]
+        lines += pareto_lines(task, chosen, width)
+    lines += [line for words in gaps(selection) for line in (*fold(words, width), "")]
+    return [*lines, *(line for words in selection_legend(selection) for line in fold(words, width))]
 
 
-def brief_verdict(selection: Selection) -> list[str]:
-    """The verdict without tables: for each task a few lines of at most `PLAIN_WIDTH`."""
+def gaps(selection: Selection) -> list[str]:
+    """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
+    none = [f"Nothing was chosen for {title}: {reason}." for title, reason in selection.not_chosen.items()]
+    lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
+    return [*none, *(f"Left out: {trial}: {reason}." for trial, reason in lost.items())]
+
+
+def brief_verdict(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
+    """The verdict without tables: for each task a few lines of at most `width` columns."""
     verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    return [line for sentences in (*verdicts, optimism_sentences(selection)) for line in paragraph(sentences)]
+    paragraphs = (*verdicts, *([one] for one in gaps(selection)), optimism_sentences(selection))
+    return [line for sentences in paragraphs for line in paragraph(sentences, width)]
 
 
-def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_before: int) -> Group:
-    """The scores of a selection on held-out rows, which had been scored `num_before` times, next to the expected ones.
-
-    No line is longer than `PLAIN_WIDTH`.
-    """
-    table = plain_table("task", "examples", "held out", "95 % interval", "expected", "on dev")
+def render_held_out_scores(
+    selection: Selection, scores: HeldOutScores, num_before: int, width: int = PLAIN_WIDTH
+) -> list[str]:
+    """The scores of a selection on held-out rows, which had been scored `num_before` times, next to the expected ones,
+    in lines of at most `width` columns."""
+    rows = []
     for name, score in scores.scores.items():
         task, expected = selection.definitions[name], selection.tasks[name].score
         held_out = (
@@ -62,8 +64,9 @@ def render_held_out_scores(selection: Selection, scores: HeldOutScores, num_befo
             task.bounds_text(scores.intervals[name]),
         )
         on_dev = [f"{task.value_of(one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
-        table.add_row(task.title, *held_out, *on_dev)
-    return Group(table, Text(""), *map(Text, paragraph(held_out_sentences(num_before))))
+        rows.append([task.title, *held_out, *on_dev])
+    table = plain_table(["task", "examples", "held out", "95 % interval", "expected", "on dev"], rows)
+    return [*table_lines(width, table), "", *paragraph(held_out_sentences(num_before), width)]
 
 
 def held_out_sentences(num_before: int) -> Iterator[str]:
@@ -77,24 +80,16 @@ def held_out_sentences(num_before: int) -> Iterator[str]:
     yield "They are train rows: dev may differ in kind."
 
 
-def plain_table(*titles: str) -> Table:
-    """An empty table; the columns `task` and `method` are aligned to the left, numbers to the right."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in titles:
-        table.add_column(title, no_wrap=True, justify="left" if title in ("task", "method") else "right")
-    return table
+def plain_table(titles: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> PrintedTable:
+    """A table whose columns `task` and `method` are aligned to the left, numbers to the right."""
+    numbers = {at for at, title in enumerate(titles) if title not in ("task", "method")}
+    return PrintedTable(titles=titles, rows=rows, numbers=numbers)
 
 
-def paragraph(sentences: Iterable[str]) -> list[str]:
-    """Sentences as lines of one paragraph."""
-    return fit_line(" ".join(sentences))
-
-
-def fit_line(line: str) -> list[str]:
-    """A line as lines of at most `PLAIN_WIDTH`; an indented one is continued 2 columns deeper."""
-    indent = " " * (len(line) - len(line.lstrip()))
-    later = f"{indent}  " if indent else ""
-    return textwrap.wrap(line, PLAIN_WIDTH, subsequent_indent=later, break_on_hyphens=False)
+def paragraph(sentences: Iterable[str], width: int) -> list[str]:
+    """Sentences as the lines of one paragraph; none without sentences."""
+    text = " ".join(sentences)
+    return fold(text, width) if text else []
 
 
 def describe_pool(task: Task, chosen: TaskSelection) -> str:
@@ -105,9 +100,9 @@ def describe_pool(task: Task, chosen: TaskSelection) -> str:
     return f"{task.title}: {pool}, {examples}, {task.metric}"
 
 
-def methods_table(task: Task, chosen: TaskSelection) -> Table:
+def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
     """A row for each selection method, the simplest first; the chosen one carries a mark."""
-    table = plain_table("method", "models", "on dev", "cross-fitted", "95 % interval", "over single")
+    rows = []
     for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
         cells = [
             TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
@@ -117,8 +112,8 @@ def methods_table(task: Task, chosen: TaskSelection) -> Table:
             task.bounds_text(score.interval),
             "" if score.name == SINGLE else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else '*'}",
         ]
-        table.add_row(*map(Text, cells))
-    return table
+        rows.append(cells)
+    return plain_table(["method", "models", "on dev", "cross-fitted", "95 % interval", "over single"], rows)
 
 
 def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
@@ -131,20 +126,36 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     yield f"Chosen for {task.title}: {title}{ensemble_size(chosen)}."
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
+    yield from error_sentences(task, chosen)
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
-    if is_base(chosen):
-        yield "It is the best one of the base configuration."
-    elif score.base_lead is not None:
-        others.append(("the best one of the base configuration", score.base_lead, score.base_lead_interval))
+    base = find_base_score(chosen)
+    if base is not None and is_base(chosen, base):
+        yield f"It is the best one of the {TITLES[base.name]}."
+    elif base is not None and score.base_lead is not None:
+        others.append((f"the best one of the {TITLES[base.name]}", score.base_lead, score.base_lead_interval))
     if others:
         yield f"Compared with these trained models, it {compare_with(task, others)}."
 
 
-def is_base(chosen: TaskSelection) -> bool:
+def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:
+    """The error in the unit of the label, where the metric of a regression says nothing of the labels' scale."""
+    error, (low, high) = chosen.score.mean_absolute_error, task.label_range
+    if task.metric_entry.has_scale or error is None:
+        return
+    others = [] if chosen.method == SINGLE else [one for one in chosen.methods if one.name == SINGLE]
+    beside = "".join(f", the best single model {one.mean_absolute_error:.3f}" for one in others)
+    yield f"On average it is {error:.3f} off the label{beside} (mean absolute error; labels are {low:g} to {high:g})."
+
+
+def find_base_score(chosen: TaskSelection) -> MethodScore | None:
+    """The scores of the base configuration, or of the one of the first values; None where there is neither."""
+    return next((score for score in chosen.methods if score.name in (BASE, FIRST_VALUES)), None)
+
+
+def is_base(chosen: TaskSelection, base: MethodScore) -> bool:
     """Whether the chosen model is the best one of the base configuration: one model with the same dev score."""
-    by_name = {score.name: score for score in chosen.methods}
-    base, best = by_name.get(BASE), by_name[chosen.method]
-    return base is not None and base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
+    best = next(score for score in chosen.methods if score.name == chosen.method)
+    return base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
 
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
@@ -176,7 +187,7 @@ def ensemble_size(chosen: TaskSelection) -> str:
     return f", one model averaged from {models}"
 
 
-def member_lines(chosen: TaskSelection) -> list[str]:
+def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
     """The members and their weights."""
     shown = [
         f"  {member.weight:.3f}  {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
@@ -184,7 +195,9 @@ def member_lines(chosen: TaskSelection) -> list[str]:
         for member in chosen.members[:MAX_MEMBERS]
     ]
     left = len(chosen.members) - len(shown)
-    return [line for words in (*shown, *([f"  and {left} more"] if left else [])) for line in fit_line(words)]
+    return [
+        line for words in (*shown, *([f"  and {left} more"] if left else [])) for line in fold(words, width, "    ")
+    ]
 
 
 def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
@@ -209,17 +222,18 @@ def contender_text(one: Contender, *, has_sweep: bool) -> str:
     return f"{folder}{one.number:04d}{f' ({values})' if values else ''}"
 
 
-def pareto_parts(task: Task, chosen: TaskSelection) -> Iterator[RenderableType]:
+def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]:
     """The table of the Pareto front; nothing where no ensemble scores higher than the smallest one."""
     best = [one for one in chosen.trade_offs if one.is_best]
     if len(best) < 2:
         return
-    yield from map(Text, (*PARETO_TITLE, ""))
-    table = plain_table("models", "method", "cross-fitted")
+    for title in PARETO_TITLE:
+        yield from fold(title, width)
+    rows = []
     for one in best:
         score = f"{task.value_of(one.cross_fitted):.3f} {error_text(one.standard_error)}"
-        table.add_row(*map(Text, (f"{one.num_models}", TITLES.get(one.name, one.name), score)))
-    yield from (table, Text(""))
+        rows.append([f"{one.num_models}", TITLES.get(one.name, one.name), score])
+    yield from ("", *table_lines(width, plain_table(["models", "method", "cross-fitted"], rows)), "")
 
 
 def selection_legend(selection: Selection) -> Iterator[str]:
@@ -245,8 +259,14 @@ def selection_legend(selection: Selection) -> Iterator[str]:
     if any(chosen.is_soup for chosen in tasks):
         yield "models of a soup are those whose weights are averaged; predicting costs one model."
         yield "Soups are of kept epochs alone, which were chosen by all of dev; their scores are corrected for that."
-    if not any(score.name == BASE for chosen in tasks for score in chosen.methods):
+    bases = {base.name for base in map(find_base_score, tasks) if base is not None}
+    if not bases:
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."
+    elif FIRST_VALUES in bases:
+        yield (
+            "The base configuration was not trained: comparisons are with the configuration of the first values, or of "
+            "the base value of a key where that was trained; --base TRIAL names another one."
+        )
     yield f"<: what was chosen, {rule}."
     if any(chosen.automatic is not None for chosen in tasks):
         yield "choosing among them: the method is chosen without the fold, too; this is the expected score."

@@ -1,23 +1,25 @@
 """Chooses the ensembles of all tasks from sweeps: reads the candidates of each task and chooses among them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import first_line, require, require_name
+from mtlib.tasks import Task
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP, methods_for
+from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep
-from results.scoring.base_configuration import ConfigurationKey, find_base
+from results.scoring.base_configuration import BaseConfiguration, find_base
 from results.scoring.shared_model import SharedModel, choose_shared_model
-from results.selection.select_ensemble import select_ensemble
+from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.select_soup import choose_soups
 
 REPEATS, SOUP_REPEATS = 5, 2
@@ -64,9 +66,11 @@ def select_from(
 ) -> Selection:
     """Chooses the ensembles of some tasks from sweeps; `on_progress` gets a line for each task, and for each soup.
 
+    A task for which nothing can be chosen does not keep the others from it.
+
     Raises:
-        ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; else as `read_pool`,
-            `select_ensemble` and `choose_soups`.
+        ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; or, where nothing can
+            be chosen for any task, as `read_pool`, `select_ensemble` and `choose_soups`.
     """
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
@@ -77,17 +81,21 @@ def select_from(
     for name in wanted:  # before reading, which takes long
         require_name(name, known, "task")
     tasks = read_tasks(sweeps, wanted)
-    for task in tasks.values():
-        methods_for(task, request.method)
-    pools = dict[str, Pool]()
+    pools, not_chosen = dict[str, Pool](), dict[str, str]()
     for name in wanted:
         on_progress(f"{tasks[name].title}: reading predictions ...")
-        pools[name] = read_pool(sweeps, tasks[name])
+        with unless_wrong(tasks[name], not_chosen):
+            pool = read_pool(sweeps, tasks[name])
+            check_rows(pool, settings)
+            pools[name] = pool
     shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
     searches = {sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
-        found[name] = select_task(pool, request, shared_model, base, on_progress)
+        with unless_wrong(pool.task, not_chosen):
+            found[name] = select_task(pool, request, shared_model, base, on_progress)
+    if not found:
+        raise ValueError(next(iter(not_chosen.values())))
     return Selection(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -99,15 +107,25 @@ def select_from(
         is_calibrated=request.calibrate,
         searches=searches,
         tasks=found,
+        not_chosen=not_chosen,
         definitions={name: tasks[name] for name in found},
     )
+
+
+@contextmanager
+def unless_wrong(task: Task, not_chosen: dict[str, str]) -> Iterator[None]:
+    """Notes why nothing can be chosen for a task; the others go on."""
+    try:
+        yield
+    except ValueError as error:
+        not_chosen[task.title] = first_line(error)
 
 
 def select_task(
     pool: Pool,
     request: SelectionRequest,
     shared_model: SharedModel | None,
-    base: frozenset[ConfigurationKey],
+    base: BaseConfiguration,
     on_progress: OnProgress,
 ) -> TaskSelection:
     """A task's soup, if that is the requested method, or else its ensemble."""

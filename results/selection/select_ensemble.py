@@ -16,7 +16,7 @@ from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
-from results.scoring.base_configuration import ConfigurationKey
+from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
     Baselines,
@@ -63,7 +63,7 @@ def select_ensemble(
     method: str = AUTOMATIC,
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
-    base: frozenset[ConfigurationKey] = frozenset(),
+    base: BaseConfiguration = NO_BASE,
     calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
@@ -74,14 +74,14 @@ def select_ensemble(
         method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `shared_model`.
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
-        base: where the base configuration was trained; its scores are listed too.
+        base: the base configuration; its scores are listed too.
         calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
-    methods = methods_for(pool.task, method)
+    methods = methods_for(method)
     if calibrate:
         methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
@@ -135,6 +135,7 @@ def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=find_contenders(pool),
         num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
+        lost=pool.lost,
     )
 
 
@@ -142,7 +143,7 @@ def check_rows(pool: Pool, settings: Settings) -> Numbers:
     """Numbers of all examples; ValueError if they are too few to choose by."""
     has_two_folds = settings.num_folds == 2 or pool.task.metric_entry.is_scored_by_fold  # of so few examples
     least = 4 if has_two_folds else 3  # at least two outside each fold, for the inner folds
-    rule = f"examples of {pool.task.name} to select by must be at least {least}"
+    rule = f"examples of {pool.task.name} to select by must be at least {least} (give its dev set more rows)"
     require(len(pool.labels) >= least, rule, len(pool.labels))
     return np.arange(len(pool.labels))
 
@@ -164,7 +165,6 @@ def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
             trial=candidate.trial,
             epoch=candidate.epoch,
             weight=ensemble.weights[place],
-            knots=ensemble.knots[place] if ensemble.knots else (),
             temperature=ensemble.temperatures[place] if ensemble.temperatures else 1.0,
         )
         found.append(member)

@@ -28,7 +28,7 @@ from results.inference.models import ModelSource
 from results.inference.predictor import model_logits, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.records.selection import TaskSelection
-from results.scoring.base_configuration import ConfigurationKey
+from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.method_scores import (
     Baselines,
     EvaluatedMethod,
@@ -55,7 +55,7 @@ def choose_soups(
     source: ModelSource,
     data: Path | None = None,
     num_repeats: int = 1,
-    base: frozenset[ConfigurationKey] = frozenset(),
+    base: BaseConfiguration = NO_BASE,
     on_progress: Callable[[str], None] = lambda _line: None,
 ) -> TaskSelection:
     """Chooses a task's soup from its candidates, by models that are loaded, averaged and scored on dev.
@@ -66,7 +66,7 @@ def choose_soups(
         source: where the candidates' models are loaded from.
         data: the data folder; None for the one that the first candidate's sweep names.
         num_repeats: of cross-fitting, with other folds each time; most of the time is spent on soups for these.
-        base: configurations that are the base configuration.
+        base: the base configuration, whose scores are listed too.
         on_progress: is given a line for each soup.
 
     Raises:
@@ -119,7 +119,7 @@ def select_soup(
     shapes: Numbers,
     *,
     num_repeats: int = 1,
-    base: frozenset[ConfigurationKey] = frozenset(),
+    base: BaseConfiguration = NO_BASE,
 ) -> TaskSelection:
     """Chooses a task's soup, uniform or greedy, whichever is the simplest of the best.
 
@@ -130,7 +130,7 @@ def select_soup(
         predict: outputs of soups of `kept`; no soup is computed twice, and none of one candidate.
         shapes: (candidates,) of `kept`: equal where weights can be averaged.
         num_repeats: of cross-fitting, with other folds each time.
-        base: configurations that are the base configuration.
+        base: the base configuration, whose scores are listed too.
 
     Returns:
         A soup, the scores of both ways, of choosing between them, and of the best single model, as of all ways to
@@ -164,7 +164,7 @@ def select_soup(
 
 
 def find_baselines(
-    pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: frozenset[ConfigurationKey]
+    pool: Pool, kept: Pool, settings: Settings, num_repeats: int, base: BaseConfiguration
 ) -> tuple[Baselines, EvaluatedMethod]:
     """What soups are compared with, and the best single candidate among those kept, by which they are corrected."""
     distinct = without_copies(pool)

@@ -4,9 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from mtlib.runtime.command_line import discard_output, show_lines
+from mtlib.runtime.command_line import discard_output
+from mtlib.runtime.console import new_console, show_lines
 from sweeps.driver.whole_sweep import Ending, Listener
 from sweeps.options import SweepOptions
 
@@ -15,8 +14,20 @@ if TYPE_CHECKING:  # Ray is loaded below, once everything has been checked
 
 
 def printing_listener() -> Listener:
-    """Prints what the command prints: the sweep, its progress, the ranking, the ensembles, the next commands."""
-    return Listener(show=show_lines, watch=watch_on_console, answer=print_answer, finish=print_end)
+    """Prints what the command prints: the sweep, its progress, the ranking, the ensembles, the next commands.
+
+    Where the ranking fails, so has the sweep, by its exit code.
+    """
+    is_ranked = True
+
+    def answer(options: SweepOptions) -> None:
+        nonlocal is_ranked
+        is_ranked = print_answer(options)
+
+    def finish(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
+        return print_end(options, outcome, is_ranked=is_ranked)
+
+    return Listener(show=show_lines, watch=watch_on_console, answer=answer, finish=finish)
 
 
 def silent_listener() -> Listener:
@@ -30,7 +41,7 @@ def watch_on_console() -> "Iterator[OnEvent]":
     from sweeps.cli.progress import show_progress
 
     try:
-        with show_progress(Console()) as on_event:
+        with show_progress(new_console()) as on_event:
             yield on_event
     except SystemExit as error:  # rich raises it when standard output is closed
         raise BrokenPipeError from error
@@ -42,22 +53,26 @@ def watch_nothing() -> "Iterator[OnEvent]":
     yield lambda _event, _ledger: None
 
 
-def print_answer(options: SweepOptions) -> None:
-    """Prints the answer and the ranking; the sweep goes on to its end even if standard output is closed."""
+def print_answer(options: SweepOptions) -> bool:
+    """Prints the answer and the ranking, and returns whether they could be made.
+
+    The sweep goes on to its end even if standard output is closed.
+    """
     from sweeps.cli.summary import show_answer
 
     try:
-        show_answer(options.folder)
+        return show_answer(options.folder)
     except BrokenPipeError:
         discard_output()
+        return True
 
 
-def print_end(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
+def print_end(options: SweepOptions, outcome: "SweepOutcome", *, is_ranked: bool) -> Ending:
     """Prints the summary; the sweep is over and recorded even if standard output is closed."""
     from sweeps.cli.summary import exit_code, finish_sweep
 
     try:
-        return finish_sweep(options, outcome)
+        return finish_sweep(options, outcome, is_ranked=is_ranked)
     except BrokenPipeError:
         discard_output()
         return Ending(outcome=outcome, exit_code=exit_code(outcome), messages=())

@@ -5,20 +5,18 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from mtlib.runtime.command_line import duration
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from mtlib.tasks import value_of
+from results.analysis.ranking.render import value_text
 from results.records.trials import TrialRecord
 from sweeps.cli.sweep_state import progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
 from sweeps.lanes.channel import Event
-from sweeps.setup.differences import text_of
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
@@ -36,21 +34,20 @@ def show_progress(console: Console) -> Iterator[OnEvent]:
     """
     started = time.time()
     if not console.is_terminal:
-        yield plain_printer(console, started)
+        yield plain_printer(lambda lines: show_lines(lines, console.file), started)
         return
     ledgers: list[Ledger] = []
-    with Live(get_renderable=lambda: live_view(ledgers, started), console=console, refresh_per_second=4) as live:
+    with redrawn_lines(console, lambda width: live_lines(ledgers, started, width)) as show_above:
 
         def on_event(event: Event, ledger: Ledger) -> None:
             ledgers[:] = [ledger]
-            for line in lasting_lines(event):
-                live.console.print(line, highlight=False, markup=False)
+            show_above(lasting_lines(event))
 
         yield on_event
 
 
-def plain_printer(console: Console, started: float) -> OnEvent:
-    """Prints the lines of each event for a log."""
+def plain_printer(show: ShowLines, started: float) -> OnEvent:
+    """Shows the lines of each event for a log."""
     printed = time.monotonic()
 
     def on_event(event: Event, ledger: Ledger) -> None:
@@ -58,8 +55,8 @@ def plain_printer(console: Console, started: float) -> OnEvent:
         lines = plain_lines(event, ledger, started)
         if not lines and time.monotonic() - printed >= PLAIN_SECONDS:
             lines = [steps_line(ledger, started)]
-        for line in lines:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if lines:
+            show(lines)
             printed = time.monotonic()
 
     return on_event
@@ -122,33 +119,27 @@ def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
 
 def params_text(record: TrialRecord) -> str:
     """Searched values as text."""
-    return ", ".join(f"{key}={short_text(value)}" for key, value in record.params.items())
+    return ", ".join(f"{key}={value_text(value)}" for key, value in record.params.items())
 
 
-def short_text(value: Any) -> str:
-    """A searched value as text, a number with four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else text_of(value)
-
-
-def live_view(ledgers: list[Ledger], started: float) -> RenderableType:
-    """The summary, and a line per running trial."""
+def live_lines(ledgers: list[Ledger], started: float, width: int = PLAIN_WIDTH) -> list[str]:
+    """The summary, and the running trials in a table."""
     if not ledgers:
-        return Text(f"opening lanes ... {duration(time.time() - started)}")
+        return [f"opening lanes ... {duration(time.time() - started)}"]
     ledger = ledgers[0]
     if not ledger.progress:
-        return Text(f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}")
-    table = Table.grid(padding=(0, 2))
-    for trial_id in list(ledger.progress)[:MAX_TRIAL_LINES]:
-        table.add_row(*map(Text, running_cells(ledger, trial_id)))
+        return [f"{'' if ledger.lanes else 'opening lanes; '}{summary(ledger, started)}"]
+    rows = [running_cells(ledger, trial_id) for trial_id in list(ledger.progress)[:MAX_TRIAL_LINES]]
+    table = PrintedTable(titles=("trial", "searched", "place", "newest dev scores"), rows=rows, has_rule=False)
     hidden = len(ledger.progress) - MAX_TRIAL_LINES
-    return Group(Text(summary(ledger, started)), table, *([Text(f"and {hidden} more")] if hidden > 0 else []))
+    return [summary(ledger, started), *table_lines(width, table), *([f"and {hidden} more"] if hidden > 0 else [])]
 
 
 def running_cells(ledger: Ledger, trial_id: str) -> tuple[str, ...]:
     """A running trial: its values, its epoch and step, its newest scores."""
     record, progress = ledger.records[trial_id], ledger.progress[trial_id]
     scores = "  ".join(score_texts(record, ledger.plan.tasks))
-    return f"  {trial_id}", params_text(record), progress_text(progress), scores
+    return trial_id, params_text(record), progress_text(progress), scores
 
 
 def summary(ledger: Ledger, started: float) -> str:

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
+from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
 from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
@@ -22,15 +23,23 @@ from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
-
-def show_answer(folder: Path) -> None:
-    """Prints the answer to a sweep's question and its ranking, from the records of its trials so far."""
-    print()
-    for line in lines_or_failure("The ranking", lambda: show_ranking(folder)):
-        print(line, flush=True)
+RANKED = [""]
+"""What follows a ranking: an empty line."""
 
 
-def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+def show_answer(folder: Path) -> bool:
+    """Prints the answer to a sweep's question and its ranking, from the records of its trials so far.
+
+    Returns:
+        Whether they could be made; else why not is printed.
+    """
+    show_lines([""])
+    lines = list(lines_or_failure("The ranking", lambda: show_ranking(folder)))
+    show_lines(lines)
+    return lines == RANKED
+
+
+def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """Prints how a sweep ended, below its ranking.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
@@ -43,18 +52,17 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
     for title, make_lines in parts:
-        for line in lines_or_failure(title, make_lines):
-            print(line, flush=True)
-    ending = end_sweep(options, outcome)
-    for line in ending.messages:
-        print(line, file=sys.stderr)
+        show_lines(lines_or_failure(title, make_lines))
+    ending = end_sweep(options, outcome, is_ranked=is_ranked)
+    show_lines(ending.messages, sys.stderr)
     return ending
 
 
-def end_sweep(options: SweepOptions, outcome: SweepOutcome) -> Ending:
+def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """How a sweep ended: the exit code, and what went wrong."""
+    code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
     messages = (*outcome.closing_errors, *describe_outcome(outcome, options))
-    return Ending(outcome=outcome, exit_code=exit_code(outcome), messages=messages)
+    return Ending(outcome=outcome, exit_code=code, messages=messages)
 
 
 def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Iterator[str]:
@@ -70,9 +78,9 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Ite
 
 
 def show_ranking(folder: Path) -> list[str]:
-    """Prints the ranking; returns the empty line after it."""
+    """Prints the ranking; returns what follows it."""
     print_ranking(load_sweep(folder))
-    return [""]
+    return RANKED
 
 
 def choose_ensembles(folder: Path) -> Iterator[str]:
@@ -82,7 +90,7 @@ def choose_ensembles(folder: Path) -> Iterator[str]:
     except (ValueError, OSError) as error:
         yield f"No ensemble was chosen: {first_line(error)}."
         return
-    yield from brief_verdict(selection)
+    yield from brief_verdict(selection, output_width())
     try:
         write_selection(folder, selection)
     except OSError as error:
@@ -108,17 +116,17 @@ def exit_code(outcome: SweepOutcome) -> int:
 
 
 def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
-    """What went wrong, in a line; empty if nothing did. Failed trials are named below the ranking."""
+    """What went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
         return [f"The sweep failed: {outcome.error} (trials: {counts})"]
     if outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
         stopped = f"{why} (trials: {counts}); what had finished is kept and ranked."
-        return [f"{stopped} Continue with: {resume_command(options.folder)}"]
+        return [f"{stopped} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)}"]
     if outcome.limit is not None:
         left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
-        return [f"{left} Continue with: {resume_command(options.folder)} {outcome.limit}"]
+        return [f"{left} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)} {outcome.limit}"]
     return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
 
 
@@ -139,13 +147,16 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     has_page = (options.folder / PAGE_FILE).is_file()
     report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
+    commands = [
+        *([("what is left", resume)] if has_more else []),
+        *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),
+        ("this ranking again; --csv for all digits", f"{program('results', 'table')} {folder}"),
+        (selects, f"{program('results', 'selector')} {folder}"),
+        (report, f"{program('results', 'report')} {folder}"),
+        ("the search in a browser; pip install optuna-dashboard", f"optuna-dashboard {folder}/{JOURNAL_NAME}"),
+    ]
     return [
         f"Files: {options.folder}",
         "Next:",
-        *([f"  {resume}    # what is left"] if has_more else []),
-        *([f"  {resume} --retry-failed    # what has failed, once more"] if outcome.failures else []),
-        f"  {program('results', 'table')} {folder}    # this ranking again; --csv for all digits",
-        f"  {program('results', 'selector')} {folder}    # {selects}",
-        f"  {program('results', 'report')} {folder}    # {report}",
-        f"  optuna-dashboard {folder}/{JOURNAL_NAME}    # the search in a browser; pip install optuna-dashboard",
+        *(line for purpose, command in commands for line in (f"  {purpose}", f"    {command}")),
     ]

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.options import SweepPlan
+from mtlib.runtime.bf16 import has_bf16
+from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
 """Memory of a worker that has loaded its libraries."""
@@ -19,6 +22,8 @@ GPU_BYTES_PER_PARAMETER = 12
 """Host memory with a GPU: pretrained copy, and buffers for transfers in both directions."""
 USABLE_MEMORY = 0.9
 """Share of a node's memory that lanes may use."""
+ANSWER_SECONDS = 120.0
+"""How long nodes have to answer `nodes_have_bf16`; most of it is the import of torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +86,26 @@ def fits_cluster(plan: SweepPlan) -> bool:
 def alive_nodes() -> dict[str, str]:
     """Host names of the alive nodes, by node id."""
     return {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+
+
+def nodes_have_bf16(options: SweepOptions) -> bool:
+    """Whether every node that a worker of the sweep would fit has instructions for bf16, on GPUs if it uses them.
+
+    A task on each node finds out. It reserves nothing: the nodes may be busy. False if one does not answer.
+    """
+    need = Resources(cpus=options.cpus_per_worker, gpus=options.gpus_per_worker, memory=BASE_BYTES)
+    ask = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(has_bf16)
+    answers = [
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
+            on_gpu=options.gpus_per_worker > 0
+        )
+        for node in ray.nodes()
+        if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)
+    ]
+    try:
+        return bool(answers) and all(ray.get(answers, timeout=ANSWER_SECONDS))
+    except RayError:  # a node was lost, or is too slow
+        return False
 
 
 def total_resources() -> list[Resources]:

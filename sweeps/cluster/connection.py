@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -15,10 +16,10 @@ from typing import Any, NoReturn
 
 import ray
 
-from mtlib.runtime.errors import first_line
-from mtlib.runtime.garbage_collection import collect_rarely
+from mtlib.runtime.errors import first_line, require
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster.background_run import is_inside_ray
+from sweeps.cluster.garbage_collection import collect_rarely
 from sweeps.cluster.ray_settings import WORKER_VARIABLES
 
 GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
@@ -27,6 +28,10 @@ TOKEN_FILE = Path("~/.ray/auth_token").expanduser()
 """Which a local Ray leaves, and which `ray start` on this machine then asks for."""
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
+SOCKET_BYTES = 107
+"""Length of the path of a socket, at most."""
+SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store"
+"""Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
 START_TIMEOUT = "timed out during startup"
 """Part of Ray's error message when its processes did not start in time."""
@@ -89,18 +94,44 @@ def start_local() -> str | None:
     Ray waits 30 s for its own processes, too few where many others run: then it is started again.
 
     Raises:
-        ValueError: it did not start `START_ATTEMPTS` times.
+        ValueError: it did not start `START_ATTEMPTS` times, or cannot start here.
     """
+    use_short_folder()
+    use_own_token()
     reason = ""
     for _ in range(START_ATTEMPTS):
         try:
             return start_local_once()
         except Exception as error:  # Ray raises nothing more specific
-            if START_TIMEOUT not in str(error):
-                raise
             ray.shutdown()
+            if START_TIMEOUT not in str(error):
+                found = f"{type(error).__name__}: {first_line(error)}"
+                raise ValueError(f"Ray must be able to start on this machine, got {found}") from error
             reason = first_line(error)
     raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} timeouts: {reason}")
+
+
+def use_short_folder() -> None:
+    """Lets a local Ray keep its files in /tmp where TMPDIR is too long for the sockets below it.
+
+    Raises:
+        ValueError: RAY_TMPDIR, which is for Ray alone, is too long.
+    """
+    longest = SOCKET_BYTES - len(SOCKET_BELOW)
+    own, usual = (os.environ.get(name, "") for name in ("RAY_TMPDIR", "TMPDIR"))
+    rule = f"RAY_TMPDIR must have at most {longest} letters, as Ray makes sockets below it"
+    require(len(os.fsencode(own)) <= longest, rule, own)
+    if not own and len(os.fsencode(usual)) > longest:
+        os.environ["RAY_TMPDIR"] = "/tmp"
+
+
+def use_own_token() -> None:
+    """Gives a local Ray a token where the home folder, in which it would write one, cannot be written."""
+    folder = Path("~/.ray").expanduser()
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK) and not (folder / "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())
 
 
 def start_local_once() -> str | None:
@@ -148,6 +179,20 @@ def free_port() -> int:
         return port
 
 
+@contextlib.contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Discards what this process, Ray's C++ code included, writes on standard error while the context lasts."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def connect(address: str) -> str | None:
     """Connects to a running cluster and returns the URL of its dashboard, if it has one."""
     try:
@@ -156,16 +201,18 @@ def connect(address: str) -> str | None:
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-        context = ray.init(
-            address=address,
-            runtime_env=worker_environment({}),
-            log_to_driver=False,
-            logging_level=logging.CRITICAL + 1,
-        )
+        with silent_stderr():  # where there is no cluster, it prints a line for each attempt
+            context = ray.init(
+                address=address,
+                runtime_env=worker_environment({}),
+                log_to_driver=False,
+                logging_level=logging.CRITICAL + 1,
+            )
         return f"http://{context.dashboard_url}" if context.dashboard_url else None
     except (OSError, ValueError) as error:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token"
-        rule = "--address must be a running Ray cluster"
+        is_variable = address == os.environ.get("RAY_ADDRESS")
+        rule = f"{'RAY_ADDRESS' if is_variable else '--address'} must be a running Ray cluster"
         raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
 
 

@@ -1,14 +1,18 @@
 """What a sweep knows when it is resumed: its trials by their folders, and what the scheduler had decided on."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow.fs as fs
+
 from mtlib.checkpoints.state import newest_numbers
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.errors import first_line
 from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
+from results.records.epochs import check_epoch
 from results.records.files import open_folder
 from results.records.tables import read_tables
 from results.records.trial_folder import TrialFiles, read_trial, scores_in
@@ -44,15 +48,25 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
         files = read_trial(root, record.trial_id)
         if files is None:
             continue  # it has not begun, or is not known any more: its searched values are given out again
-        is_damaged = bool(files.damage) and record.status not in UNFINISHED
-        if is_damaged:
-            notes.append(f"trial {record.trial_id} is trained again from its last whole epoch")
-        if is_damaged or record.status in UNFINISHED:
+        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_epochs(root, record)]
+        if damage:
+            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole epoch"]
+        if damage or record.status in UNFINISHED:
             record = replace(record, status="queued", error=None)
         records.append(record)
         if record.replicate == 0:
             reports[record.trial_id] = decided_reports(options, record, files, metric, tasks)
     return KnownTrials(records=tuple(records), reports=reports, notes=tuple(dict.fromkeys(notes)))
+
+
+def damaged_epochs(root: fs.SubTreeFileSystem, record: TrialRecord) -> Iterator[str]:
+    """A line for the first epoch of a trial with damaged predictions; a lane finds those of an unfinished trial."""
+    for epoch in range(1, record.epochs + 1):
+        try:
+            check_epoch(root, record.trial_id, epoch)
+        except (ValueError, OSError) as error:
+            yield first_line(error)
+            return
 
 
 def decided_reports(

@@ -131,6 +131,8 @@ def run_plan(
 def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     """Closes the records of a sweep: deletes weights that no selection needs, and writes the tables of all trials.
 
+    A trial whose predictions cannot be read has failed: nothing can be selected by them.
+
     Returns:
         What failed, a line each; readers do not need it.
     """

@@ -15,7 +15,7 @@ from results.records.files import PROJECT_FOLDER, open_atomic, open_folder
 from results.records.trials import SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
-from sweeps.setup.inputs import SweepInputs, writing_to
+from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
 from sweeps.setup.provenance import PACKAGES, command_line, describe_code, describe_git, describe_machine
 
 
@@ -29,10 +29,14 @@ def create_sweep(
     `arguments` are the command line as typed.
 
     Raises:
-        ValueError: the storage cannot be written.
+        ValueError: the storage cannot be written, or the name is taken.
     """
     with writing_to(options.storage):
-        options.folder.mkdir(parents=True)
+        try:
+            options.folder.mkdir(parents=True)
+        except FileExistsError:  # another command took the name after it was checked
+            check_name_is_free(options)
+            raise
         if inputs.held_out:
             rows = held_out_rows(inputs.held_out)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))

@@ -1,10 +1,9 @@
 """Resolves `precision=auto` for all trials of a sweep, and checks that the encoder fits them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.bf16 import Bf16Answer, does_bf16_pay
+from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.errors import first_line, require
 from search_spaces.space import SearchSpace, changed_keys, search_domain
 from sweeps.options import SweepOptions
@@ -15,7 +14,8 @@ from sweeps.setup.inputs import SweepInputs
 def fit_encoder(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> SweepInputs:
     """The inputs with a precision in place of `auto`, with which the encoder fits every point of the space.
 
-    It is bf16 where no trial and no step with this encoder refuses that, and it pays on the machines of the trials.
+    It is bf16 where every machine that trains has instructions for it and no trial and no step with this encoder
+    refuses it.
 
     Raises:
         ValueError: as `check_encoder_fits`, or there is no cluster at the address.
@@ -29,20 +29,17 @@ def fit_encoder(options: SweepOptions, inputs: SweepInputs, pretrained: Pretrain
         require(is_given, "precision must be searched among fp32 and bf16, one of which auto stands for", "auto")
         check_encoder_fits(options, in_fp32, pretrained)
         return in_fp32
-    try:
-        with_precision(inputs, "bf16", None)
-    except ValueError as error:
-        answer = Bf16Answer(pays=False, why=first_line(error))
-    else:
-        answer = ask_machines(options, int(pretrained.config.hidden_size))
-    if answer.pays:
-        in_bf16 = with_precision(inputs, "bf16", answer.why)
+    all_have_it = machines_have_bf16(options)
+    which = f"{'every' if all_have_it else 'not every'} {'GPU' if options.gpus_per_worker > 0 else 'processor'}"
+    reason = f"{which} that trains has instructions for bf16"
+    if all_have_it:
         try:
+            in_bf16 = with_precision(inputs, "bf16", reason)
             check_encoder_fits(options, in_bf16, pretrained)
             return in_bf16
         except ValueError as error:
-            answer = Bf16Answer(pays=False, why=first_line(error))
-    in_fp32 = with_precision(inputs, "fp32", answer.why)
+            reason = first_line(error)
+    in_fp32 = with_precision(inputs, "fp32", reason)
     check_encoder_fits(options, in_fp32, pretrained)
     return in_fp32
 
@@ -65,18 +62,12 @@ def is_searched(space: SearchSpace) -> bool:
     return any("precision" in changed_keys(space, key) for key in search_domain(space))
 
 
-def ask_machines(options: SweepOptions, width: int) -> Bf16Answer:
-    """Whether bf16 pays on this machine, or on every node of the cluster that a worker fits."""
-    on_gpu = options.gpus_per_worker > 0
+def machines_have_bf16(options: SweepOptions) -> bool:
+    """Whether this machine, or every node of the cluster that a worker fits, has instructions for bf16."""
     if options.address is None:
-        return does_bf16_pay(width, options.cpus_per_worker, on_gpu=on_gpu)
-    from sweeps.cluster.node_precision import ask_nodes  # here: a dry run on this machine does not load Ray
+        return has_bf16(on_gpu=options.gpus_per_worker > 0)
+    from sweeps.cluster.capacity import nodes_have_bf16  # here: a dry run on this machine does not load Ray
+    from sweeps.cluster.connection import connected_to_ray
 
-    return worst(ask_nodes(options, width))
-
-
-def worst(answers: Sequence[Bf16Answer]) -> Bf16Answer:
-    """The answer of a node where bf16 does not pay, if there is one, otherwise the first."""
-    if not answers:
-        return Bf16Answer(pays=False, why="no node has said whether it has instructions for bf16")
-    return min(answers, key=lambda answer: answer.pays)
+    with connected_to_ray(options.address):
+        return nodes_have_bf16(options)

@@ -3,22 +3,24 @@
 import math
 import os
 import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
+from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.stages.plan import PlannedStage, plan_stages
+from results.analysis.effects.searched_keys import hashable, own_value
+from results.analysis.ranking.render import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
-from search_spaces.space import grid_trials, search_domain
+from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.differences import text_of
 from sweeps.setup.disk import describe_disk, estimate_disk
 from sweeps.setup.inputs import SweepInputs, planned_configs
 from sweeps.setup.model_size import EncoderSize
@@ -43,12 +45,26 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
+        *wrapped([describe_base(space)], output_width()),
         f"Files: {options.folder}",
-        *(line for note in inputs.notes for line in textwrap.wrap(note, 100)),
+        *wrapped(inputs.notes, output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)
     held_out = describe_held_out(options.hold_out, inputs.held_out)
     return [*lines, *held_out, *describe_skipped(inputs.skipped), *left_out]
+
+
+def describe_base(space: SearchSpace) -> str:
+    """What the base configuration has of each searched key, and what differences are from where that is no value."""
+    base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
+    for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
+        own = own_value(base, title, grid.get(title, ()))
+        text = title if own is None else f"{title} {value_text(own)}"
+        if isinstance(item, Choice) and own not in map(hashable, item.values):
+            first = value_text(hashable(item.values[0]))
+            text += f" (none of the values: differences are from the first, {first})"
+        parts.append(text)
+    return f"Base configuration: {', '.join(parts)}"
 
 
 def describe_held_out(share: float, tables: Mapping[str, Table]) -> list[str]:
@@ -72,16 +88,17 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     times = describe_times(options)
     if options.num_drawn is not None:
         domain, conditions = search_domain(inputs.space), inputs.space.conditions
-        rows = [
-            [key_title(key), describe_range(item) + condition_text(conditions.get(key))] for key, item in domain.items()
+        drawn = [
+            f"{COMMAND_INDENT}{key_title(key)}: {describe_range(item)}{condition_text(conditions.get(key))}"
+            for key, item in domain.items()
         ]
         lines = [f"{options.num_drawn} configurations drawn by {options.search}, each trained {times}, from"]
         starts_at_base = options.search == "tpe" and base_point(inputs.space) is not None
-        return lines + align_columns(rows) + ["The first is the base configuration."] * starts_at_base
+        return lines + drawn + ["The first is the base configuration."] * starts_at_base
     trials = grid_trials(inputs.space)
     rows = [["trial", *trials[0]]]
-    for number, overrides in enumerate(trials):
-        values = [text_of(value) for value in overrides.values()]
+    texts = [value_texts([overrides[key] for overrides in trials]) for key in trials[0]]
+    for number, values in enumerate(zip(*texts, strict=True) if texts else [()]):
         rows += [[f"{number:04d}-r{replicate}", *values] for replicate in range(options.common_replicates)]
     return [f"{counted(len(trials), 'configuration')} on the grid, each trained {times}:", *align_columns(rows)]
 
@@ -97,16 +114,16 @@ def describe_times(options: SweepOptions) -> str:
 def describe_range(item: Range) -> str:
     """A range or choice as text."""
     if isinstance(item, Choice):
-        return "one of " + ", ".join(text_of(value) for value in item.values)
+        return "one of " + ", ".join(value_texts(item.values))
     kind = "a number" if isinstance(item, Float) else "a whole number"
-    return f"{kind} from {item.low:g} to {item.high:g}{', logarithmic' * item.log}"
+    return f"{kind} from {value_text(item.low)} to {value_text(item.high)}{', logarithmic' * item.log}"
 
 
 def condition_text(condition: Condition | None) -> str:
     """The condition under which a key is sampled, as text; empty without one."""
     if condition is None:
         return ""
-    return f", only where {key_title(condition.key)} is {' or '.join(text_of(value) for value in condition.values)}"
+    return f", only where {key_title(condition.key)} is {' or '.join(value_texts(condition.values))}"
 
 
 def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
@@ -213,15 +230,13 @@ def plan_steps(plan: Plan) -> int:
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells, the first one titles, as indented lines; columns of numbers are right-aligned."""
-    aligned = [align(column) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(cells).rstrip() for cells in zip(*aligned, strict=True)]
-
-
-def align(cells: Sequence[str]) -> list[str]:
-    """Cells of one column, padded to equal width."""
-    width = max(map(len, cells))
-    is_number = all(cell[:1].isdigit() for cell in cells[1:] if cell)
-    return [cell.rjust(width) if is_number else cell.ljust(width) for cell in cells]
+    titles, *cells = rows
+    columns = enumerate(zip(*cells, strict=True))
+    numbers = {at for at, column in columns if all(cell[:1].isdigit() for cell in column if cell)}
+    table = PrintedTable(titles=titles, rows=cells, numbers=numbers, has_rule=False)
+    tall = replace(table, titles=[title.split(" ") for title in titles])
+    lines = table_lines(output_width() - len(COMMAND_INDENT), table, tall)
+    return [f"{COMMAND_INDENT}{line}".rstrip() for line in lines]
 
 
 def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize) -> list[str]:

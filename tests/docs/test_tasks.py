@@ -84,7 +84,7 @@ def test_the_commands_of_the_page_run(mine: Path) -> None:
             assert "tasks.tone.loss_weight" in printed
             assert "Chosen for Grades:" in printed
         if "--output" in line:
-            predicted.append((mine.parent / "predictions.csv").read_text())
+            predicted.append((mine.parent / line.split()[-1]).read_text())
     header, first, second = predicted[0].splitlines()
     assert f"{header}\n" in PAGE
     assert first.split(",")[1] in ("negative", "neutral", "positive")

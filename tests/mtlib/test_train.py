@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import mtlib.train
 import mtlib.training.step
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder, load_state
@@ -23,7 +24,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.tasks import TASKS, Task
-from mtlib.train import origin_of, train
+from mtlib.train import origin_of, prepare_run, train
 from mtlib.training.epoch_report import TOKENS, EpochReport, StepProgress
 from mtlib.training.evaluation import predict
 from mtlib.training.step import Interrupted
@@ -477,6 +478,34 @@ def test_bf16_losses_are_close_to_fp32(
     )
     assert not torch.equal(whole, mixed)
     assert torch.allclose(whole[:, 0], mixed[:, 0], rtol=0.02)
+
+
+PAPER = {"smart.weight": 1, "smart.tasks": "sst", "smart.mode": "paper"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_it", "expected"),
+    [
+        ({"precision": "auto"}, True, "bf16"),
+        ({"precision": "auto"}, False, "fp32"),
+        ({"precision": "auto", **PAPER}, True, "fp32"),
+        ({"precision": "fp32"}, True, "fp32"),
+        ({"precision": "bf16"}, False, "bf16"),
+    ],
+)
+def test_auto_is_bf16_where_the_hardware_has_it_and_no_setting_refuses_it(
+    tiny_config: TrialConfig,
+    tiny_corpus: Corpus,
+    tiny_encoder: PretrainedEncoder,
+    changes: dict[str, Any],
+    has_it: bool,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mtlib.train, "has_bf16", lambda on_gpu: has_it and not on_gpu)
+    config, cpu = tiny_config.override(changes), torch.device("cpu")
+    run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None)
+    assert run.config.precision == expected
 
 
 def test_a_fourth_task_needs_one_entry_and_its_data(

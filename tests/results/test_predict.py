@@ -7,6 +7,8 @@ import argparse
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -186,8 +188,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["--leaderboard", "--data", ".", "--output", "-"], "--leaderboard needs --output DIR, got -"),
     (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task cannot be combined with --leader"),
     (["--bundle", "b", "--input", "-"], "--input cannot be combined with --bundle, got both"),
-    (["--bundle", "."], "--bundle must name a new folder, got "),
-    (["--bundle", ""], "--bundle must name a new folder, got "),
+    (["--bundle", "."], "--bundle must be new, or be overwritten with --overwrite, got "),
+    (["--bundle", "", "--overwrite"], "a bundle's folder may replace an empty folder, or one that holds bundle.json"),
     (["--bundle", "s3://mine/b"], "--bundle must name a folder on this machine, got s3://mine/b"),
     (["--bundle", "b", "--task", "sts2"], "unknown task of the selection 'sts2'; did you mean 'sts'?"),
     (["--bundle", "b", "--encoder", "./no"], "--encoder must be a hub name or a folder that exists"),
@@ -242,6 +244,7 @@ def test_late_error_keeps_the_old_output(
         tmp_path / "a.csv",
         "--output",
         tmp_path / "out" / "old.csv",
+        "--overwrite",
     )
     assert "a.csv:9: a line must have 2 cells, got 3, column sentence must be the last" in one_line_exit(
         main, capsys, *arguments
@@ -264,9 +267,47 @@ def test_output_that_is_no_regular_file_is_left_alone(
     assert str(reviews) in line
 
 
-def test_file_may_be_replaced_by_its_own_predictions(trained_folder: Path, reviews: Path) -> None:
-    run(trained_folder, "--task", "sst", "--input", reviews, "--output", reviews)
-    assert list(pd.read_csv(reviews)["id"]) == ["r0", "r1", "r2", "r3"]
+@pytest.mark.parametrize("way", ["file", "relative", "symbolic link", "hard link", "URI", "standard input"])
+def test_input_is_never_overwritten_under_any_name(
+    way: str, trained_folder: Path, reviews: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, before = reviews.with_name("other.csv"), reviews.read_bytes()
+    monkeypatch.chdir(reviews.parent)
+    if way == "symbolic link":
+        output.symlink_to(reviews)
+    elif way == "hard link":
+        output.hardlink_to(reviews)
+    named = {"relative": "reviews.csv", "URI": reviews.as_uri(), "file": reviews, "standard input": reviews}
+    words = ["--task", "sst", "--input", str(reviews), "--output", str(named.get(way, output)), "--overwrite"]
+    if way == "standard input":
+        words[3:4] = ["-", "--format", "csv"]
+        script = [str(ROOT / "results" / "predict.py"), str(trained_folder), *words]
+        with reviews.open() as stream:
+            done = subprocess.run([sys.executable, *script], stdin=stream, capture_output=True, text=True, check=False)
+        line, code = done.stderr, done.returncode
+        assert code == 2
+    else:
+        line = one_line_exit(main, capsys, trained_folder, *words)
+    assert "--output must not overwrite what is read, " in line
+    assert reviews.read_bytes() == before
+
+
+def test_other_files_are_overwritten_on_request_only(
+    trained_folder: Path, reviews: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "mine").mkdir()
+    for name in ("a.csv", "a.jsonl", "sts-dev-output.csv"):
+        output = tmp_path / "mine" / name
+        output.write_text("mine")
+        words = ["--task", "sst", "--input", reviews, "--output", output]
+        if name == "sts-dev-output.csv":
+            words = ["--leaderboard", "--data", tiny_folder, "--output", output.parent]
+        capsys.readouterr()  # of the run before
+        line = one_line_exit(main, capsys, trained_folder, *words)
+        assert f"--output must be new, or be overwritten with --overwrite, got {output}" in line
+        assert output.read_text() == "mine"
+        run(trained_folder, *words, "--overwrite")
+        assert output.read_text() != "mine"
 
 
 def test_ctrl_c_exits_with_130_and_leaves_nothing(

@@ -1,5 +1,6 @@
 """The command that writes a page: where it writes, what it reads, and what it refuses."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,31 @@ def test_output_may_be_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "else" / "report.html").is_file()
     assert (tmp_path / "else" / "tables" / "ranking.csv").is_file()
     assert not (folder / "report.html").exists()
+
+
+def test_pages_of_others_are_overwritten_on_request_only(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flags in ([], ["--tables"]):
+        assert main([str(folder), *flags]) == main([str(folder), *flags]) == 0, "the sweep's own page"
+    for name, flags in (("report.html", []), ("tables", ["--tables"])):
+        place = tmp_path / "mine-too" / name
+        place.parent.mkdir()
+        if flags:
+            place.mkdir()
+        else:
+            place.write_text("mine")
+        capsys.readouterr()
+        words = [str(folder), "--output", str(place.parent), *flags]
+        assert main(words) == WRONG_USE
+        assert f"--output must be new, or be overwritten with --overwrite, got {place}" in capsys.readouterr().err
+        assert main([*words, "--overwrite"]) == 0
+        shutil.rmtree(place.parent)
+    (tmp_path / "out").mkdir()
+    for name in ("tables", "images"):
+        (tmp_path / "out" / name).symlink_to(folder)
+        assert main([str(folder), "--output", str(tmp_path / "out"), f"--{name}", "--overwrite"]) == WRONG_USE
+        assert "--output must not overwrite what is read, " in capsys.readouterr().err
 
 
 def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_table_has_every_method_for_every_task_and_marks_the_selected_one(sweep:
     lines = run(capsys, sweep, *FAST, "--task", "qqp", "--task", "sts")
     for name in (*SELECTION_METHODS, "auto"):
         rows = [line for line in lines if line.startswith(TITLES[name]) and "±" in line]
-        assert len(rows) == (1 if name == "topk_ranks" else 2)
+        assert len(rows) == 2
         assert all((f"{TITLES[name]} < " in row) == (name == "single") for row in rows)
     assert any(line.startswith("cross-fitted: ") for line in lines)
 
@@ -92,11 +92,6 @@ def test_named_method_is_used_and_scored_with_the_single_one(sweep: Path, capsys
     assert found.automatic is None
     assert any(f"{TITLES['weights']} < " in line for line in lines)
     assert "<: what was chosen, by the method that was requested." in lines
-
-
-def test_ranks_are_averaged_for_the_named_task(sweep: Path, capsys: Capture) -> None:
-    run(capsys, sweep, *FAST, "--method", "topk_ranks", "--task", "sts")
-    assert all(member.knots for member in read_selection(sweep).tasks["sts"].members)
 
 
 def test_max_models_limits_members(tmp_path: Path, capsys: Capture) -> None:
@@ -195,6 +190,10 @@ def test_selection_is_written_to_the_given_folder(sweep: Path, tmp_path: Path, c
     assert lines[-1] == f"Written: {tmp_path}/new/folder/selection.json"
     assert read_selection(tmp_path / "new" / "folder").sweeps == {str(sweep): "data of mine"}
     assert not (sweep / SELECTION_FILE).exists()
+    words = (sweep, *FAST, "--task", "sst", "--output", tmp_path / "new" / "folder")
+    line = one_line_exit(main, capsys, *words)
+    assert "--output must be new, or be overwritten with --overwrite, got " in line
+    run(capsys, *words, "--overwrite")
 
 
 def test_relative_names_and_uris_are_written_as_absolute(
@@ -230,11 +229,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--task"], "--task: expected one argument"),
     (["mine", "--task", "stz"], "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
     (["mine", "--method", "tpok"], "unknown method 'tpok'; did you mean 'topk'? known: topk, "),
-    (["mine", "--method", "topk_ranks"], "method topk_ranks must be used for tasks of kind regression (see --task), "),
-    (
-        ["mine", "--method", "topk_ranks", "--task", "sts", "--task", "qqp"],
-        "method topk_ranks must be used for tasks",
-    ),
     (["mine", "--max-models", "0"], "--max-models must be at least 1, got 0"),
     (["mine", "--max-models", "many"], "--max-models must be a whole number, got 'many'"),
     (["mine", "--bags", "-1"], "--bags must be at least 0, got -1"),
@@ -316,10 +310,14 @@ def test_sweep_without_scored_trials_is_one_line(tmp_path: Path, capsys: Capture
     assert one_line_exit(main, capsys, sweep) == rule
 
 
-def test_damaged_file_is_one_line(sweep: Path, capsys: Capture) -> None:
+def test_a_damaged_table_of_a_task_leaves_the_others(sweep: Path, capsys: Capture) -> None:
     path = sweep / "predictions" / "sst-dev.parquet"
     path.write_bytes(path.read_bytes()[:200])
-    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST)
+    text = " ".join(run(capsys, sweep, *FAST))
+    assert list(read_selection(sweep).tasks) == ["qqp", "sts"]
+    assert "Nothing was chosen for SST: " in text
+    assert "sst-dev.parquet: truncated or damaged" in text
+    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST, "--task", "sst")
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(

@@ -55,8 +55,9 @@ def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
     assert sweep.stopped_at.timestamp() == since
     assert (sweep.records[-1].status, sweep.trials["status"].iloc[-1]) == (shown, shown)
     print_ranking(sweep)
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith(f"1 {shown}; stopped at 2025-03-04 04:12; continue with {resume_command(sweep_folder)}")
+    first, when, command, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"1 {shown}")
+    assert (when, command) == ("Stopped at 2025-03-04 04:12. To continue:", f"  {resume_command(sweep_folder)}")
 
 
 def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +65,7 @@ def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureF
     now = datetime.now().replace(microsecond=0)
     write_driver(sweep_folder, time=now.timestamp(), has_stopped=True)
     print_ranking(load_sweep(sweep_folder))
-    assert f"; stopped at {now:%H:%M}; continue with python sweeps/run.py --resume" in capsys.readouterr().out
+    assert f"\nStopped at {now:%H:%M}. To continue:\n  python sweeps/run.py --resume" in capsys.readouterr().out
 
 
 def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +210,7 @@ def test_effects_are_differences_from_any_base_value(recorded_sweep: Sweep, caps
     assert turned[turned["is_base"].astype(bool)]["value"].unique().tolist() == [1.0]
     assert main(["--effects", "--base", "smart.weight=1.0", str(recorded_sweep.path)]) == 0
     text = capsys.readouterr().out
-    assert "difference from the base value (smart.weight 1);" in " ".join(text.split())
+    assert "difference from the given value (smart.weight 1);" in " ".join(text.split())
     lines = text.split("Beside BERT and Beyond, table 6\n")[1].splitlines()
     assert lines[2].split()[:4] == ["overall", "0", "against", "1"]
     assert lines[2].split()[8] == "-0.008"  # .781 against .789

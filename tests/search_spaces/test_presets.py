@@ -1,6 +1,8 @@
 """The papers' settings, number by number."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.tasks import TASKS
+from search_spaces.domain import Float
 from search_spaces.presets import (
     bert_and_beyond,
     by_task,
@@ -18,6 +21,8 @@ from search_spaces.presets import (
     tuning_up_bert,
     tuning_up_bert_alone,
 )
+from search_spaces.space import value_in
+from search_spaces.vary import vary
 
 CROSS = {"tasks.qqp.encoding": "cross", "tasks.sts.encoding": "cross"}
 PAPERS = (bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert)
@@ -179,3 +184,19 @@ def test_a_trained_task_of_a_group_counts_in_the_hash(group: str) -> None:
 def test_single_tasks_of_one_base_have_hashes_of_their_own() -> None:
     base = general(TASKS)
     assert len({base.override({"stages.0.tasks": task}).content_hash for task in TASKS}) == 3
+
+
+SUGGESTING = ("README.md", "docs/tasks.md", "docs/searching.md", "mtlib/data/__main__.py", "sweeps/cli/arguments.py")
+
+
+@pytest.mark.parametrize("page", SUGGESTING)
+def test_suggested_values_have_the_presets_own_among_them(page: str) -> None:
+    """Of `auto`, which is decided as one of the values, as well."""
+    base, text = general(TASKS), (Path(__file__).parents[2] / page).read_text()
+    typed = re.findall(r"--vary ([a-z_]+[a-z_.0-9]*)=([\w.,:-]+\w)", text)
+    assert typed
+    for key, values in typed:
+        space, own = vary(base, "overall", {key: values}), value_in(base, key)
+        listed = [value for values in space.grid.values() for value in values]
+        ranges = [one for one in space.ranges.values() if isinstance(one, Float) and one.low <= own <= one.high]
+        assert own in (*listed, "auto") or ranges, (key, values, own)

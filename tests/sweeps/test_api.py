@@ -1,12 +1,15 @@
 """Sweeps from Python: the same options as the command, reports, and what is done with a finished sweep."""
 
 import json
+import math
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import ray
 
@@ -182,8 +185,15 @@ def test_rows_to_predict_have_the_texts_of_their_task() -> None:
     assert [row.texts for row in text_rows(["a ", ""], 1)] == [("a",), ("",)]
     assert [(row.id, row.texts) for row in text_rows([("a", "b")], 2)] == [("0", ("a", "b"))]
     assert list(text_rows([], 1)) == []
+    missing: list[Any] = [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, "", " "]
+    assert [row.is_blank for row in text_rows(missing, 1)] == [True] * len(missing)
+    pairs: list[Any] = [*missing[:5], *((text, "fine") for text in missing), ("fine", "good")]
+    assert [row.is_blank for row in text_rows(pairs, 2)] == [True] * (len(pairs) - 1) + [False]
+    words = ["null", "NA", "None", "nan"]
+    assert [row.texts for row in text_rows(words, 1)] == [(word,) for word in words]
     for texts, num_texts, message in (
         (["a"], 2, r"every row of texts must be a tuple of 2 texts, got 'a' in row 0"),
+        (["a", 5], 1, r"every row of texts must be a text, got 5 in row 1"),
         (["a", ("b", "c")], 1, r"every row of texts must be a text, got \('b', 'c'\) in row 1"),
         ([("a", 1)], 2, r"must be a tuple of 2 texts, got \('a', 1\) in row 0"),
         ("a text", 1, r"texts must be a list of texts, got 'a text'"),
@@ -225,9 +235,10 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     assert json.loads((found.folder / "selection.json").read_text())["tasks"]
     with pytest.raises(ValueError, match=r"^unknown option of a selection 'metod'; did you mean 'method'\?"):
         found.select(metod="greedy")
-    predictions = found.predict(["good film", "", "bad film"], task="sst")
+    with pytest.warns(UserWarning, match="^2 rows with a blank text without prediction, the first is row 1$"):
+        predictions = found.predict(["good film", "", "bad film", None], task="sst")
     assert list(predictions) == ["prediction", *(f"probability_{label}" for label in range(5))]
-    assert predictions["prediction"].isna().tolist() == [False, True, False]
+    assert predictions["prediction"].isna().tolist() == [False, True, False, True]
     with pytest.raises(ValueError, match=r"unknown task of the selection 'qqp'"):
         found.predict(["a"], task="qqp")
 

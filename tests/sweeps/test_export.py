@@ -300,9 +300,35 @@ def test_unusable_weights_are_one_line(
     assert not (tmp_path / "model").exists()
 
 
-def test_existing_folder_is_left_alone(trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"FOLDER must be new, got {tmp_path}" in one_line_exit(main, capsys, trained_sweep, TRIAL, tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_only_an_exported_model_is_overwritten_and_only_on_request(
+    sweep: Path, tmp_path: Path, tiny_encoder_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, mine = tmp_path / "model", tmp_path / "notes" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert main([str(sweep), TRIAL, str(model)]) == 0
+    (model / "old.txt").write_text("of the earlier export")
+    capsys.readouterr()
+    rule = "FOLDER must be new, or be overwritten with --overwrite, got "
+    for place in (model, mine.parent, mine):
+        assert f"{rule}{place}" in one_line_exit(main, capsys, sweep, TRIAL, place)
+    for place in (mine.parent, mine):
+        line = one_line_exit(main, capsys, sweep, TRIAL, place, "--overwrite")
+        assert "may replace an empty folder, or one that holds trial.json" in line
+    assert mine.read_text() == "mine"
+    link = tmp_path / "link"
+    link.symlink_to(model)
+    assert main([str(sweep), TRIAL, str(link), "--overwrite"]) == 0
+    assert link.is_symlink()
+    assert not (model / "old.txt").exists()
+    assert load_exported(model).config.active_tasks
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "mine", "model", "notes"]
+    encoder = tmp_path / "encoder"
+    encoder.symlink_to(tiny_encoder_folder)
+    capsys.readouterr()
+    for place, words in ((sweep, ()), (sweep.parent, ()), (encoder, ("--encoder", tiny_encoder_folder))):
+        line = one_line_exit(main, capsys, sweep, TRIAL, place, *words, "--overwrite")
+        assert "FOLDER must not overwrite what is read, " in line
 
 
 def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ from safetensors.torch import load_file
 from transformers import AutoModel
 
 import sweeps.driver.run_sweep
+import sweeps.driver.whole_sweep
 from mtlib.config.trial import TrialConfig
-from mtlib.model.encoder import PretrainedEncoder, quiet_transformers
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from results.analysis.sweep import load_sweep
 from results.records.driver_file import Ownership
 from results.records.tables import read_trials
@@ -299,6 +300,20 @@ def test_taken_name_is_answered_with_how_to_pick_another(
     (tmp_path / "first").mkdir()
     assert main([*command, "--dry-run"]) == 2
     assert "choose another with --name" in capsys.readouterr().err
+
+
+def test_name_that_another_command_takes_at_the_same_time_is_answered_the_same(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load_slowly(name: str) -> PretrainedEncoder:
+        (tmp_path / "first").mkdir()
+        return load_encoder(name)
+
+    monkeypatch.setattr(sweeps.driver.whole_sweep, "load_encoder", load_slowly)
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "choose another with --name" in line
+    assert list((tmp_path / "first").iterdir()) == []
 
 
 def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
@@ -677,7 +692,7 @@ def test_sweep_with_a_closed_output_names_the_resume_command(
 def test_finished_sweep_with_a_closed_output_keeps_its_exit_code(
     interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leave(*_arguments: Any) -> int:
+    def leave(*_arguments: Any, **_more: Any) -> int:
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)
@@ -700,6 +715,39 @@ def test_sweep_runs_from_end_to_end(command: list[str], tmp_path: Path) -> None:
     sweep = load_sweep(tmp_path / "first")
     assert sweep.trials["status"].tolist() == ["complete"] * 7
     assert "SST dev" in done.stdout
+
+
+LONG = "job-folder-of-a-scheduler" * 3
+PLACES: dict[str, tuple[dict[str, str], str]] = {
+    "long TMPDIR": ({"TMPDIR": LONG}, ""),
+    "home that cannot be written": ({"HOME": "/proc/nobody"}, ""),
+    "ASCII alone": ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, ""),
+    "long RAY_TMPDIR": ({"RAY_TMPDIR": LONG}, "error: RAY_TMPDIR must have at most "),
+    "RAY_ADDRESS to nowhere": ({"RAY_ADDRESS": "127.0.0.1:1"}, "error: RAY_ADDRESS must be a running Ray cluster, "),
+}
+"""Environments, where a long path is below the test's folder, and the beginning of the one line; empty: it works."""
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("place", PLACES)
+def test_sweep_works_in_any_place_or_ends_in_one_line(place: str, command: list[str], tmp_path: Path) -> None:
+    changes, error = PLACES[place]
+    changes = {name: str(tmp_path / LONG) if value == LONG else value for name, value in changes.items()}
+    (tmp_path / LONG).mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")} | changes
+    words = [sys.executable, str(SCRIPT), *command, "--vary", "smart.weight=0,1"]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", timeout=500, env=environment)
+    assert "Traceback" not in done.stdout + done.stderr
+    if error:
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(error)
+        assert not (tmp_path / "first").exists()
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "± standard error" in done.stdout
 
 
 @pytest.fixture

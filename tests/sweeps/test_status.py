@@ -24,11 +24,11 @@ def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Pa
     write(trial(0, "complete"), trial(1, "queued"))
     (write(trial(0, "complete"), name="broken") / "sweep.json").write_bytes(b"")
     assert main(["--storage", str(tmp_path)]) == 0
-    header, line, damaged = (line.rstrip() for line in capsys.readouterr().out.splitlines())
-    assert header.split() == ["sweep", "state", "done", "running", "left", "failed", "best", "next"]
-    assert line.startswith("mine")
-    assert line.endswith(f"python sweeps/run.py --resume {tmp_path}/mine")
+    damaged, header, line, *commands = capsys.readouterr().out.splitlines()
     assert damaged.startswith("broken cannot be read: ")
+    assert header.split() == ["sweep", "state", "done", "running", "left", "failed", "best"]
+    assert line.startswith("mine")
+    assert commands == ["", "Next:", f"  python sweeps/run.py --resume {tmp_path}/mine"]
 
 
 def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Capture) -> None:
@@ -38,11 +38,11 @@ def test_trials_of_one_sweep_are_listed(write: Write, tmp_path: Path, capsys: Ca
     assert lines[0] == "mine: Which weight?"
     assert lines[1].startswith("running: 1 done, 1 running, 0 left, 1 failed; about ")
     assert lines[2] == "best: overall 0.667 (0000-r0)"
-    assert lines[3] == f"next: python sweeps/status.py {tmp_path}/mine --follow"
-    assert lines[5].split() == ["trial", "status", "epoch", "step", "smart.weight", "newest", "dev", "scores"]
-    assert lines[6].split()[:7] == ["0000-r0", "complete", "3", "of", "4", "30", "0.0"]
-    assert lines[6].endswith("SST 0.250  QQP 0.750  STS 0.500  overall 0.583")
-    assert lines[7].endswith("loss is nan")
+    assert lines[4].split() == ["trial", "status", "epoch", "step", "smart.weight", "newest", "dev", "scores"]
+    assert lines[5].split()[:7] == ["0000-r0", "complete", "3", "of", "4", "30", "0"]
+    assert lines[5].endswith("SST 0.250  QQP 0.750  STS 0.500  overall 0.583")
+    assert lines[6].endswith("loss is nan")
+    assert lines[-2:] == ["Next:", f"  python sweeps/status.py {tmp_path}/mine --follow"]
 
 
 def test_steps_of_running_trials_are_shown_but_not_in_a_log(
@@ -55,6 +55,40 @@ def test_steps_of_running_trials_are_shown_but_not_in_a_log(
     assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
     assert "7 of 40" not in capsys.readouterr().out
     assert steps == []
+
+
+@pytest.mark.parametrize("width", ["40", "80", "100", "120"])
+def test_commands_and_values_are_whole_at_every_width(
+    width: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    key, rate = "optimizer.head_learning_rate", 1.2345e-4
+    records = [trial(number, "complete", params={key: rate + number}) for number in range(2)]
+    name = "a-name-of-a-sweep-that-is-as-long-as-names-may-be-in-" * 2
+    write(*records, trial(2, "queued", params={key: 3.0}), name=name[:100])
+    command = f"  python sweeps/run.py --resume {tmp_path}/{name[:100]}"
+    for words in ([], [name[:100]]):
+        assert main([*words, "--storage", str(tmp_path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines.count(command) == 1
+        assert "…" not in "".join(lines)
+    shown = "".join(line.strip() for line in lines)
+    assert all(part in shown for part in ("optimizer.", "head_learning_rate"))
+    assert all(shown.count(value) == 1 for value in ("0.00012345", "1.00012345", "0002-r0"))
+
+
+def test_unchanged_rows_are_not_printed_again(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    folder = write(trial(0, "running", epochs=1, steps=1), trial(1, "queued"), life="running")
+
+    def end(_seconds: float) -> None:
+        write_trials(folder, [trial(0, "complete", epochs=4, steps=1_000_000), trial(1, "queued")], tuple(TASKS))
+        write_driver(folder, has_stopped=True)
+
+    monkeypatch.setattr(time, "sleep", end)
+    assert main([str(tmp_path / "mine"), "--follow"]) == 0
+    assert capsys.readouterr().out.count("0001-r0") == 1
 
 
 def test_empty_storage_is_no_error(tmp_path: Path, capsys: Capture) -> None:

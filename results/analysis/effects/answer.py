@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import COMMAND_INDENT
 from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.analysis.effects.early_effects import EarlyEffects
@@ -14,7 +15,7 @@ from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
 from results.analysis.ranking.rank import RankedConfiguration, searched_names
-from results.analysis.ranking.render import searched_values, value_text, why_unknown
+from results.analysis.ranking.render import searched_values, short_numbers, value_text, why_unknown
 from results.records.trials import OVERALL, UNFINISHED, TrialRecord
 
 MORE_REPLICATES = 3
@@ -22,8 +23,6 @@ MORE_REPLICATES = 3
 
 MAX_NAMED = 3
 """Configurations of failed trials that are named, and keys whose effects could not be fitted."""
-COMMAND_INDENT = "  "
-"""Before a command on a line of its own, which is not wrapped, so that it can be copied."""
 
 
 def answer_question(
@@ -55,6 +54,7 @@ def answer_question(
         effects.question,
         *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
         *(ignored if difference and effects.search != "grid" else []),
+        *untrained_bases(effects),
         *dropped(effects),
         *left_out(effects, records),
         *early_answers(effects, early),
@@ -147,6 +147,15 @@ def score_answers(effects: SweepEffects, records: Sequence[TrialRecord], differe
         yield from answers(effects, column, records, difference)
     else:
         yield unknown(effects, column, records)
+
+
+def untrained_bases(effects: SweepEffects) -> Iterator[str]:
+    """A sentence for each key whose values are compared with the first one, as the base value was not trained."""
+    for key in effects.keys:
+        if key.range is None and key.values and key.base_title == "first value":
+            own = "" if key.own_base is None else f", {value_text(key.own_base)},"
+            what = f"The base value of {key.name}{own} is not among the values compared"
+            yield f"{what}: differences are from the first value, {value_text(key.base)}."
 
 
 def dropped(effects: SweepEffects) -> list[str]:
@@ -261,7 +270,7 @@ def comparison_with_base(
         if found and len(found) == len(values) - 1:
             return f"{key.name} has no effect here.{alike}"
         which = "no other value" if same else "no value"
-        return f"{key.name}: {which} was trained with all else equal to the base, {base}.{alike}"
+        return f"{key.name}: {which} was trained with all else equal to the {key.base_title}, {base}.{alike}"
     better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
     worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
     if better:
@@ -302,12 +311,13 @@ def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) ->
     if curve.p_value >= 1 - CONFIDENCE:
         varies = f"The fitted score varies by {top - bottom:.3f} over the range."
         return f"{key.name}: no effect was found (p {p_text(curve.p_value)}, {how_many}). {varies}"
-    low, high = (f"{bound:.3g}" for bound in curve.optimum_interval)
-    where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{curve.optimum:.3g}"
+    numbers = (*curve.optimum_interval, curve.optimum, curve.points[lowest])
+    low, high, optimum, worst_at = short_numbers(list(map(float, numbers)))
+    where = f"best at {'the ' + curve.edge + ' end of its range, ' if curve.edge else ''}{optimum}"
     advice = ": extend the range" if curve.edge and curve.optimum != 0 else ""  # most settings end at 0
     best, worst = column.value_of(top), column.value_of(bottom)
     extreme = "highest" if worst > best else "lowest"
-    fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {curve.points[lowest]:.3g}."
+    fitted = f"The fitted score is {best:.3f} there and {extreme}, {worst:.3f}, at {worst_at}."
     return (
         f"{key.name} matters (p {p_text(curve.p_value)}, {how_many}): {where} (95 %: {low} to {high}){advice}. {fitted}"
     )
@@ -319,10 +329,11 @@ def linear_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -
     if curve.p_value >= 1 - CONFIDENCE:
         return f"{key.name}: no trend over the range was found (p {p_text(curve.p_value)}, {how_many}); {hidden}."
     first, last = (column.value_of(curve.means[end]) for end in (0, -1))
+    start, end = short_numbers([float(curve.points[0]), float(curve.points[-1])])
     trend = "rises" if last > first else "falls"
     return (
         f"{key.name} matters (p {p_text(curve.p_value)}, {how_many}): the fitted score {trend} over the range, from "
-        f"{first:.3f} at {curve.points[0]:.3g} to {last:.3f} at {curve.points[-1]:.3g}; {hidden}."
+        f"{first:.3f} at {start} to {last:.3f} at {end}; {hidden}."
     )
 
 

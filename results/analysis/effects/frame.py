@@ -1,20 +1,17 @@
-"""Effects as data frames with a row for each value of each key, and as a printed table."""
+"""Effects as data frames with a row for each value of each key, and as tables in lines."""
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, table_lines, wrapped
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.render import PLAIN_WIDTH, error_text, narrow_table, table_within, value_text
+from results.analysis.ranking.render import error_text, short_numbers, value_text, value_texts
 
 COLUMNS: dict[str, Any] = {
     "key": "string",
@@ -29,8 +26,6 @@ COLUMNS: dict[str, Any] = {
     "high": "float64",
 }
 """Of the frame, with their types."""
-VALUE_WIDTH = 28
-"""Columns of a value; a longer one takes several lines."""
 CURVE_ROWS = 5
 """Of a range's curve in the printed table."""
 
@@ -84,77 +79,74 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
         }
 
 
-def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> Group:
+def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> list[str]:
     """A table for each key: a row per value, a column per task, each with the difference from the base value.
 
-    Where a row is wider than `width` columns, each number has a line of its own.
+    Where a row is wider than `width` columns, each number has a line of its own; where that does not fit either, each
+    value has.
     """
-    parts: list[Any] = []
+    lines: list[str] = []
     for key in effects.keys:
         columns = [column for column in effects.columns.values() if key.name in {*column.values, *column.curves}]
         if columns:
-            parts += [Text(key.name), table_within(width, partial(key_table, key.name, columns)), Text("")]
-    return Group(*parts, *(Text(line) for line in effects_legend(effects)))
+            tables = (key_table(key.name, columns, is_tall=is_tall) for is_tall in (False, True))
+            lines += [key.name, *table_lines(width, *tables), ""]
+    return [*lines, *wrapped(effects_legend(effects), width)]
 
 
-def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Table:
+def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> PrintedTable:
     """The table of one key; in a tall one each number has a line of its own."""
-    table = narrow_table()
-    table.leading = int(is_tall)
-    table.add_column("value", overflow="fold", max_width=VALUE_WIDTH)
-    for column in columns:
-        table.add_column(column.title, no_wrap=True)
     if key in columns[0].curves:
         points = columns[0].curves[key].points
-        for row in range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1)):
-            cells = [broken(curve_text(column, key, row), is_tall) for column in columns]
-            table.add_row(f"{points[row]:.3g}", *cells)
-        return table
-    effects = [
-        {effect.value: broken(effect_text(effect, column), is_tall) for effect in column.values[key]}
-        for column in columns
-    ]
-    for value in dict.fromkeys(value for own in effects for value in own):  # a task may not have all of them
-        table.add_row(value_text(value), *(own.get(value, "") for own in effects))
-    return table
+        shown = range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1))
+        texts = short_numbers([float(points[row]) for row in shown])
+        cells = [[curve_text(column, key, row) for column in columns] for row in shown]
+    else:
+        effects = [{effect.value: effect_text(effect, column) for effect in column.values[key]} for column in columns]
+        values = list(dict.fromkeys(value for own in effects for value in own))  # a task may not have all of them
+        texts, cells = value_texts(values), [[own.get(value, "") for own in effects] for value in values]
+    return PrintedTable(
+        titles=["value", *(column.title for column in columns)],
+        rows=[[text, *(broken(cell, is_tall) for cell in row)] for text, row in zip(texts, cells, strict=True)],
+        is_spaced=is_tall,
+    )
 
 
-def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> Group:
+def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> list[str]:
     """A table of differences beside those of a published table.
 
     Args:
         title: of the published table.
         found: its scores, at least one.
-        width: in columns; where a row is wider, interval and comparison have a line of their own.
+        width: in columns; where a row is wider, interval and comparison have a line of their own, or each value has.
     """
     is_recomputed = any(difference.is_recomputed for scored in found for difference in scored.differences)
-    notes = [Text(RECOMPUTED_NOTE)] if is_recomputed else []
-    table = table_within(width, partial(published_differences_table, found))
-    return Group(Text(f"Beside {title}"), table, *notes)
+    notes = [RECOMPUTED_NOTE] if is_recomputed else []
+    tables = (published_differences_table(found, is_tall=is_tall) for is_tall in (False, True))
+    return [*wrapped([f"Beside {title}"], width), *table_lines(width, *tables), *wrapped(notes, width)]
 
 
-def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> Table:
+def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> PrintedTable:
     """The table of some differences; in a tall one interval and comparison have a line of their own."""
-    table = narrow_table()
-    table.leading = int(is_tall)
     names = ["difference", "95 % interval", "published", "comparison"]
-    for name in ("score", found[0].key.name):
-        table.add_column(name, overflow="fold")
-    for name in stacked(names, is_tall):
-        table.add_column(name, no_wrap=True)
+    rows = []
     for scored in found:
         for difference in scored.differences:
             interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
             published = f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}"
             cells = [f"{difference.here:+.3f}", interval, published, difference.verdict]
             values = f"{value_text(difference.value)} against {value_text(scored.key.base)}"
-            table.add_row(scored.column.title, values, *stacked(cells, is_tall))
-    return table
+            rows.append([scored.column.title, values, *stacked(cells, is_tall)])
+    return PrintedTable(
+        titles=["score", found[0].key.name, *stacked(names, is_tall)],
+        rows=rows,
+        is_spaced=is_tall,
+    )
 
 
-def stacked(cells: list[str], is_tall: bool) -> list[str]:
+def stacked(cells: list[str], is_tall: bool) -> list[TableCell]:
     """The cells, in a tall table two and two in one, each in a line of its own."""
-    return ["\n".join(pair) for pair in zip(cells[::2], cells[1::2], strict=True)] if is_tall else cells
+    return list(zip(cells[::2], cells[1::2], strict=True)) if is_tall else list(cells)
 
 
 def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
@@ -166,9 +158,9 @@ def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
     return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
 
 
-def broken(cell: str, is_tall: bool) -> str:
-    """A cell's text, in a tall table with a line for each number."""
-    return re.sub(r" (?=[-+±])", "\n", cell) if is_tall else cell
+def broken(cell: str, is_tall: bool) -> list[str]:
+    """The lines of a cell, in a tall table one for each number."""
+    return (re.sub(r" (?=[-+±])", "\n", cell) if is_tall else cell).split("\n")
 
 
 def curve_text(column: ColumnEffects, key: str, row: int) -> str:
@@ -182,7 +174,7 @@ def effects_legend(effects: SweepEffects) -> list[str]:
     has_values = any(column.values for column in effects.columns.values())
     has_curves = any(column.curves for column in effects.columns.values())
     of_values = (
-        f"Mean score and difference from the base value ({effects.base_text}); "
+        f"Mean score and difference from {effects.base_text}; "
         "below, its 95 % interval, for all values of a key at once."
     )
     of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."

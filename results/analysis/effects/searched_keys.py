@@ -30,12 +30,21 @@ class SearchedKey:
     name: str
     """Dotted key, several joined by ` + `, or a name that the space defines."""
     values: tuple[Any, ...]
-    """Its values in the order of the space; empty if it has a range."""
+    """Its values that were trained, in the order of the space; empty if it has a range."""
+    own_base: Any = None
+    """The base configuration's value, trained or not; None as well where the base has none of its own."""
     base: Any = None
-    """The value that others are compared with: the base configuration's if that is searched, else the first, unless
+    """The value that others are compared with: the base configuration's if it was trained, else the first, unless
     another one is asked for."""
     range: KeyRange | None = None
     """Where it was sampled from a range."""
+
+    @property
+    def base_title(self) -> str:
+        """What the value is called that others are compared with, everywhere."""
+        if self.base == self.own_base:
+            return "base value"
+        return "first value" if self.base in self.values[:1] else "given value"
 
     def value_of(self, params: Mapping[str, Any]) -> Any:
         """A trial's value; None where the key was not sampled (a value None of the configuration is `(None,)`)."""
@@ -64,12 +73,12 @@ def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> li
     missing = [name for name in RECORDED if not info.get(name)]
     require(not missing, f"sweep.json must record {', '.join(RECORDED)}", f"no {', '.join(missing)}")
     space, is_grid = info["space"], info["search"] == "grid"
-    grid = {name: tuple(map(hashable, values)) for name, values in space["grid"]}
+    grid = dict(space["grid"])
     ranges = {} if is_grid else dict(space["ranges"])
     keys = [ranged_key(name, domain, info["base"], records) for name, domain in ranges.items()]
-    named = [named_key(name, values, info["base"], records) for name, values in grid.items() if name not in ranges]
+    listed = [listed_key(name, values, info["base"], records) for name, values in grid.items() if name not in ranges]
     order = [*grid, *(name for name in ranges if name not in grid)]
-    return sorted([*keys, *named], key=lambda key: order.index(key.name))
+    return sorted([*keys, *listed], key=lambda key: order.index(key.name))
 
 
 def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[SearchedKey]:
@@ -123,36 +132,63 @@ def ranged_key(
     """A key with a domain of the space: `Float`, `Int` or `Choice`."""
     ((kind, item),) = domain.items()
     if kind == "Choice":
-        return named_key(name, tuple(map(hashable, item["values"])), base, records)
+        return listed_key(name, item["values"], base, records)
+    own = base_value(base, name)
     return SearchedKey(
         name=name,
         values=(),
-        base=base_value(base, name),
+        own_base=own,
+        base=own,
         range=KeyRange(low=item["low"], high=item["high"], is_log=item["log"]),
     )
 
 
-def named_key(name: str, values: Sequence[Any], base: Mapping[str, Any], records: Sequence[TrialRecord]) -> SearchedKey:
-    """A key with listed values."""
-    key = SearchedKey(name=name, values=tuple(values))
+def listed_key(
+    name: str, values: Sequence[Any] | Mapping[str, Any], base: Mapping[str, Any], records: Sequence[TrialRecord]
+) -> SearchedKey:
+    """A key with listed values, or with names that stand for overrides."""
+    own = own_value(base, name, values)
+    listed = tuple(map(hashable, values))
+    key = SearchedKey(name=name, values=listed)
     drawn = {key.value_of(record.params) for record in records}
-    tried = tuple(value for value in values if value in drawn)
-    first = base_value(base, name)
-    return SearchedKey(name=name, values=tried, base=first if first in tried else (tried or (None,))[0])
+    tried = tuple(value for value in listed if value in drawn)
+    return replace(key, values=tried, own_base=own, base=own if own in tried else next(iter(tried), None))
 
 
-def base_number(base: Mapping[str, Any], records: Sequence[TrialRecord]) -> int | None:
+def base_number(keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
     """The number of the first configuration that has the base configuration's value of every searched key, if any."""
+    return first_number({key.name: key.own_base for key in keys}, keys, records)
+
+
+def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records: Sequence[TrialRecord]) -> int | None:
+    """The number of the first configuration with these values, by key; a key that was not sampled has any."""
     numbers = [
         record.number
         for record in records
-        if all(hashable(value) == base_value(base, name) for name, value in record.params.items())
+        if all(key.value_of(record.params) in (None, wanted[key.name]) for key in keys)
     ]
     return min(numbers, default=None)
 
 
+def own_value(base: Mapping[str, Any], name: str, values: Sequence[Any] | Mapping[str, Any]) -> Any:
+    """The base configuration's value of a key, or the name that stands for it; None if it has none, or several."""
+    return base_name(base, values) if isinstance(values, Mapping) else base_value(base, name)
+
+
+def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The first name whose overrides change nothing in the base configuration; None if there is none."""
+    return next(
+        (
+            name
+            for name, overrides in named.items()
+            if all(base_value(base, dotted) == hashable(value) for dotted, value in overrides.items())
+        ),
+        None,
+    )
+
+
 def base_value(base: Mapping[str, Any], name: str) -> Any:
-    """The base configuration's value of a key; None if the key is a name of the space's own, or there are several."""
+    """The base configuration's value of a dotted key, or of several; None if tasks differ in it."""
     found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -160,8 +196,8 @@ def base_value(base: Mapping[str, Any], name: str) -> Any:
 def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
     """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, None if they differ."""
     tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
-    values = {base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks))}
-    return values.pop() if len(values) == 1 else None
+    first, *others = (base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks)))
+    return first if all(other == first for other in others) else None
 
 
 def base_part(tree: Any, dotted: str) -> Any:

@@ -100,9 +100,12 @@ class SweepEffects:
 
     @property
     def base_text(self) -> str:
-        """The values that differences are from, e.g. `smart.weight 0`."""
-        listed = [key for key in self.keys if key.range is None]
-        return ", ".join(f"{key.name} {value_text(key.base)}" for key in listed)
+        """The values that differences are from, e.g. `the base value (smart.weight 0)`."""
+        found: dict[str, list[str]] = {}
+        for key in self.keys:
+            if key.range is None:
+                found.setdefault(key.base_title, []).append(f"{key.name} {value_text(key.base)}")
+        return " and ".join(f"the {title} ({', '.join(values)})" for title, values in found.items())
 
     @property
     def compared(self) -> list[ColumnEffects]:

@@ -23,8 +23,13 @@ OVERWHELMING = 1.0
 def vanishing_penalties(
     curves: pd.DataFrame, records: Sequence[TrialRecord], tasks: Mapping[str, Task]
 ) -> Iterator[Note]:
-    """A note for each penalty and task where some trials' penalty is numerically nothing, in every epoch so far."""
+    """A note for each penalty and task where some trials' penalty is numerically nothing, in every epoch so far.
+
+    Signed penalties have none: their values may cancel in a mean.
+    """
     for name, penalty in PENALTIES.items():
+        if penalty.is_signed:
+            continue
         largest = penalty_points(curves, penalty).groupby(["task", "trial"], as_index=False)["value"].max()
         for task, found in largest[largest["value"] < NUMERICALLY_NOTHING].groupby("task"):
             trials = dict(zip(found["trial"], found["value"], strict=True))
@@ -53,8 +58,11 @@ def how_to_strengthen(name: str, settings: Mapping[str, Any]) -> str:
 def overwhelming_penalties(
     curves: pd.DataFrame, records: Sequence[TrialRecord], tasks: Mapping[str, Task]
 ) -> Iterator[Note]:
-    """A note for each penalty and task where the weighted penalty exceeds the loss in some trials' last epoch."""
-    for name in PENALTIES:
+    """A note for each penalty and task where the weighted penalty exceeds the loss in some trials' last epoch.
+
+    Signed penalties have none: a constant may be added to them without any effect.
+    """
+    for name in (name for name, penalty in PENALTIES.items() if not penalty.is_signed):
         for task, ratios in penalty_ratios(curves, records, name).items():
             large = {trial: ratio for trial, ratio in ratios.items() if ratio > OVERWHELMING}
             if not large:

@@ -1,16 +1,12 @@
-"""Renders a ranking: a table of at most 100 columns, its legend, and the failed trials."""
+"""Renders a ranking as lines: a table, its legend, and the failed trials."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from rich import box
-from rich.console import Console, Group
-from rich.table import Table
-from rich.text import Text
 
 from mtlib.metrics.table import default_metric
 from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, fold, table_lines, wrapped
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.ranking.rank import RankedConfiguration, score_columns, searched_names
@@ -27,8 +23,16 @@ MAX_ROWS = 20
 HEADER_WIDTH = 12
 """A longer dotted key is broken after a dot."""
 
-PLAIN_WIDTH = 100
-"""Columns of output that does not go to a terminal."""
+SHARED_WIDTH = 36
+"""Columns of the searched values of many keys in a tall table."""
+
+MOST_TYPED_DIGITS = 12
+"""A number with more digits was drawn or computed, not typed."""
+DRAWN_DIGITS = 6
+"""Digits of such a number that are shown."""
+FEWEST_DIGITS = 3
+"""Digits of numbers that need not be exact, such as points of a curve, as long as that tells them apart."""
+EXPONENT = re.compile(r"e([+-])0*")
 
 
 def render_ranking(
@@ -36,76 +40,72 @@ def render_ranking(
     tasks: Mapping[str, Task],
     width: int = PLAIN_WIDTH,
     notes: Sequence[str] = (),
-) -> Group:
-    """A ranking as something to print: a row per configuration, the best first, then legend, notes and what failed.
+) -> list[str]:
+    """A ranking in lines: a row per configuration, the best first, then legend, notes and what failed.
 
     Columns are those of BERT and Beyond, table 6: what was searched, each task's dev score (and its train score where
     train is scored), the overall score, the epoch of its maximum, and the status where some trial has not finished.
     Each score carries its standard error over examples and, where there are replicates, over these.
 
-    Where a row is wider than `width` columns, errors go below their scores. Of many rows the first `MAX_ROWS` are
-    shown. `notes` are further lines, such as those of `results.analysis.ranking.note`.
+    Where a row is wider than `width` columns, errors go below their scores; where that does not fit either, each value
+    has a line. Of many rows the first `MAX_ROWS` are shown. `notes` are further sentences, such as those of
+    `results.analysis.ranking.note`.
     """
     shown = rows[:MAX_ROWS]
-    table = table_within(width, partial(ranking_table, shown, tasks))
+    table = table_lines(width, *(ranking_table(shown, tasks, is_tall=is_tall) for is_tall in (False, True)))
     num_hidden = len(rows) - len(shown)
     hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
     legend = [*short_key_lines(shown), *ranking_legend(rows), *metric_lines(rows, tasks), *notes, *failures(rows)]
-    return Group(table, *map(Text, [*hidden, "", *legend]))
+    return [*table, *hidden, "", *wrapped(legend, width)]
 
 
-def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> Table:
+def ranking_table(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task], *, is_tall: bool) -> PrintedTable:
     """The table alone; in a tall one each part of a cell has a line of its own."""
     names = searched_names(rows)
     columns = score_columns(rows, tasks)
     has_status = any(row.status != "complete" for row in rows)
-    table = narrow_table()
-    table.leading = int(is_tall or len(names) > MAX_PARAM_COLUMNS)  # a blank line between rows of several lines
-    separator = "\n" if is_tall else " "
-    headers = ["", "searched"] if len(names) > MAX_PARAM_COLUMNS else map(broken_key, names)
-    for header in headers:
-        table.add_column(Text(header), overflow="fold", no_wrap=not header)
-    for column in columns:
-        task, split = column
-        title = [title_of(task, tasks), *([] if column == TOTAL else [split])]
-        table.add_column(separator.join(title), no_wrap=True)
-    table.add_column("epoch", justify="right", no_wrap=True)
-    if has_status:
-        table.add_column("status", no_wrap=True)
-    for row in rows:
-        scores = [separator.join(score_parts(row, column, tasks)) for column in columns]
-        status = [row.status.replace(", ", f",{separator}")] if has_status else []
-        table.add_row(*map(Text, (*param_cells(names, row), *scores, epoch_cell(row), *status)))
-    return table
+    is_shared = len(names) > MAX_PARAM_COLUMNS
+    cells = []
+    for row, texts in zip(rows, searched_texts(names, rows), strict=True):
+        searched = [[f"{row.number:04d}"], shared_lines(texts)] if is_shared else [[text] for text in texts.values()]
+        status = [row.status.replace(", ", ",\n").split("\n")] if has_status else []
+        cells.append([*searched, *(score_parts(row, column, tasks) for column in columns), [epoch_cell(row)], *status])
+    shown_keys = ["", "searched"] if is_shared else list(names)
+    scores = [[title_of(task, tasks), *([] if (task, split) == TOTAL else [split])] for task, split in columns]
+    others = [["epoch"], ["status"]] if has_status else [["epoch"]]
+    return PrintedTable(
+        titles=[*map(broken_key, shown_keys), *(title if is_tall else " ".join(title) for title in [*scores, *others])],
+        rows=[[part if is_tall else " ".join(part) for part in row] for row in cells],
+        names=[*shown_keys, *(" ".join(title) for title in [*scores, *others])],
+        numbers={len(shown_keys) + len(scores)},
+        is_spaced=is_tall or is_shared,  # rows have several lines
+    )
 
 
-def table_within(width: int, make: Callable[..., Table]) -> Table:
-    """The table that `make` makes; a tall one (`is_tall=True`) where a row would be wider than `width` columns."""
-    table = make(is_tall=False)
-    is_wide = Console(width=10 * width).measure(table).maximum > width
-    return make(is_tall=True) if is_wide else table
-
-
-def narrow_table() -> Table:
-    """An empty table with a space between its columns and a line below the header only."""
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-
-
-def broken_key(key: str) -> str:
+def broken_key(key: str) -> list[str]:
     """A dotted key, broken after dots into lines of at most `HEADER_WIDTH`."""
     lines = [""]
     for part in key.replace(".", ".\n").split("\n"):
         if lines[-1] and len(lines[-1]) + len(part) > HEADER_WIDTH:
             lines.append("")
         lines[-1] += part
-    return "\n".join(lines)
+    return lines
 
 
-def param_cells(names: Sequence[str], row: RankedConfiguration) -> list[str]:
-    """The searched values, a cell per column; those of many keys in one cell, after that of the number."""
-    if len(names) <= MAX_PARAM_COLUMNS:
-        return [value_text(row.params[name]) if name in row.params else "" for name in names]
-    return [f"{row.number:04d}", searched_values(names, row.params)]
+def searched_texts(names: Sequence[str], rows: Sequence[RankedConfiguration]) -> list[dict[str, str]]:
+    """The searched values of each row by key, empty where a key was not drawn."""
+    texts: list[dict[str, str]] = [dict.fromkeys(names, "") for _ in rows]
+    for name in names:
+        drawn = [number for number, row in enumerate(rows) if name in row.params]
+        for number, text in zip(drawn, value_texts([rows[number].params[name] for number in drawn]), strict=True):
+            texts[number][name] = text
+    return texts
+
+
+def shared_lines(texts: Mapping[str, str]) -> list[str]:
+    """The values of many keys under their short names, several in a line."""
+    short = short_keys(list(texts))
+    return fold(", ".join(f"{short[name]}={text}" for name, text in texts.items() if text), SHARED_WIDTH)
 
 
 def short_key_lines(rows: Sequence[RankedConfiguration]) -> list[str]:
@@ -119,16 +119,35 @@ def searched_values(names: Sequence[str], params: Mapping[str, Any]) -> str:
     """Searched values under the shortest names that tell all `names` apart: `layer_decay=0.95, dropout=0`."""
     short = short_keys(names)
     own = [name for name in names if name in params]  # not all draw every key
-    return ", ".join(f"{short[name]}={value_text(params[name], digits=4)}" for name in own)
+    return ", ".join(f"{short[name]}={value_text(params[name])}" for name in own)
 
 
-def value_text(value: Any, digits: int = 6) -> str:
-    """A searched value, short; a float with so many significant digits."""
+def value_texts(values: Sequence[Any]) -> list[str]:
+    """A text for each searched value; where those of two different values are equal, they are as Python writes them."""
+    texts = list(map(value_text, values))
+    first = dict(zip(reversed(texts), reversed(values), strict=True))
+    clashing = {text for text, value in zip(texts, values, strict=True) if value != first[text]}
+    return [repr(value) if text in clashing else text for text, value in zip(texts, values, strict=True)]
+
+
+def value_text(value: Any) -> str:
+    """A searched value as one types it: of a number all digits, unless it was drawn, of which a few are shown."""
     if isinstance(value, float):
-        return f"{value:.{digits}g}"
+        exact = repr(value).removesuffix(".0")
+        num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))
+        return EXPONENT.sub(r"e\1", exact if num_digits <= MOST_TYPED_DIGITS else f"{value:.{DRAWN_DIGITS}g}")
     if isinstance(value, list | tuple):
-        return "-".join(value_text(part, digits) for part in value)
-    return "none" if value is None else str(value)
+        return "-".join(map(value_text, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def short_numbers(values: Sequence[float]) -> list[str]:
+    """Numbers with the fewest digits, at least `FEWEST_DIGITS`, that tell different ones apart."""
+    for digits in range(FEWEST_DIGITS, 18):
+        texts = [EXPONENT.sub(r"e\1", f"{value:.{digits}g}") for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
 
 
 def error_text(error: float) -> str:

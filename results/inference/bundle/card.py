@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from mtlib.checkpoints.model_card import in_words
+from mtlib.checkpoints.model_card import in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
 from results.inference.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
@@ -37,9 +37,18 @@ def soup_card(title: str, origins: Sequence[str]) -> str:
         origins: whose weights were averaged.
     """
     lines = (
-        *("---", "library_name: transformers", "tags:", "- multitask-sweeps", "---", "", f"# Soup for {title}", ""),
+        *(
+            "---",
+            "library_name: transformers",
+            "tags:",
+            "- multitask-sweeps",
+            "---",
+            "",
+            f"# Soup for {markdown(title)}",
+            "",
+        ),
         f"One model, whose weights are the mean of those of {len(origins)} trained models:",
-        *("", *(f"- {origin}" for origin in origins), ""),
+        *("", *(f"- {markdown(origin)}" for origin in origins), ""),
         "`trial.json` describes how the model reads text; its training settings do not apply. The encoder loads with",
         "`transformers.AutoModel.from_pretrained`, the whole model with `mtlib.checkpoints.export.load_exported`.",
         "",
@@ -54,7 +63,7 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
     if base_models:
         yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
     yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
-    tasks = in_words(bundle.definitions[name].title for name in bundle.tasks)
+    tasks = in_words(markdown(bundle.definitions[name].title) for name in bundle.tasks)
     yield from ("---", "", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {counted(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
@@ -75,8 +84,9 @@ def running_lines(bundle: Bundle) -> Iterator[str]:
     for task in tasks:
         low, high = task.label_range
         what = "a number" if task.kind == "regression" else "a class"
-        kind = f"one of {', '.join(task.labels)}" if task.labels else f"{what}, {low:g} to {high:g}"
-        yield f"| `{task.name}` ({task.title}) | {', '.join(f'`{name}`' for name in task.text_columns)} | {kind} |"
+        kind = f"one of {', '.join(map(markdown, task.labels))}" if task.labels else f"{what}, {low:g} to {high:g}"
+        columns = ", ".join(map(markdown_code, task.text_columns))
+        yield f"| `{task.name}` ({markdown(task.title)}) | {columns} | {kind} |"
 
 
 def expectation_lines(selection: Selection) -> Iterator[str]:
@@ -87,11 +97,11 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
         task, score = selection.definitions[name], chosen.score
         expected = f"{task.value_of(score.cross_fitted):.3f} | {task.bounds_text(score.interval)}"
         cells = f"{expected} | {counted(chosen.num_examples, 'dev example')} | {task.value_of(score.in_sample):.3f}"
-        yield f"| {task.title} | {task.metric} | {cells} |"
+        yield f"| {markdown(task.title)} | {task.metric} | {cells} |"
     yield ""
     for name, chosen in selection.tasks.items():
         among = f"{counted(chosen.num_candidates, 'candidate')} of {counted(chosen.num_trials, 'trial')}"
-        yield f"- {' '.join(verdict(selection.definitions[name], chosen))} Chosen from {among}."
+        yield f"- {markdown(' '.join(verdict(selection.definitions[name], chosen)))} Chosen from {among}."
     yield ""
     yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
     yield "scored only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
@@ -112,7 +122,7 @@ def held_out_lines(selection: Selection) -> Iterator[str]:
             task = selection.definitions[name]
             value = f"{task.value_of(found.scores[name]):.3f} ({task.bounds_text(found.intervals[name])})"
             score = f"{value}, {counted(found.num_examples[name], 'row')}"
-            yield f"- evaluation {number}, {found.time[:10]}, {task.title}: {score}"
+            yield f"- evaluation {number}, {found.time[:10]}, {markdown(task.title)}: {score}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
@@ -120,15 +130,12 @@ def member_table(bundle: Bundle) -> Iterator[str]:
     yield from ("## Models", "", "| task | weight | model | trained as | temperature |", "| --- " * 5 + "|")
     for task, members in bundle.tasks.items():
         for member in members:
-            origin = bundle.models[member.model].origin
+            origin = markdown(bundle.models[member.model].origin)
             cells = f"{member.weight:.3f} | [`{member.model}`]({member.model}) | {origin} | {member.temperature:.3g}"
-            yield f"| {bundle.definitions[task].title} | {cells} |"
+            yield f"| {markdown(bundle.definitions[task].title)} | {cells} |"
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
-    for task in (task for task, members in bundle.tasks.items() if members[0].knots):
-        yield f"For {bundle.definitions[task].title} their ranks are averaged: the numbers order texts, within the"
-        yield "range of labels, but are no estimate of a label."
 
 
 def file_table(bundle: Bundle) -> Iterator[str]:

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.fs as fs
-
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, is_file, open_folder, read_dataclass, write_dataclass
+from results.records.files import Location, is_file, local_path, open_folder, read_dataclass, write_dataclass
 from results.records.selection import BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -70,10 +68,10 @@ def is_bundle(home: Location) -> bool:
 
 def local_bundle_folder(home: Location) -> Path:
     """The folder of a bundle; ValueError if it is not on a disk of this machine."""
-    root = open_folder(home)
-    is_here = isinstance(root.base_fs, fs.LocalFileSystem)
-    require(is_here, "a bundle must be copied to a disk of this machine to predict with it", home)
-    return Path(root.base_path)
+    path = local_path(home)
+    if path is None:
+        raise ValueError(f"a bundle must be copied to a disk of this machine to predict with it, got {home}")
+    return path
 
 
 def write_bundle_file(folder: Path, bundle: Bundle) -> None:

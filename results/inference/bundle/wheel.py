@@ -43,7 +43,7 @@ def build_wheel(folder: Path, root: Path = PROJECT_FOLDER) -> str:
 def read_project(root: Path) -> dict[str, Any]:
     """The content of the checkout's `pyproject.toml`; ValueError if `root` is no checkout of this project."""
     path = root / PROJECT_FILE
-    project = tomllib.loads(path.read_text()) if path.is_file() else {}
+    project = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     rule = f"a bundle needs a checkout of {PROJECT}, of which it holds a wheel (git clone, then pip install -e)"
     require(project.get("project", {}).get("name") == PROJECT, rule, f"no {PROJECT_FILE} of it in {root}")
     return project

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from mtlib.checkpoints.model_card import is_hub_name
 from mtlib.runtime.checksum import file_crc32
-from mtlib.runtime.errors import require
 from results.inference.bundle.card import bundle_card, soup_card
 from results.inference.bundle.manifest import (
+    BUNDLE_FILE,
     CARD_FILE,
     LICENCE_FILE,
     MODELS_FOLDER,
@@ -24,7 +24,7 @@ from results.inference.bundle.wheel import build_wheel
 from results.inference.card_facts import trial_card_facts
 from results.inference.models import ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
-from results.records.files import PROJECT_FOLDER, Location, folder_name, open_folder
+from results.records.files import PROJECT_FOLDER, Location, check_output, folder_name, open_folder
 from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, read_sweep
@@ -63,9 +63,15 @@ ModelKey = str | tuple[str, str, int]
 
 
 def write_bundle(
-    selection: Selection, home: Location, source: ModelSource, folder: Path, on_line: Callable[[str], None]
+    selection: Selection,
+    home: Location,
+    source: ModelSource,
+    folder: Path,
+    on_line: Callable[[str], None],
+    *,
+    overwrite: bool = False,
 ) -> int:
-    """Writes a new folder, whole or not at all; returns its size in bytes. One model at a time is in memory.
+    """Writes a folder, whole or not at all; returns its size in bytes. One model at a time is in memory.
 
     Args:
         selection: the tasks to predict and their ensembles.
@@ -73,21 +79,22 @@ def write_bundle(
         source: where its models are, on the CPU.
         folder: where to write; missing parents are made.
         on_line: is given a line about each model.
+        overwrite: whether an earlier bundle in this folder is replaced.
 
     Raises:
-        ValueError: in one line: the folder is there already or cannot be written, a model cannot be loaded, or the
-            project's wheel cannot be built.
+        ValueError: in one line: the folder must not be replaced (see `check_output`) or cannot be written, a model
+            cannot be loaded, or the project's wheel cannot be built.
     """
-    require(not folder.exists(), "--bundle must name a new folder", folder)
     for chosen in selection.tasks.values():
         ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
     trials = [find_trials(chosen.members, task, source) for task, chosen in selection.tasks.items()]
     names = find_encoders((config for found in trials for _, config in found), source)
+    check_output("--bundle", folder, (home, *source.places.values(), source.encoder, *names), overwrite=overwrite)
 
     from mtlib.checkpoints.export import written_aside
     from mtlib.runtime.environment import versions_of
 
-    with written_aside(folder, "a bundle's folder") as partial:
+    with written_aside(folder, "a bundle's folder", BUNDLE_FILE) as partial:
         wheel = build_wheel(partial)
         places, models = write_models(selection, source, partial, on_line)
         bundle = Bundle(
@@ -100,7 +107,9 @@ def write_bundle(
             definitions={task: selection.definitions[task] for task in selection.tasks},
         )
         (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), Path(SELECTION_FILE)))
-        (partial / CARD_FILE).write_text(bundle_card(selection, bundle, list(filter(is_hub_name, names))))
+        (partial / CARD_FILE).write_text(
+            bundle_card(selection, bundle, list(filter(is_hub_name, names))), encoding="utf-8"
+        )
         write_code(partial, bundle)
         write_bundle_file(partial, bundle)
     return folder_bytes(folder)
@@ -136,7 +145,6 @@ def bundled_members(task: str, chosen: TaskSelection, places: Mapping[ModelKey, 
         BundledMember(
             model=places[model_key(task, chosen, member)],
             weight=member.weight,
-            knots=member.knots,
             temperature=member.temperature,
         )
         for member in chosen.members
@@ -155,7 +163,7 @@ def write_model(
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
     origins = [f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}" for member in members]
     if is_soup:
-        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins))
+        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins), encoding="utf-8")
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
     return BundledModel(origin=f"mean of {len(members)} models' weights" if is_soup else origins[0], files=files)
 
@@ -173,8 +181,8 @@ def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFa
 def write_code(folder: Path, bundle: Bundle) -> None:
     """Writes what predicts with a bundle, what that needs, and the licence of it."""
     needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
-    (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE))
-    (folder / NEEDS_FILE).write_text(NEEDS + needs)
+    (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE), encoding="utf-8")
+    (folder / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
     (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 

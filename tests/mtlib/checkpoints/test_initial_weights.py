@@ -218,13 +218,21 @@ def thin(folder: Path) -> None:
     save_file({name: weights[name] for name in sorted(weights)[2:]}, folder / ENCODER_FILE)
 
 
+def break_up(folder: Path) -> None:
+    """Makes one weight NaN."""
+    weights = load_file(folder / ENCODER_FILE)
+    weights["encoder.layer.1.output.dense.bias"][2] = float("nan")
+    save_file(weights, folder / ENCODER_FILE)
+
+
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another width": (widen, r"must fit the encoder, in .*: \d+ weights are of another size, first encoder\."),
     "a layer more": (deepen, r": 1 weight is unknown to it, first encoder\.encoder\.layer\.2\.output\.dense\.bias"),
     "two weights less": (thin, r": 2 weights are missing, first encoder\.embeddings\."),
-    "half a file": (lambda folder: truncate(folder / ENCODER_FILE), "must hold undamaged weights, got .*model"),
-    "half the heads": (lambda folder: truncate(folder / TASKS_FILE), "must hold undamaged weights, got .*model"),
-    "an empty file": (lambda folder: (folder / ENCODER_FILE).write_bytes(b""), "must hold undamaged weights"),
+    "half a file": (lambda folder: truncate(folder / ENCODER_FILE), "got .*model.safetensors is cut off"),
+    "half the heads": (lambda folder: truncate(folder / TASKS_FILE), "got .*tasks.safetensors is cut off"),
+    "an empty file": (lambda folder: (folder / ENCODER_FILE).write_bytes(b""), "model.safetensors is empty"),
+    "NaN": (break_up, r"must hold undamaged weights, in .*, got NaN .*encoder\.layer\.1\.output\.dense\.bias"),
     "no encoder": (lambda folder: (folder / ENCODER_FILE).unlink(), "which holds neither best.json nor model"),
     "no folder": (shutil.rmtree, "got .*model, which is missing"),
 }

@@ -219,7 +219,7 @@ def test_a_dotted_key_reaches_into_groups_and_lists() -> None:
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("a.c", "unknown key 'a.c'; did you mean 'a.b'?"),
+        ("a.c", "unknown key 'a.c'; known: a.b"),
         ("e", "unknown key 'e'; "),
         ("a.b.2.c", "a.b has positions 0..1, got '2' in 'a.b.2.c'"),
         ("a.b.-1.c", "a.b has positions 0..1, got '-1' in 'a.b.-1.c'"),
@@ -328,7 +328,7 @@ def test_an_optional_group_accepts_both(item: Any, leaf: Leaf | None) -> None:
 
 def test_an_optional_group_refuses_other_values() -> None:
     line = one_line_error(lambda: from_dict(Branch, {"leaf": {"width": 3}}, "at"))
-    assert line.startswith("unknown key 'at.leaf.width'; did you mean ")
+    assert line.startswith("unknown key 'at.leaf.width'; known: at.leaf.count, ")
     assert one_line_error(lambda: from_dict(Branch, {"leaf": [3]}, "at")) == "at.leaf must be a group of keys, got [3]"
     assert one_line_error(lambda: Branch(leaf=3)) == "leaf must be Leaf, got 3"  # type: ignore[arg-type]
 

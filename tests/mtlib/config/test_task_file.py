@@ -98,6 +98,18 @@ def test_labels_follow_from_the_kind(tmp_path: Path, kind: str, keys: str, label
     assert (task.kind, task.label_range) == (kind, label_range)
 
 
+def test_a_mapping_of_labels_gives_values_their_names(tmp_path: Path) -> None:
+    labels = '["negative", "neutral", "positive"]'
+    text = TONE.replace(labels, '{pos = "positive", "0" = "negative", "so so" = "neutral"}')
+    task = read_task_file(write(tmp_path, text))["tone"]
+    assert (task.labels, task.label_range) == (("positive", "negative", "neutral"), (0, 2))
+    assert task.label_values == ("pos", "0", "so so")
+    config = config_of({"tone": task}, "tone")
+    assert TrialConfig.from_json(config.to_json()) == config
+    plain = dataclasses.replace(task, label_values=())
+    assert config_of({"tone": plain}, "tone").content_hash != config.content_hash
+
+
 def test_metric_and_weight_may_be_chosen(tmp_path: Path) -> None:
     task = read_task_file(write(tmp_path, GRADE + 'metric = "rmse"\nweight = 2'))["grade"]
     assert (task.metric, task.weight) == ("rmse", 2)
@@ -191,6 +203,18 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("tone-dev.jsonl", "tone-dev.txt", "tasks.tone: dev must end in .csv, .tsv, .jsonl, .parquet or"),
     ('"neutral"', '"negative"', "tasks.tone: labels must name each label once"),
     ('["negative", "neutral", "positive"]', '["negative"]', "tasks.tone: labels, or num_labels, must be at least 2"),
+    (
+        '["negative", "neutral", "positive"]',
+        '{a = "good", b = "good", c = "bad"}',
+        "tasks.tone: labels must name each label once, got ['good', 'good', 'bad']",
+    ),
+    (
+        '["negative", "neutral", "positive"]',
+        '{"1" = "good", "1.0" = "fine", c = "bad"}',
+        "tasks.tone: labels must name each value once",
+    ),
+    ('["negative", "neutral", "positive"]', '{a = "good", b = 1}', "tasks.tone.labels.b must be text, got 1"),
+    ('["negative", "neutral", "positive"]', '{neg = "negative"}', "labels, or num_labels, must be at least 2, got 1"),
     ('title = "Tone"', "range = [0, 1]", "tasks.tone: range must be left out of kind classes"),
     ('title = "Tone"', "num_labels = 3", "tasks.tone: num_labels must be left out of all but classes without names"),
     ('title = "Tone"', "scored_train_rows = -1", "tasks.tone: scored_train_rows must be at least 0, got -1"),

@@ -80,7 +80,7 @@ tone (Tone): classes of 3, metric accuracy, weight 1
         1 row (50.0 %) has the text of a train row
 
 Next: see what a sweep over three learning rates would do (without --dry-run it starts):
-python sweeps/run.py --data FOLDER --encoder bert-base-uncased --vary optimizer.learning_rate=3e-5,1e-4,3e-4 --dry-run
+python sweeps/run.py --data FOLDER --encoder bert-base-uncased --vary optimizer.learning_rate=3e-5,7e-5,2e-4 --dry-run
 """
 
 
@@ -358,9 +358,14 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         DEV,
         '"a new film"',
         '["a new film"]',
-        "tone-dev.jsonl:3: text must be text or a number, got ['a new film']",
+        "tone-dev.jsonl:3: column text must be text or a number, got ['a new film']",
     ),
-    "latin-1": (DEV, "a new film", "a n\udce9w film", "tone-dev.jsonl:3: must be UTF-8 text, got byte 0xe9"),
+    "latin-1": (
+        DEV,
+        "a new film",
+        "a n\udce9w film",
+        "tone-dev.jsonl:3: column text must be UTF-8 text, got byte 0xe9",
+    ),
     "share too small": (
         TOML,
         "0.25",

@@ -220,10 +220,10 @@ def test_json_values_become_the_text_of_csv(tmp_path: Path) -> None:
         ('"text"', 'set.jsonl:3: a line must be a JSON object, got "text"'),
         ('{"id": "b", "premis": "x"}', "set.jsonl:3: key premise is missing; did you mean 'premis'? known: premis, id"),
         ('{"premise": "x", "gold": 1}', "set.jsonl:3: key id is missing; known: gold, premise"),
-        ('{"id": "b", "premise": ["x"], "gold": 1}', "set.jsonl:3: premise must be text or a number, got ['x']"),
+        ('{"id": "b", "premise": ["x"], "gold": 1}', "set.jsonl:3: column premise must be text or a number, got ['x']"),
         (
             '{"id": "b", "premise": "\\ud83d", "gold": 1}',
-            "set.jsonl:3: premise must be text, got an unpaired surrogate",
+            "set.jsonl:3: column premise must be text, got an unpaired surrogate",
         ),
     ],
 )
@@ -244,7 +244,7 @@ def test_an_empty_json_file_is_refused(tmp_path: Path, content: str) -> None:
 def test_json_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
     content = '{"id": 1, "premise": "a", "gold": 0}\n{"id": "café"}\n'.encode("latin-1")
     message = reading_error(read_json_lines, tmp_path / "set.jsonl", content)
-    assert message == "set.jsonl:2: must be UTF-8 text, got byte 0xe9"
+    assert message == "set.jsonl:2: column id must be UTF-8 text, got byte 0xe9"
 
 
 FORMATS = {

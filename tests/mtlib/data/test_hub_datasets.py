@@ -7,8 +7,8 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.file_readers import Row
-from mtlib.data.hub_datasets import read_hub_data, split_hub_path
+from mtlib.data.file_readers import Row, fit_name
+from mtlib.data.hub_datasets import make_builder, read_hub_data, split_hub_path
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
@@ -41,7 +41,9 @@ def test_a_saved_dataset_with_splits_has_class_labels_as_numbers(train: datasets
     validation = train.select([2, 0])
     datasets.DatasetDict({"train": train, "validation": validation}).save_to_disk(tmp_path / "nli")
     path = f"hf://{tmp_path}/nli"
-    assert read(path) == [(f"{path} train:{row}", [str(row), *cells]) for row, cells in enumerate(CELLS)]
+    assert read(path) == [
+        (fit_name(f"{path} train") + f": row {row}", [str(row), *cells]) for row, cells in enumerate(CELLS)
+    ]
     assert [cells for _, cells in read(path, "validation")] == [["0", *CELLS[2]], ["1", *CELLS[0]]]
 
 
@@ -75,11 +77,19 @@ def test_name_and_configuration_are_passed_to_the_library(
 ) -> None:
     calls: list[tuple[str, str | None]] = []
 
-    def load(name: str, configuration: str | None) -> datasets.DatasetDict:
-        calls.append((name, configuration))
-        return datasets.DatasetDict({"train": train})
+    class Builder:
+        config = None
 
-    monkeypatch.setattr(datasets, "load_dataset", load)
+        def __init__(self, name: str, configuration: str | None) -> None:
+            calls.append((name, configuration))
+
+        def download_and_prepare(self) -> None:
+            pass
+
+        def as_dataset(self) -> datasets.DatasetDict:
+            return datasets.DatasetDict({"train": train})
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", Builder)
     assert len(read("hf://nyu-mll/glue#qqp")) == len(read("hf://snli")) == 3
     assert calls == [("nyu-mll/glue", "qqp"), ("snli", None)]
 
@@ -87,13 +97,17 @@ def test_name_and_configuration_are_passed_to_the_library(
 def test_a_missing_column_is_refused_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
     train.save_to_disk(tmp_path / "nli")
     message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
-    assert message.startswith(f"hf://{tmp_path}/nli train: column premises is missing; did you mean 'premise'?")
+    name = fit_name(f"hf://{tmp_path}/nli train")
+    assert message.startswith(f"{name}: column premises is missing; did you mean 'premise'?")
 
 
 def test_a_value_that_is_not_text_is_refused_with_its_row(tmp_path: Path) -> None:
     datasets.Dataset.from_dict({"premise": [["a"], ["b"]], "label": [0, 1]}).save_to_disk(tmp_path / "nli")
     message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
-    assert message == f"hf://{tmp_path}/nli train:0: premise must be text or a number, got ['a']"
+    assert (
+        message
+        == f"{fit_name(f'hf://{tmp_path}/nli train')}: row 0: column premise must be text or a number, got ['a']"
+    )
 
 
 def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
@@ -106,8 +120,18 @@ def test_an_error_of_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
     def load(*_: object) -> None:
         raise ConnectionError("no route\nto the hub")
 
-    monkeypatch.setattr(datasets, "load_dataset", load)
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
     assert one_line_error(read, "hf://snli") == "hf://snli must be a data set that can be read, got: no route"
+
+
+def test_settings_that_were_used_before_find_the_cache_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str, _: str | None, **settings: Any) -> str:
+        if not settings:
+            raise ValueError(f"Couldn't find cache for {name}")
+        return "builder"
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", load)
+    assert make_builder("mine", None) == "builder"
 
 
 def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,4 +52,4 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_value_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "text": [["a", "b"]]}), tmp_path / "lists.parquet")
     line = one_line_error(lambda: list(read_parquet_file(tmp_path / "lists.parquet", ("id", "text"))))
-    assert line.startswith("lists.parquet: row 0: text must be text or a number")
+    assert line.startswith("lists.parquet: row 0: column text must be text or a number")

@@ -15,13 +15,14 @@ from torch.nn import functional
 import mtlib.loss.objective
 import mtlib.loss.simcse
 import mtlib.loss.smart
-from mtlib.config.penalties import SmartConfig
+from mtlib.config.penalties import PENALTIES, SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.objective import TERMS, Objective, learned_weight, terms_of
 from mtlib.loss.smart import carrying_positions, first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.training.run import Run
 from mtlib.training.weight_average import averaged_copy
 
@@ -136,6 +137,23 @@ def test_each_row_of_a_short_batch_counts_like_one_of_a_full_batch(
     loss, details = evaluate(run, batches)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     assert details[0, 0].item() == pytest.approx(losses_by_hand(run, batches[0]).sum().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.mean, torch.sum, lambda values: values[:1], lambda values: values.unsqueeze(1)]
+)
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_penalty_that_is_no_value_for_each_row_is_refused(
+    name: str, wrong: Callable[[Tensor], Tensor], new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_contract(path: str) -> Callable[..., tuple[Tensor, ...]]:
+        return lambda *given: tuple(wrong(values) for values in load_function(path)(*given))
+
+    monkeypatch.setattr(mtlib.loss.objective, "load_function", break_contract)
+    run = new_run({**PLAIN, f"{name}.weight": 1, f"{name}.tasks": "sst"})
+    rule = rf"{PENALTIES[name].function} must return \(rows,\) for each of {', '.join(PENALTIES[name].terms)}"
+    with pytest.raises(ValueError, match=rule):
+        evaluate(run, shards_of(run, "sst", 8))
 
 
 def test_full_and_short_batches_of_a_pass_sum_to_its_rows(new_run: NewRun) -> None:

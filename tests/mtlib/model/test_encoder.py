@@ -40,8 +40,9 @@ from mtlib.model.encoder import (
     load_encoder,
     num_positions,
 )
+from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.layers import encoder_layers
-from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, NOT_ENTERED
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, FAMILIES, NOT_ENTERED, small_default
 from tests.one_line_error import one_line_error
 
 AS_IT_IS = EncoderConfig(dropout=None, max_length=32)
@@ -181,10 +182,23 @@ def test_dropouts_of_other_architectures_are_set() -> None:
 
 def test_a_dropout_that_an_encoder_lacks_is_refused_by_name() -> None:
     unknown = untrained(T5)
-    with pytest.raises(ValueError, match=r"^encoder\.dropout cannot be set for random \(t5\): set it to none$"):
+    with pytest.raises(ValueError, match=r"^encoder\.dropout must be 0 or none for random \(t5\), .*, got 0\.1$"):
         build_encoder(unknown, EncoderConfig(dropout=0.1, max_length=32))
-    with pytest.raises(ValueError, match=r"^encoder\.attention_dropout cannot be set for random"):
+    with pytest.raises(ValueError, match=r"^encoder\.attention_dropout must be 0 or none for random"):
         build_encoder(unknown, EncoderConfig(dropout=None, attention_dropout=0.1, max_length=32))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_dropout_of_0_is_none_in_every_family(family: str) -> None:
+    """Families that have no dropout at all, such as EuroBERT and Gemma, take 0 too."""
+    zero = EncoderConfig(dropout=0, attention_dropout=0, max_length=32)
+    model = build_encoder(untrained(small_default(family)), zero).train()
+    assert not any(dropouts_of(model).values())
+    if family != "yoso":  # it samples where tokens look
+        tokens = torch.tensor([[1, 5, 6, 9, 7, 2]])
+        texts = encoder_arguments(model.config, tokens, torch.ones_like(tokens), torch.zeros_like(tokens))
+        training, evaluating = (model.train(mode)(**texts).last_hidden_state for mode in (True, False))
+        assert torch.allclose(training, evaluating, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -339,6 +353,61 @@ def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(file: str, content: bytes, copy_of_encoder: Path) -> None:
     (copy_of_encoder / file).write_bytes(content)
     loading_error(copy_of_encoder)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n"
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [(POINTER, "a Git-LFS pointer"), (b"<!DOCTYPE html><html>Sign in</html>", "a web page"), (b"", "empty")],
+    ids=["pointer", "page", "empty"],
+)
+def test_a_file_that_is_something_else_is_called_what_it_is(
+    file: str, content: bytes, fault: str, copy_of_encoder: Path
+) -> None:
+    (copy_of_encoder / file).write_bytes(content)
+    assert f"{file} is {fault}" in loading_error(copy_of_encoder)
+
+
+def test_a_file_that_is_not_read_is_not_blamed(copy_of_encoder: Path) -> None:
+    (copy_of_encoder / "pytorch_model.bin").write_bytes(POINTER)
+    load_encoder(str(copy_of_encoder))
+    (copy_of_encoder / "model.safetensors").write_bytes(b"\x00" * 64)
+    assert "model.safetensors is no safetensors file" in loading_error(copy_of_encoder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_name(value: float, copy_of_encoder: Path) -> None:
+    def damage(weights: dict[str, Tensor]) -> None:
+        weights["encoder.layer.1.output.dense.bias"][3] = value
+
+    change_weights(copy_of_encoder, damage)
+    message = loading_error(copy_of_encoder)
+    assert "finite" in message
+    assert message.endswith("first encoder.layer.1.output.dense.bias")
+
+
+def test_a_token_without_an_embedding_is_refused(copy_of_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(copy_of_encoder)
+    embeddings = load_file(copy_of_encoder / "model.safetensors")["embeddings.word_embeddings.weight"]
+    room = len(embeddings) - len(tokenizer)
+    tokenizer.add_tokens([f"word{number}" for number in range(room)])
+    tokenizer.save_pretrained(copy_of_encoder)
+    load_encoder(str(copy_of_encoder))
+    tokenizer.add_tokens(["one-more"])
+    tokenizer.save_pretrained(copy_of_encoder)
+    expected = f"{len(embeddings):,} embeddings, and token 'one-more' with id {len(embeddings)}"
+    assert expected in loading_error(copy_of_encoder)
+
+
+def test_an_encoder_with_code_of_its_own_is_refused_without_a_question(copy_of_encoder: Path) -> None:
+    """As NeoBERT, whose configuration names classes in files of its repository."""
+    (copy_of_encoder / "model.py").write_text("raise SystemExit('it was run')")
+    own = {"AutoConfig": "model.NeoBERTConfig", "AutoModel": "model.NeoBERT"}
+    change_config(copy_of_encoder, model_type="neobert", auto_map=own)
+    assert "code of its own" in loading_error(copy_of_encoder)
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])

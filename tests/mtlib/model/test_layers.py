@@ -25,6 +25,8 @@ from transformers import (
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import drop_pooler
+from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.layers import (
     EMBEDDINGS,
     check_fits,
@@ -34,6 +36,7 @@ from mtlib.model.layers import (
     layer_of,
     norms_of,
 )
+from tests.architectures import FAMILIES, small_default
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp")),))
 SMALL = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
@@ -65,8 +68,7 @@ def encoder_of(config: Any) -> nn.Module:
     """An encoder with random weights, without its pooler, in evaluation mode."""
     torch.manual_seed(0)
     model: nn.Module = AutoModel.from_config(config).eval()
-    if getattr(model, "pooler", None) is not None:
-        model.register_module("pooler", None)
+    drop_pooler(model)
     return model
 
 
@@ -90,22 +92,87 @@ def test_layers_are_in_the_order_of_the_forward_pass(config: Any) -> None:
     assert call_order(encoder, list(encoder_layers(encoder, "PALs"))) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("config", KNOWN, ids=name_of)
-def test_parameters_have_the_number_of_their_layer_or_of_its_end(
-    config: Any,
+WITHOUT_A_LIST = {"albert", "flaubert", "squeezebert", "xlm", "xlnet"}
+
+
+def outside_parameters(encoder: nn.Module) -> dict[str, nn.Parameter]:
+    inside = {id(parameter) for layer in encoder_layers(encoder, "PALs") for parameter in layer.parameters()}
+    return {name: parameter for name, parameter in encoder.named_parameters() if id(parameter) not in inside}
+
+
+def reached_before_the_end(encoder: nn.Module) -> dict[str, bool | None]:
+    """Whether the output of the last layer depends on each parameter outside the layers; None if no output does."""
+    encoder.requires_grad_(True)  # RoFormer's positions are fixed
+    outputs: list[Any] = []
+    handle = encoder_layers(encoder, "PALs")[-1].register_forward_hook(lambda *call: outputs.append(call[2]))
+    tokens = torch.tensor([[1, 5, 6, 9, 7, 2]])
+    texts = encoder_arguments(encoder.config, tokens, torch.ones_like(tokens), torch.zeros_like(tokens))
+    final = encoder(**texts).last_hidden_state
+    handle.remove()
+    end = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
+    own = outside_parameters(encoder)
+    early, late = (
+        torch.autograd.grad(states.square().sum(), list(own.values()), retain_graph=True, allow_unused=True)
+        for states in (end, final)
+    )
+    return {
+        name: None if at_end is None else before is not None
+        for name, before, at_end in zip(own, early, late, strict=True)
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_parameter_belongs_to_the_embeddings_a_layer_or_what_comes_after_or_the_family_is_refused(
+    family: str,
 ) -> None:
-    encoder = encoder_of(config)
-    numbers = layer_of(encoder)
+    encoder = encoder_of(small_default(family))
+    if family in WITHOUT_A_LIST:
+        with pytest.raises(
+            ValueError, match=rf"^layer rates must be used with .*, not with {type(encoder).__name__}: "
+        ):
+            layer_of(encoder, "layer rates")
+        return
+    numbers = layer_of(encoder, "layer rates")
     assert list(numbers) == [name for name, _ in encoder.named_parameters()]
-    named, inside = dict(encoder.named_parameters()), set[str]()
-    for number, layer in enumerate(encoder_layers(encoder, "PALs")):
+    layers = encoder_layers(encoder, "PALs")
+    for number, layer in enumerate(layers):
         own = {id(parameter) for parameter in layer.parameters()}
-        inside |= {name for name in numbers if id(named[name]) in own}
-        assert {numbers[name] for name in numbers if id(named[name]) in own} == {number}
-    outside = {name: number for name, number in numbers.items() if name not in inside}
-    assert {number for name, number in outside.items() if "embed" in name or "relative" in name} == {EMBEDDINGS}
-    last = {name.split(".")[-2] for name, number in outside.items() if number == 2}
-    assert last == {"modernbert": {"final_norm"}, "megatron-bert": {"ln"}}.get(config.model_type, set())
+        assert {numbers[name] for name, parameter in encoder.named_parameters() if id(parameter) in own} == {number}
+    for name, is_before in reached_before_the_end(encoder).items():
+        if is_before is not None:
+            beside = 0 if name.startswith("encoder.conv.") else EMBEDDINGS
+            assert numbers[name] == (beside if is_before else len(layers) - 1), name
+
+
+def test_a_final_norm_is_of_the_last_layer() -> None:
+    """One for each name that a final norm has."""
+    found = {}
+    for family in FAMILIES:
+        if family not in WITHOUT_A_LIST:
+            encoder = encoder_of(small_default(family))
+            numbers = layer_of(encoder, "layer rates")
+            found[family] = {name for name in outside_parameters(encoder) if numbers[name] == 2 and "weight" in name}
+    assert {family: names for family, names in found.items() if names} == {
+        "eurobert": {"norm.weight"},
+        "esm": {"encoder.emb_layer_norm_after.weight", "contact_head.regression.weight"},
+        "gemma": {"norm.weight"},
+        "gemma3_text": {"norm.weight"},
+        "megatron-bert": {"encoder.ln.weight"},
+        "modernbert": {"final_norm.weight"},
+        "roberta-prelayernorm": {"LayerNorm.weight"},
+        "ultrabert": {"norm.weight"},
+        "xlm-roberta-xl": {"encoder.LayerNorm.weight"},
+    }
+
+
+def test_a_parameter_at_an_unknown_place_is_refused_by_name() -> None:
+    encoder = encoder_of(BERT)
+    encoder.register_module("adapter", nn.Linear(2, 2))
+    with pytest.raises(ValueError, match=r"^layer rates must .*, not with BertModel: its adapter\.weight is not known"):
+        check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
+    with pytest.raises(ValueError, match=r"^encoder\.trained_layers must .*: its adapter\.weight is not known"):
+        freeze(encoder, (0,))
+    check_fits(BASE, encoder)
 
 
 @pytest.mark.parametrize("config", [ALBERT, T5], ids=name_of)
@@ -114,8 +181,6 @@ def test_an_architecture_without_a_list_of_layers_is_refused_by_name(config: Any
     rule = rf"^PALs must be used with .*, not with {type(encoder).__name__}: it has no known list of layers$"
     with pytest.raises(ValueError, match=rule):
         encoder_layers(encoder, "PALs")
-    with pytest.raises(ValueError, match=r"^layer numbers must be used with "):
-        layer_of(encoder)
     with pytest.raises(ValueError, match=r"^layer rates must be used with "):
         check_fits(BASE.override({"optimizer.layer_decay": 0.9}), encoder)
     check_fits(BASE.override({"encoder.trained_layers": ()}), encoder)
@@ -129,7 +194,7 @@ def test_an_empty_list_of_layers_is_refused() -> None:
 
 def trained(encoder: nn.Module) -> set[int]:
     """Numbers of the trained layers; the parameters of a layer must be all trained or all frozen."""
-    numbers, states = layer_of(encoder), dict[int, set[bool]]()
+    numbers, states = layer_of(encoder, "it"), dict[int, set[bool]]()
     for name, parameter in encoder.named_parameters():
         states.setdefault(numbers[name], set()).add(parameter.requires_grad)
     assert all(len(state) == 1 for state in states.values())

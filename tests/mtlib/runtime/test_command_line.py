@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +134,25 @@ def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None
 )
 def test_one_is_singular(count: int, expected: str) -> None:
     assert counted(count, "trial") == expected
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "C"},
+        {"PYTHONUTF8": "1"},
+        {"PYTHONIOENCODING": "latin-1"},
+    ],
+    ids=["ASCII", "C", "UTF-8", "Latin-1"],
+)
+def test_every_character_is_printed_in_every_locale(locale: dict[str, str]) -> None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    program = "from mtlib.runtime.command_line import run_command as run; run(lambda: print(*map(chr, {codes})))"
+    codes = [ord(character) for character in "é±─"] + [0xDCFF]  # the last stands for a byte of a path that is not UTF-8
+    words = [sys.executable, "-c", program.format(codes=codes)]
+    done = subprocess.run(words, cwd=ROOT, env=own | locale, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    whole = "é ± ─ \\udcff\n".encode()
+    assert done.stdout in (whole, "é ± \\u2500 \\udcff\n".encode("latin-1"))
+    assert (done.stdout == whole) == ("PYTHONIOENCODING" not in locale)

@@ -150,9 +150,7 @@ def test_all_imports_of_training_are_hashed_except_hints_in_messages_and_the_cho
             if path not in reached:
                 waiting.append(path)
     assert len(reached) > 30
-    assert reached - set(training_sources(package)) == {
-        *("data/file_suggestions.py", "runtime/bf16.py", "training/auto_precision.py"),
-    }
+    assert reached - set(training_sources(package)) == {"data/file_suggestions.py", "runtime/bf16.py"}
 
 
 def test_only_python_sources_are_hashed_and_their_folder_is_not(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,10 +180,10 @@ def test_versions_are_the_installed_ones(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_computing_library_is_listed() -> None:
-    """Every import of the package, and of the projection libraries, except those that read or download files."""
+    """Every import of the package, and of the projection libraries, except those that read files or print."""
     sources = Path(mtlib.__file__).parent.rglob("*.py")
     imported = {name for path in sources for name in re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.M)}
-    readers = {"pyarrow", "datasets", "huggingface_hub", "mtlib"}
+    readers = {"pyarrow", "datasets", "huggingface_hub", "mtlib", "rich"}
     distributions = importlib.metadata.packages_distributions()
     used = {own for name in imported - readers for own in distributions.get(name, ())}
     assert {"scikit-learn", "torch"} <= used <= set(LIBRARIES)

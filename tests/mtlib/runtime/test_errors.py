@@ -1,5 +1,7 @@
 """Error messages: the rule, then the value; unknown names with the nearest known ones."""
 
+import pytest
+
 from mtlib.runtime.errors import first_line, nearest_first, require, require_name, require_once
 from tests.one_line_error import one_line_error
 
@@ -54,3 +56,29 @@ def test_near_names_are_sorted_by_nearness() -> None:
 def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
     assert first_line(OSError("  no such file\nat all\n")) == "no such file"
     assert first_line(KeyError()) == "KeyError"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("optimizer.lr", "optimizer.learning_rate"),
+        ("optimizer.wd", "optimizer.weight_decay"),
+        ("optimizer.learning_rat", "optimizer.learning_rate"),
+        ("tasks.sst.bs", "tasks.sst.batch_size"),
+        ("lr", "optimizer.learning_rate"),
+        ("batch_size", "tasks.sst.batch_size"),
+    ],
+)
+def test_last_parts_of_dotted_names_are_compared_and_abbreviations_known(typed: str, meant: str) -> None:
+    names = ["optimizer.epsilon", "optimizer.learning_rate", "optimizer.weight_decay", "tasks.sst.batch_size"]
+    assert nearest_first(typed, names).startswith(f"did you mean '{meant}'?")
+
+
+def test_an_equal_group_alone_makes_no_name_near() -> None:
+    assert nearest_first("optimizer.xy", ["optimizer.epsilon", "optimizer.beta1"]).startswith("known: ")
+
+
+def test_names_elsewhere_are_listed_only_where_they_are_near() -> None:
+    assert nearest_first("lr", ["optimizer", "seed"], ["optimizer.lr_end", "optimizer.learning_rate"]) == (
+        "did you mean 'optimizer.learning_rate'? known: optimizer.learning_rate, optimizer, seed"
+    )

@@ -1,5 +1,6 @@
 """One optimizer step against AdamW by hand, agreement of workers, and refused steps that change nothing."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.nn import functional
 import mtlib.loss.gradient_aggregation
 import mtlib.loss.objective
 import mtlib.training.step
+from mtlib.config.penalties import PENALTIES
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.objective import TERMS
@@ -202,6 +204,23 @@ def test_a_loss_that_is_not_finite_ends_the_step_before_any_change(
     with pytest.raises(TrainingDiverged, match=rf"^{task}: {name} is {value} at step 4$"):
         take_step(run, BOTH)
     assert_unchanged(run, before)
+
+
+@pytest.mark.parametrize(("value", "is_signed"), [(-1.3, True), (-1.3, False), (-1e-5, False), (0.0, False)])
+def test_a_penalty_below_0_must_be_declared_and_rounding_is_no_fault(
+    value: float, is_signed: bool, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PENALTIES, "proximal", dataclasses.replace(PENALTIES["proximal"], is_signed=is_signed))
+    run = new_run({"proximal.weight": 1, "proximal.tasks": "sst"})
+    batch, place = batch_of(run, SST_PART), batch_place(run, SST_PART)
+    details = [0.0 if term != "proximal" else value * batch.num_rows for term in TERMS]
+    if value < -1 and not is_signed:
+        with pytest.raises(ValueError, match=r"proximal_penalty must return values of at least 0, .*, got -1\.3 "):
+            count_details(run, [batch], [place], [details], 1)
+        assert run.sums == {}
+    else:
+        count_details(run, [batch], [place], [details], 1)
+        assert run.sums["sst"]["proximal"] == (value * batch.num_rows, batch.num_rows)
 
 
 def test_the_reported_step_counts_over_all_stages(new_run: NewRun) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
-from results.analysis.sweep import load_sweep
-from results.records.epochs import write_epoch
+from results.analysis.sweep import Sweep, load_sweep
+from results.records.epochs import epoch_path, open_epoch, write_epoch
+from results.records.files import open_folder
 from results.records.predictions import stack_predictions
 from results.records.tables import write_caches, write_trials
 from results.records.trials import TrialRecord, write_sweep
@@ -218,3 +219,41 @@ def stop_last_trial(folder: Path, status: str) -> float:
     write_trials(folder, [*records[:-1], replace(records[-1], status=status)], tuple(TASKS))
     write_driver(folder, time=since)
     return since
+
+
+@pytest.mark.parametrize("split", ["dev", "train"])
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "damaged"])
+def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked(
+    sweep_folder: Path, is_missing: bool, split: str
+) -> None:
+    before = load_sweep(sweep_folder)
+    assert [row.number for row in before.ranked if row.scores] == [2, 1, 0]
+    epoch = before.scores.epochs["0001-r0"]
+    path = sweep_folder / epoch_path("0001-r0", epoch)
+    if is_missing:
+        report = build_report(epoch, skill=0.4 + 0.2 * epoch, seed=1)
+        kept = tuple(part for part in report.predictions if (part.task, part.split) != ("sst", split))
+        write_epoch(sweep_folder, "0001-r0", replace(report, predictions=kept))
+    else:
+        content = bytearray(path.read_bytes())
+        with open_epoch(open_folder(sweep_folder), "0001-r0", epoch)[0] as file:
+            row_group = file.metadata.row_group(0 if split == "dev" else file.metadata.num_row_groups - 1)
+            content[row_group.column(2).data_page_offset + 40] ^= 1
+        path.write_bytes(bytes(content))
+    sweep = load_sweep(sweep_folder)
+    assert [row.number for row in sweep.ranked if row.scores] == [2, 0]
+    (failure,) = (failure for row in sweep.ranked for failure in row.failures)
+    assert failure.startswith("0001-r0: ")
+    assert failure.endswith("--resume")
+    own = sweep.trials.set_index("trial").loc["0001-r0"]
+    assert (own["status"], own["error"]) == ("failed", failure.removeprefix("0001-r0: "))
+    first, second = (one.ranking().set_index("number").loc[[0, 2], "overall"] for one in (before, sweep))
+    assert first.equals(second)
+
+
+def test_a_lost_table_is_no_fault_of_its_trials(recorded_sweep: Sweep) -> None:
+    (Path(recorded_sweep.path) / "predictions/sst-dev.parquet").write_bytes(b"damaged")
+    sweep = load_sweep(recorded_sweep.path)
+    assert sweep.records == recorded_sweep.records
+    with pytest.raises(ValueError, match=r"sst-dev\.parquet"):
+        sweep.ranking()

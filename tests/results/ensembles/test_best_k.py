@@ -1,23 +1,18 @@
-"""Best k and mean ranks against scikit-learn, scipy and exhaustive search; no other labels are used."""
+"""Best k against scikit-learn, scipy and exhaustive search; no other labels are used."""
 
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
 from results.analysis.comparison.bootstrap import Numbers
-from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single, path_scores
+from results.ensembles.best_k import choose_best_k, choose_single, path_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import (
-    NUM_KNOTS,
     Ensemble,
-    combine_outputs,
     ensemble_outputs,
     equal_ensemble,
-    find_knots,
     score_rows,
 )
 from results.ensembles.greedy import choose_greedy
@@ -29,7 +24,6 @@ from results.ensembles.selection_method import (
     inner_folds,
 )
 from results.ensembles.stacking import choose_weights
-from results.selection.select_ensemble import members_of
 from tests.results.scoring.plain_selection import all_rows, plain_score
 from tests.results.scoring.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of
 
@@ -48,7 +42,7 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 each_way = pytest.mark.parametrize(
     ("task", "method"),
-    [*((task, method) for task in TASKS.values() for method in METHODS.values()), (REGRESSION, choose_best_k_ranks)],
+    [(task, method) for task in TASKS.values() for method in METHODS.values()],
 )
 few_seeds = pytest.mark.parametrize("seed", range(4))
 
@@ -191,138 +185,3 @@ def test_ensemble_has_at_most_the_allowed_models(task: Task, method: Choose, see
     chosen = method(pool, all_rows(pool), settings)
     assert 1 <= len(chosen.members) <= settings.max_models
     assert sum(chosen.weights) == pytest.approx(1)
-
-
-Floats = npt.NDArray[np.float64]
-
-
-RANK_SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4)
-
-
-RANK_SETTINGS = Settings(max_models=4)
-
-
-def tiny_pool(seed: int = 0) -> Pool:
-    """Predictions that are all different, as many as there are knots: their ranks are exact."""
-    return build_pool(REGRESSION, RANK_SKILLS, num_rows=NUM_KNOTS, seed=seed)
-
-
-def ranks(pool: Pool) -> Floats:
-    """(candidates, rows), by scipy, from 0 to 1."""
-    return np.asarray((rankdata(pool.values, axis=1) - 1) / (len(pool.labels) - 1))
-
-
-def respace(pool: Pool, number: int) -> Pool:
-    """The pool with one candidate's predictions spaced differently, in the same order."""
-    outputs = pool.outputs.copy()
-    outputs[number] = 0.01 * outputs[number] ** 3
-    return replace(pool, outputs=outputs)
-
-
-def outputs_of(pool: Pool, ensemble: Ensemble, rows: Numbers | None = None) -> Floats:
-    return ensemble_outputs(pool, ensemble, all_rows(pool) if rows is None else rows)[:, 0]
-
-
-def correlation(predicted: Floats, pool: Pool, rows: Numbers) -> float:
-    return float(pearsonr(predicted, pool.labels[rows]).statistic)
-
-
-@few_seeds
-def test_ensemble_output_is_the_mean_rank_stretched_to_the_labels(seed: int) -> None:
-    pool = tiny_pool(seed)
-    chosen = choose_best_k_ranks(pool, all_rows(pool), RANK_SETTINGS)
-    expected = 5 * ranks(pool)[list(chosen.members)].mean(axis=0)
-    np.testing.assert_allclose(outputs_of(pool, chosen), expected, atol=1e-6)
-
-
-@few_seeds
-def test_members_match_an_exhaustive_search_with_ranks_of_scipy(seed: int) -> None:
-    pool, scores = tiny_pool(seed), np.zeros(RANK_SETTINGS.max_models)
-    rows, ranked = all_rows(pool), ranks(pool)
-
-    def best_first(among: Numbers) -> list[int]:
-        return sorted(range(len(RANK_SKILLS)), key=lambda number: -correlation(ranked[number, among], pool, among))
-
-    for outside, inside in inner_folds(pool, rows, RANK_SETTINGS):
-        for size in range(1, RANK_SETTINGS.max_models + 1):
-            mean = ranked[best_first(outside)[:size]][:, inside].mean(axis=0)
-            scores[size - 1] += len(inside) * correlation(mean, pool, inside)
-    size = int(scores.argmax()) + 1
-    chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
-    assert chosen.members == tuple(best_first(rows)[:size])
-    assert chosen.weights == pytest.approx((1 / size,) * size)
-
-
-def test_knots_are_quantiles_of_the_members_predictions() -> None:
-    pool, rows = build_pool(REGRESSION, RANK_SKILLS, num_rows=150), np.arange(0, 150, 3)
-    chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
-    assert chosen.knots == tuple(find_knots(pool.values[member, rows]) for member in chosen.members)
-
-
-@few_seeds
-@pytest.mark.parametrize("number", range(len(RANK_SKILLS)))
-def test_spacing_of_predictions_does_not_change_mean_ranks(seed: int, number: int) -> None:
-    pool = tiny_pool(seed)
-    first, second = (choose_best_k_ranks(one, all_rows(one), RANK_SETTINGS) for one in (pool, respace(pool, number)))
-    assert (first.members, first.weights) == (second.members, second.weights)
-    np.testing.assert_allclose(outputs_of(respace(pool, number), second), outputs_of(pool, first), atol=1e-5)
-
-
-def test_spacing_of_predictions_changes_the_mean_of_scores() -> None:
-    pool = tiny_pool()
-    first, second = (choose_best_k(one, all_rows(one), RANK_SETTINGS) for one in (pool, respace(pool, 1)))
-    assert not np.allclose(outputs_of(pool, first), outputs_of(respace(pool, 1), second), atol=0.01)
-
-
-def test_ranks_score_higher_for_unevenly_spaced_predictions() -> None:
-    pool = build_pool(REGRESSION, [1.0] * 4, num_rows=800, correlation=0)
-    wild = replace(pool, outputs=(pool.outputs - 2.5) ** 5)
-    rows, new = np.arange(400), np.arange(400, 800)
-    by_ranks, by_scores = (method(wild, rows, RANK_SETTINGS) for method in (choose_best_k_ranks, choose_best_k))
-    found, other = (correlation(outputs_of(wild, one, new), wild, new) for one in (by_ranks, by_scores))
-    assert found > other + 0.1
-
-
-def test_stored_knots_rank_new_texts_as_the_ensemble_does() -> None:
-    pool, rows = build_pool(REGRESSION, RANK_SKILLS, num_rows=200), np.arange(120)
-    chosen = choose_best_k_ranks(pool, rows, RANK_SETTINGS)
-    members = members_of(pool, chosen)
-    kept = Ensemble(
-        members=tuple(range(len(members))),
-        weights=tuple(member.weight for member in members),
-        knots=tuple(member.knots for member in members),
-    )
-    numbers = [int(member.trial[:4]) for member in members]
-    for row in (0, 119, 120, 199):
-        outputs = pool.outputs[numbers][:, [row]].astype(np.float64)
-        expected = outputs_of(pool, chosen, np.array([row]))
-        np.testing.assert_allclose(combine_outputs(REGRESSION, outputs, kept)[:, 0], expected, rtol=1e-12)
-
-
-def test_twice_as_many_trials_as_members_are_considered() -> None:
-    labels = np.linspace(0.1, 4.9, 60)
-    noise = np.random.default_rng(0).normal(size=(2, 60))
-    best_by_rank = np.exp(3 * labels) / np.exp(15)
-    pool = pool_of(REGRESSION, np.stack([labels + 0.3 * noise[0], labels + 0.4 * noise[1], best_by_rank]), labels)
-    assert choose_best_k_ranks(pool, all_rows(pool), replace(RANK_SETTINGS, max_models=1)).members == (0,)
-    assert choose_best_k_ranks(pool, all_rows(pool), replace(RANK_SETTINGS, max_models=2)).members == (2,)
-
-
-@pytest.mark.parametrize("num_rows", [1, 2, 3, 50])
-def test_only_candidate_is_selected_for_any_number_of_rows(num_rows: int) -> None:
-    pool = build_pool(REGRESSION, [0.5])
-    chosen = choose_best_k_ranks(pool, np.arange(num_rows), RANK_SETTINGS)
-    assert (chosen.members, chosen.weights) == ((0,), (1.0,))
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("constant", ["predictions", "labels"])
-def test_mean_ranks_of_constant_predictions_select_something(constant: str) -> None:
-    labels = np.linspace(0, 5, 30)
-    alike = {
-        "predictions": pool_of(REGRESSION, np.full((3, 30), 0.1), labels),
-        "labels": pool_of(REGRESSION, np.stack([labels, labels**2 / 5]), np.full(30, 2.2)),
-    }
-    pool = alike[constant]
-    chosen = choose_best_k_ranks(pool, all_rows(pool), RANK_SETTINGS)
-    assert score_rows(pool, ensemble_outputs(pool, chosen, all_rows(pool)), all_rows(pool)) == 0

@@ -265,28 +265,36 @@ def test_memory_holds_one_table_at_a_time(
     assert read(dict.fromkeys(range(8), 2)) < 4 * read({0: 1})
 
 
-def test_missing_predictions_are_named(sweep_folder: Path) -> None:
-    report = build_report(2)
-    write_epoch(sweep_folder, "0002-r0", replace(report, predictions=report.predictions[1:]))
-    line = f"predictions of sst-dev must be there, got none of trial 0002-r0 of {sweep_folder} at epoch 2"
-    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-        read_pool([sweep_folder], TASKS["sst"])
-    assert keys_of(read_pool([sweep_folder], TASKS["qqp"])) == KEYS
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "damaged"])
+@pytest.mark.parametrize(("trial", "epoch"), KEYS)
+def test_a_trial_whose_predictions_are_lost_is_left_out_and_named(
+    sweep_folder: Path, trial: str, epoch: int, is_missing: bool
+) -> None:
+    """Predictions of SST are the first that an epoch's file holds."""
+    path = sweep_folder / epoch_path(trial, epoch)
+    if is_missing:
+        last = path.with_name("0002.parquet").read_bytes()
+        report = build_report(epoch)
+        write_epoch(sweep_folder, trial, replace(report, predictions=report.predictions[1:]))
+        if epoch == 1:
+            path.with_name("0002.parquet").write_bytes(last)
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
+    pool = read_pool([sweep_folder], TASKS["sst"])
+    assert keys_of(pool) == [key for key in KEYS if key[0] != trial]
+    ((name, reason),) = pool.lost.items()
+    assert name == f"trial {trial} of {sweep_folder}"
+    assert ("missing" if is_missing else f"{path}: truncated or damaged") in reason
+    assert reason.endswith("--resume")
 
 
-def test_truncated_epoch_is_no_candidate_and_is_named(sweep_folder: Path) -> None:
-    path = sweep_folder / epoch_path("0001-r0", 2)
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.warns(UserWarning, match=f"^{re.escape(str(path))}: truncated or damaged: "):
-        pool = read_pool([sweep_folder], TASKS["sst"])
-    assert keys_of(pool) == [key for key in KEYS if key != ("0001-r0", 2)]
-
-
-def test_damaged_predictions_are_named(sweep_folder: Path) -> None:
-    path = sweep_folder / epoch_path("0001-r0", 2)
-    content = path.read_bytes()
-    path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: truncated or damaged: "):
+def test_predictions_that_are_all_lost_are_an_error(sweep_folder: Path) -> None:
+    for trial, epoch in KEYS:
+        report = build_report(epoch)
+        write_epoch(sweep_folder, trial, replace(report, predictions=report.predictions[1:]))
+    rule = "the predictions of some trial for sst-dev must be readable"
+    with pytest.raises(ValueError, match=f"^{rule}, got trial 0000-r0 of "):
         read_pool([sweep_folder], TASKS["sst"])
 
 

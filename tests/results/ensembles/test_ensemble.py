@@ -1,4 +1,4 @@
-"""An ensemble is the weighted mean of its members' outputs, calibrated or not, or of their ranks."""
+"""An ensemble is the weighted mean of its members' outputs, calibrated or not."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,20 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-from scipy.stats import pearsonr, rankdata
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
 from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
-    NUM_KNOTS,
     Ensemble,
     combine_outputs,
     ensemble_outputs,
     equal_ensemble,
-    find_knots,
-    ranks_of,
     score_rows,
     weighted_ensemble,
 )
@@ -57,13 +53,11 @@ def draw_scores(rows: int, seed: int = 0) -> Floats:
         {"members": (1, 2, 3)},
         {"weights": (1.1, -0.1)},
         {"weights": (0.5, 0.4)},
-        {"knots": ((0.0, 1.0),)},
         {"temperatures": (2.0,)},
     ],
 )
 def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> None:
     fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
-    Ensemble(**fields, knots=((0.0, 1.0), (0.0, 2.0)))
     Ensemble(**fields, temperatures=(0.5, 2.0))
     Ensemble(**{**fields, "weights": (0.0, 1.0)})
     with pytest.raises(AssertionError):
@@ -161,77 +155,6 @@ def test_temperatures_apply_to_a_subset_of_rows(num_rows: int) -> None:
     one = Ensemble(members=(2,), weights=(1.0,), temperatures=(2.0,))
     found = ensemble_outputs(pool, one, np.arange(num_rows))
     np.testing.assert_allclose(found, softmax(draw_logits(CLASSES)[2, :num_rows] / 2, axis=-1), atol=1e-6)
-
-
-def test_knots_are_equally_spaced_quantiles() -> None:
-    knots = find_knots(np.random.default_rng(0).permutation(np.arange(0, 501)) / 100)
-    assert len(knots) == NUM_KNOTS == 101
-    np.testing.assert_allclose(knots, np.linspace(0, 5, 101))
-    assert find_knots(np.array([2.5], dtype=np.float32)) == (2.5,) * NUM_KNOTS
-
-
-def test_ranks_match_scipy_where_knots_are_all_values() -> None:
-    values = draw_scores(NUM_KNOTS)
-    found = ranks_of(find_knots(values), values)
-    np.testing.assert_allclose(found, (rankdata(values) - 1) / (NUM_KNOTS - 1), atol=1e-9)
-
-
-def test_equal_predictions_have_their_mean_rank() -> None:
-    values = np.array([0.0] * 20 + [1.0] * 30 + [2.0] + [5.0] * 50)
-    np.testing.assert_allclose(ranks_of(tuple(values), values), (rankdata(values) - 1) / 100, atol=1e-12)
-
-
-def test_ranks_of_many_clipped_predictions_match_scipy_within_one_step() -> None:
-    values = np.clip(np.random.default_rng(0).normal(2.5, 2.5, 3000), 0, 5)  # a sixth of them at each bound
-    found = ranks_of(find_knots(values), values)
-    np.testing.assert_allclose(found, (rankdata(values) - 1) / 2999, atol=1 / (NUM_KNOTS - 1))
-    assert found.min() == pytest.approx((values == 0).mean() / 2, abs=0.01)
-
-
-def test_ranks_keep_order_and_stay_within_0_and_1_for_new_predictions() -> None:
-    knots = find_knots(draw_scores(400))
-    found = ranks_of(knots, np.linspace(-1, 7, 500))
-    assert (np.diff(found) >= 0).all()
-    assert (found.min(), found.max()) == (0, 1)
-    assert ranks_of(knots, np.array([knots[0], knots[-1]])).tolist() == pytest.approx([0, 1])
-
-
-def test_constant_predictions_have_the_middle_rank() -> None:
-    assert ranks_of((2.5,) * NUM_KNOTS, np.array([2.4, 2.5, 2.6])).tolist() == [0, 0.5, 1]
-
-
-def test_mean_ranks_are_stretched_to_the_range_of_labels() -> None:
-    first, second = draw_scores(NUM_KNOTS, seed=1), draw_scores(NUM_KNOTS, seed=2)
-    ensemble = Ensemble(members=(0, 1), weights=(0.25, 0.75), knots=(find_knots(first), find_knots(second)))
-    found = combine_outputs(REGRESSION, np.stack([first, second])[:, :, None], ensemble)
-    expected = 5 * (0.25 * (rankdata(first) - 1) + 0.75 * (rankdata(second) - 1)) / (NUM_KNOTS - 1)
-    assert found.shape == (NUM_KNOTS, 1)
-    np.testing.assert_allclose(found[:, 0], expected, atol=1e-8)
-    labels = draw_scores(NUM_KNOTS, seed=3)
-    mean_rank = 0.25 * rankdata(first) + 0.75 * rankdata(second)
-    assert pearsonr(found[:, 0], labels).statistic == pytest.approx(pearsonr(mean_rank, labels).statistic)
-
-
-def test_ranks_do_not_depend_on_a_members_scale() -> None:
-    values = np.stack([draw_scores(NUM_KNOTS, seed) for seed in (1, 2)])
-    bent = np.stack([values[0], 0.01 * values[1] ** 3 + 1])
-    first, second = (
-        combine_outputs(
-            REGRESSION,
-            own[:, :, None],
-            Ensemble(members=(0, 1), weights=(0.5, 0.5), knots=tuple(find_knots(one) for one in own)),
-        )
-        for own in (values, bent)
-    )
-    np.testing.assert_allclose(second, first, atol=1e-6)
-
-
-def test_one_text_has_the_same_rank_as_among_many() -> None:
-    values = draw_scores(300)
-    ensemble = Ensemble(members=(0,), weights=(1.0,), knots=(find_knots(values),))
-    together = combine_outputs(REGRESSION, values[None, :, None], ensemble)
-    alone = combine_outputs(REGRESSION, values[None, 7:8, None], ensemble)
-    np.testing.assert_array_equal(alone, together[7:8])
 
 
 @pytest.mark.parametrize("task", TASKS.values())

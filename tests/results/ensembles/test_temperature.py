@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
 from results.analysis.comparison.bootstrap import Numbers
-from results.ensembles.best_k import choose_best_k, choose_best_k_ranks, choose_single
+from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
@@ -319,7 +319,7 @@ def test_single_model_is_equal_calibrated_or_not(task: Task) -> None:
     np.testing.assert_array_equal(said, expected)
 
 
-@pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_best_k_ranks, choose_weights, choose_greedy])
+@pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_weights, choose_greedy])
 def test_regression_selection_is_unchanged(method: Choose) -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=60, num_epochs=2)
     found = calibrated(method)(pool, np.arange(40), FAST)

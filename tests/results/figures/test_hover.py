@@ -58,7 +58,7 @@ def test_configurations_are_named_by_few_values_or_by_their_number(
 
 
 def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
-    assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-9})]) == {1: "configuration 0001", 2: "configuration 0002"}
+    assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-13})]) == {1: "configuration 0001", 2: "configuration 0002"}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,7 @@ def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
     [
         ((0.1, None, (1, 2)), ["0.1", "none", "1-2"]),
         ((0.1, 0.12345671, 0.12345672), ["0.1", "0.12345671", "0.12345672"]),
+        ((0.1 + 0.2, 0.3), ["0.30000000000000004", "0.3"]),
         ((None, "none"), ["None", "'none'"]),
         ((), []),
     ],

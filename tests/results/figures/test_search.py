@@ -8,6 +8,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey
+from results.analysis.ranking.render import short_numbers
 from results.figures.chart import Chart, Labels, Series
 from results.figures.search import (
     KINDS,
@@ -234,10 +235,10 @@ def test_best_quarter_of_a_metric_of_which_lower_is_better_has_the_lowest_value(
 @pytest.mark.parametrize(
     ("key", "texts"),
     [
-        (RATE, {0.0: "1e-05", 0.5: "0.0001", 1.0: "0.001"}),
+        (RATE, {0.0: "1e-5", 0.5: "0.0001", 1.0: "0.001"}),
         (SIZE, {0.0: "8", 0.5: "12", 1.0: "16"}),
         (MODE, {0.0: "paper", 0.5: "1-2", 1.0: "none"}),
-        (ALONE, {0.5: "True"}),
+        (ALONE, {0.5: "true"}),
         (SearchedKey(name="a", values=()), {}),
         (SearchedKey(name="a", values=tuple(range(5))), {0.0: "0", 0.25: "1", 0.5: "2", 0.75: "3", 1.0: "4"}),
         (SearchedKey(name="a", values=tuple(range(6))), {0.0: "0", 0.6: "3", 1.0: "5"}),
@@ -269,7 +270,7 @@ def test_texts_at_the_ends_of_an_axis_stand_within_it() -> None:
 
 
 def test_range_of_one_value_has_one_text() -> None:
-    assert range_texts(KeyRange(low=2.0, high=2.0, is_log=False), "{:g}") == {0.5: "2"}
+    assert range_texts(KeyRange(low=2.0, high=2.0, is_log=False), short_numbers) == {0.5: "2"}
 
 
 def test_values_with_equal_short_texts_are_two_categories() -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-from scipy.stats import rankdata
 
 from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
 from results.analysis.comparison.bootstrap import Floats
-from results.ensembles.ensemble import find_knots
 from results.inference import predictor as predicting
 from results.inference.models import ModelSource
 from results.inference.predictor import (
@@ -84,18 +82,6 @@ def test_ensemble_of_two_is_their_weighted_mean(task: str, trained_folder: Path,
     first, second = (plain_outputs(task, recorded_logits(trained_folder, trial, task)) for trial in (FIRST, SECOND))
     assert np.abs(found - (0.75 * first + 0.25 * second)).max() <= 1e-5
     assert np.abs(first - second).max() > 1e-3  # otherwise anything would pass
-
-
-def test_ensemble_with_knots_averages_ranks(trained_folder: Path, dev: dict[str, Table]) -> None:
-    (task,) = (name for name, one in TASKS.items() if one.kind == "regression")
-    recorded = [np.clip(recorded_logits(trained_folder, trial, task)[:, 0], 0, 5) for trial in (FIRST, SECOND)]
-    members = [
-        member_of(trained_folder, trial, task, weight, knots=find_knots(values))
-        for trial, weight, values in ((FIRST, 0.75, recorded[0]), (SECOND, 0.25, recorded[1]))
-    ]
-    found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))[:, 0]
-    ranks = [(rankdata(values) - 1) / (len(values) - 1) for values in recorded]
-    assert np.abs(found - 5 * (0.75 * ranks[0] + 0.25 * ranks[1])).max() <= 0.05  # knots lie between examples
 
 
 @pytest.mark.parametrize("task", [name for name, one in TASKS.items() if one.kind != "regression"])
@@ -183,14 +169,11 @@ def test_uncalibrated_members_make_an_ensemble_without_temperatures() -> None:
     assert ensemble_of([members[0], replace(members[1], temperature=2.0)]).temperatures == (1.0, 2.0)
 
 
-def test_invalid_weights_knots_and_temperatures_are_refused() -> None:
+def test_invalid_weights_and_temperatures_are_refused() -> None:
     member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
-    assert ensemble_of([member, member]).knots is None
-    assert ensemble_of([replace(member, knots=(0.0, 1.0))] * 2).knots == ((0.0, 1.0), (0.0, 1.0))
     for members, message in (
         ([member], "must sum to 1, got 0.5"),
         ([replace(member, weight=1.5), replace(member, weight=-0.5)], "must be above 0, got -0.5"),
-        ([member, replace(member, knots=(0.0, 1.0))], "all members or none must have knots, got 1 of 2"),
         ([member, replace(member, temperature=0.0)], "temperatures of members must be above 0, got 0.0"),
         ([replace(member, temperature=-2.0), member], "temperatures of members must be above 0, got -2.0"),
     ):

@@ -38,6 +38,7 @@ from results.page.health import (
     uncertain_effects,
     uneven_budgets,
     unfinished,
+    weak_dev_sets,
     weak_penalties,
 )
 from results.records.epochs import write_epoch
@@ -78,14 +79,14 @@ def test_failed_trials_are_grouped_by_reason() -> None:
     assert found.level == "problem"
     trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
     assert found.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}."
-    assert found.advice == "Fix the cause, then run them again: python sweeps/run.py --resume /none --retry-failed."
+    assert found.advice == "Fix the cause, then run them again:\n  python sweeps/run.py --resume /none --retry-failed"
 
 
 def test_one_failed_trial_is_singular_and_the_command_works_from_any_storage() -> None:
     record = build_record(0, status="failed", error="Bad luck.")
     found = only(list(failed_trials(sweep_of([record], path=Path("/my sweeps/mine; rm")))))
     assert found.what.startswith("1 trial failed: Bad luck. Failed: 0000-r0")
-    assert found.advice.endswith("python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed.")
+    assert found.advice.endswith("\n  python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed")
 
 
 def test_failed_trial_without_searched_keys_has_its_name_alone() -> None:
@@ -148,7 +149,7 @@ def test_unfinished_trials_are_counted(recorded_sweep: Sweep) -> None:
     begun = replace(recorded_sweep, records=(*records, *recorded_sweep.records[2:]), stopped_at=STOPPED)
     found = only(list(unfinished(begun)))
     assert "2 queued" in found.what
-    assert found.advice == f"Continue with python sweeps/run.py --resume {recorded_sweep.path}."
+    assert found.advice == f"Continue with:\n  python sweeps/run.py --resume {recorded_sweep.path}"
 
 
 def test_running_sweep_is_resumed_only_once_it_has_stopped(tmp_path: Path) -> None:
@@ -211,15 +212,42 @@ def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> 
     assert is_constant(TASKS["sts"], logits, np.zeros(40)) is expected
 
 
-def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    points = [replace(p, value=2.0) if p.task == "overall" else p for p in build_report(3).points]
-    write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points)))
-    write_epoch(tmp_path / "mine", "0001-r1", build_report(3, tasks=("sst", "sts")))
-    found = only(list(constant_predictions(with_records(tmp_path / "mine", sweep.records))))
-    assert found.level == "note"
-    assert found.what.startswith("QQP: the predictions of 1 trial are not stored")
-    assert found.what.endswith("was not checked: 0001-r1.")
+def dev_table(sweep: Sweep, task: str, labels: Sequence[float], ids: Sequence[str]) -> None:
+    """Every trial's predictions for dev, with other labels and ids, and as many rows."""
+    for trial in sorted(set(sweep.trials["trial"])):
+        for epoch in (1, 2):
+            report = build_report(epoch)
+            own = Predictions(
+                task=task,
+                split="dev",
+                ids=list(ids),
+                labels=np.array(labels, np.float32),
+                logits=np.zeros((len(ids), TASKS[task].num_logits), np.float32),
+            )
+            others = tuple(part for part in report.predictions if (part.task, part.split) != (task, "dev"))
+            write_epoch(sweep.path, trial, replace(report, predictions=(own, *others)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "ids", "words"),
+    [
+        ([1, 0, 1], ["a", "b", "c"], ["3 dev rows"]),
+        ([0], ["a"], ["1 dev row"]),
+        ([1] * 30, list(map(str, range(30))), ["have one label, 1"]),
+        ([0, 1] * 15, ["a", "a", "a", *map(str, range(27))], ["2 dev rows", "repeat the id"]),
+        ([0, 1] * 15, list(map(str, range(30))), []),
+    ],
+)
+@pytest.mark.parametrize("task", TASKS)
+def test_dev_sets_that_show_little_are_named(
+    tmp_path: Path, task: str, labels: list[float], ids: list[str], words: list[str]
+) -> None:
+    sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1)
+    assert list(weak_dev_sets(sweep)) == []
+    dev_table(sweep, task, labels, ids)
+    found = " ".join(finding.what for finding in weak_dev_sets(sweep))
+    assert all(text in found for text in words)
+    assert (found == "") == (words == [])
 
 
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:
@@ -330,7 +358,7 @@ def test_best_configurations_of_a_search_should_be_trained_twice(tmp_path: Path)
     effects = replace(one.estimated_effects, search="random")
     found = only(list(few_replicates(one, effects)))
     assert found.level == "note"
-    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3.")
+    assert found.advice.endswith(f"--resume {one.path} --replicates 3 --replicate-best 3")
     two = write_recorded_sweep(tmp_path / "two")
     assert list(few_replicates(two, replace(two.estimated_effects, search="tpe"))) == []
 

@@ -10,6 +10,7 @@ import pytest
 
 from results.records.files import (
     absolute_location,
+    check_output,
     check_schema,
     full_path,
     list_files,
@@ -17,9 +18,11 @@ from results.records.files import (
     read_json,
     read_parquet,
     read_parquet_if_exists,
+    sweep_location,
     write_json,
     write_parquet,
 )
+from tests.one_line_error import one_line_error
 
 METADATA = {"table": "letters", "schema_version": "1", "tasks": "[]"}
 SCHEMA = pa.schema([("letter", pa.string()), ("count", pa.int64())], metadata=METADATA)
@@ -156,3 +159,42 @@ def test_unsupported_uri_is_one_line() -> None:
     with pytest.raises(ValueError, match=r"^cannot open nowhere://bucket/sweep: ") as caught:
         open_folder("nowhere://bucket/sweep")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_an_output_is_no_input_and_no_folder_that_holds_one(tmp_path: Path, overwrite: bool) -> None:
+    given = tmp_path / "data" / "mine.csv"
+    given.parent.mkdir()
+    given.write_text("mine")
+    (tmp_path / "symbolic.csv").symlink_to(given)
+    (tmp_path / "hard.csv").hardlink_to(given)
+    (tmp_path / "folder").symlink_to(given.parent)
+    around = given.parent / ".." / "data" / "mine.csv"
+    names = [given, around, tmp_path / "symbolic.csv", tmp_path / "hard.csv", tmp_path / "folder" / "mine.csv"]
+    outputs: list[Path | str] = [*names, given.as_uri(), given.parent, tmp_path / "folder", tmp_path]
+    for output in outputs:
+        message = one_line_error(check_output, "--output", output, [None, "gone", given], overwrite=overwrite)
+        assert message.startswith("--output must not overwrite what is read, ")
+    for output in (tmp_path / "new.csv", given.parent / "new.csv", tmp_path / "new" / "folder"):
+        check_output("--output", output, [given], overwrite=overwrite)
+
+
+def test_what_is_there_needs_a_request(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "mine.csv").write_text("mine")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "gone.csv")
+    for name in ("folder", "mine.csv", "link.csv"):
+        for output in (tmp_path / name, f"file://{tmp_path}/{name}"):
+            message = one_line_error(check_output, "--output", output, [], overwrite=False)
+            assert message == f"--output must be new, or be overwritten with --overwrite, got {output}"
+            check_output("--output", output, [tmp_path / "other.csv"], overwrite=True)
+
+
+def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert sweep_location("mine") == f"{tmp_path}/multitask-sweeps/mine"
+    for given in ("a/mine", "./a/b", "s3://bucket/mine", "file:///mine"):
+        assert sweep_location(given) == given
+    (tmp_path / "mine").mkdir()
+    assert sweep_location("mine") == "mine"

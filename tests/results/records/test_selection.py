@@ -49,10 +49,9 @@ def build_task(**changes: Any) -> TaskSelection:
 
 
 def build_selection(**changes: Any) -> Selection:
-    """One task with a named method, and one selected automatically with mean ranks; two evaluations."""
-    ranked = tuple(
-        Member(sweep="/sweeps/mine", trial=f"000{n}-r0", epoch=n, weight=weight, knots=(0.1, 1 / 3, 4.0 + n))
-        for n, weight in ((1, 0.7), (2, 0.3))
+    """One task with a named method, and one selected automatically; two evaluations."""
+    both = tuple(
+        Member(sweep="/sweeps/mine", trial=f"000{n}-r0", epoch=n, weight=weight) for n, weight in ((1, 0.7), (2, 0.3))
     )
     values: dict[str, Any] = {
         "created": "2024-05-01T10:00:00.000+00:00",
@@ -62,7 +61,7 @@ def build_selection(**changes: Any) -> Selection:
         "num_repeats": 2,
         "seed": 3,
         "max_models": 10,
-        "tasks": {"sst": build_task(), "sts": build_task(members=ranked, automatic=build_score("auto", 0.52))},
+        "tasks": {"sst": build_task(), "sts": build_task(members=both, automatic=build_score("auto", 0.52))},
         "evaluations": (EVALUATION, replace(EVALUATION, scores={"sst": 0.25})),
     }
     return Selection(**{**values, **changes})
@@ -210,12 +209,18 @@ def test_lead_is_significant_where_its_interval_excludes_0(interval: tuple[float
     assert build_score("topk", lead_interval=interval).is_significant is is_significant
 
 
-def test_latency_limits_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
+def test_removed_keys_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
     trade_off = TradeOff(name="topk", max_models=2, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
     expected = build_selection(tasks={"sst": build_task(trade_offs=(trade_off,))})
     write_selection(tmp_path, expected)
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
     tree["max_latency_ms"] = 20.0
     tree["tasks"]["sst"]["trade_offs"][0] |= {"max_latency_ms": None, "latency_ms": 3.5}
+    tree["tasks"]["sst"]["members"][0]["knots"] = []
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
     assert read_selection(tmp_path) == expected
+
+
+def test_a_selection_that_tried_means_of_ranks_must_be_made_again(tmp_path: Path) -> None:
+    write_changed(tmp_path, "tasks.sst.methods.0.name", "topk_ranks")
+    assert "must be made again with python results/selector.py" in reading_error(tmp_path)

@@ -10,6 +10,7 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.methods import BASE
 from results.ensembles.selection_method import Settings
+from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.cross_fitting import cross_fit
 from results.scoring.method_scores import (
     Baselines,
@@ -52,7 +53,7 @@ def test_method_is_scored_by_cross_fitting_and_in_sample(task: Task) -> None:
 def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=300)
     found, single = try_best_k(pool), try_single(pool)
-    base = evaluate_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    base = evaluate_base(pool, BaseConfiguration(places=frozenset({("sweep", 0)})), FAST, 2)
     assert base is not None
     (score,) = adjusted_scores([compare_with_baselines(found, Baselines(single=single, base=base))])
     assert score.base_lead is not None
@@ -72,7 +73,7 @@ def test_base_is_its_best_replicate_and_epoch_selected_without_the_fold(task: Ta
     pool = build_pool(task, SKILLS, num_epochs=2)
     candidates = tuple(replace(one, number=one.number // 2) for one in pool.candidates)
     pool = replace(pool, candidates=candidates)  # trials 0 and 1 are replicates of configuration 0
-    base = evaluate_base(pool, frozenset({("sweep", 0)}), FAST, 2)
+    base = evaluate_base(pool, BaseConfiguration(places=frozenset({("sweep", 0)})), FAST, 2)
     assert base is not None
     own = pool.only(range(4))
     assert base.name == BASE
@@ -83,7 +84,7 @@ def test_base_is_its_best_replicate_and_epoch_selected_without_the_fold(task: Ta
 
 def test_without_a_base_there_is_no_lead_over_it() -> None:
     pool = build_pool(TASKS["sst"], SKILLS)
-    assert evaluate_base(pool, frozenset(), FAST, 2) is None
+    assert evaluate_base(pool, NO_BASE, FAST, 2) is None
     (score,) = adjusted_scores([compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))])
     assert score.base_lead is None
     assert score.base_lead_interval == ()

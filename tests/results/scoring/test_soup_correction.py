@@ -12,6 +12,7 @@ from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.soup import uniform_soup
 from results.records.selection import MethodScore
+from results.scoring.base_configuration import BaseConfiguration
 from results.scoring.cross_fitting import cross_fit
 from results.scoring.method_scores import (
     Baselines,
@@ -29,7 +30,7 @@ BINARY = TASKS["qqp"]
 FAST = Settings(max_models=3, num_folds=4)
 SKILLS = (0.3, 0.9, 0.7, 0.8)
 NUM_POOLS = 80
-BASE = frozenset({("sweep", 0)})
+BASE = BaseConfiguration(places=frozenset({("sweep", 0)}))
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 

@@ -15,11 +15,10 @@ from sklearn.metrics import accuracy_score
 
 from mtlib.tasks import TASKS
 from results.analysis.comparison.groups import LEAST_GROUPS
-from results.ensembles.ensemble import find_knots
 from results.inference.models import ModelSource
 from results.predict import main as predict
 from results.records.examples import HOLD_OUT_FILE, read_hold_out, write_hold_out
-from results.records.selection import Member, Selection, write_selection
+from results.records.selection import Selection
 from results.records.trials import write_sweep
 from results.selection.hold_out_score import count_evaluations, score_held_out
 from tests.one_line_error import one_line_error
@@ -28,7 +27,6 @@ from tests.results.inference.trained_sweep import (
     SECOND,
     hold_out_rows,
     member_of,
-    recorded_logits,
     select_pairs,
     selection_of,
 )
@@ -97,12 +95,6 @@ def select_both(folder: Path, other: Path, task: str = "sst") -> Selection:
     return replace(found, sweeps={str(folder): "fingerprint", str(other): "fingerprint"})
 
 
-def ranked(folder: Path, trial: str, task: str, weight: float) -> Member:
-    """A member whose predictions are averaged as ranks."""
-    knots = find_knots(np.clip(recorded_logits(folder, trial, task)[:, 0], 0, 5))
-    return member_of(folder, trial, task, weight, knots=knots)
-
-
 def test_scores_match_predictions_of_the_held_out_rows(
     folder: Path, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,14 +107,6 @@ def test_scores_match_predictions_of_the_held_out_rows(
         assert len(labels) <= SHARE * len(pd.read_csv(tiny_folder / TASKS[task].file_name("train"), sep="\t"))
     assert list(evaluation.scores) == list(evaluation.intervals) == list(TASKS)
     capsys.readouterr()
-
-
-def test_mean_ranks_are_scored_as_predicted(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    members = (ranked(folder, FIRST, "sts", 0.6), ranked(folder, SECOND, "sts", 0.4))
-    selection = selection_of(folder, {"sts": members})
-    write_selection(folder, selection)
-    guesses, labels = predicted(folder, tiny_folder, "sts", tmp_path)
-    assert score(folder, selection) == {"sts": pytest.approx(plain_score("sts", guesses, labels), abs=1e-4)}
 
 
 def test_intervals_of_accuracies_are_binomial(folder: Path) -> None:

@@ -10,7 +10,7 @@ from results.records.selection import (
 from results.selection.report import (
     render_held_out_scores,
 )
-from tests.results.selection.test_report import WIDEST, build_score, build_selection, build_task, shown
+from tests.results.selection.test_report import WIDEST, build_score, build_selection, build_task
 
 SCORES = HeldOutScores(
     time="2024-05-02T10:00:00.000+00:00",
@@ -22,7 +22,7 @@ SCORES = HeldOutScores(
 
 def test_evaluation_shows_scores_and_expected_scores() -> None:
     automatic = build_score("auto", cross_fitted=0.541)
-    lines = shown(render_held_out_scores(build_selection(build_task(automatic=automatic), build_task()), SCORES, 0))
+    lines = render_held_out_scores(build_selection(build_task(automatic=automatic), build_task()), SCORES, 0)
     rows = [" ".join(line.split()) for line in lines]
     assert rows[0] == "task examples held out 95 % interval expected on dev"
     assert rows[2:4] == [
@@ -41,7 +41,7 @@ def test_evaluation_shows_scores_and_expected_scores() -> None:
 )
 def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> None:
     selection = build_selection(build_task(), build_task())
-    lines = shown(render_held_out_scores(selection, SCORES, number))
+    lines = render_held_out_scores(selection, SCORES, number)
     text = " ".join(lines[lines.index("") :]).strip()
     assert text.startswith(start)
     assert text.endswith("They are train rows: dev may differ in kind.")
@@ -49,7 +49,7 @@ def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> 
 
 def test_task_without_an_evaluation_has_no_row() -> None:
     one = replace(SCORES, scores={"qqp": 0.75})
-    lines = shown(render_held_out_scores(build_selection(build_task(), build_task()), one, 0))
+    lines = render_held_out_scores(build_selection(build_task(), build_task()), one, 0)
     assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]
 
 
@@ -60,4 +60,4 @@ def test_no_line_of_held_out_scores_is_longer_than_100_columns(number: int) -> N
     )
     selection = build_selection(build_task(), build_task(), build_task())
     for scores in (SCORES, wide):
-        assert max(map(len, shown(render_held_out_scores(selection, scores, number), width=300))) <= WIDEST
+        assert max(map(len, (render_held_out_scores(selection, scores, number)))) <= WIDEST

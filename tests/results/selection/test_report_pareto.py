@@ -1,10 +1,7 @@
 """The report's table of the Pareto front."""
 
-import io
 from dataclasses import replace
 from typing import Any
-
-from rich.console import Console, Group
 
 from mtlib.tasks import TASKS
 from results.records.selection import (
@@ -12,7 +9,7 @@ from results.records.selection import (
 )
 from results.selection.report import (
     PARETO_TITLE,
-    pareto_parts,
+    pareto_lines,
 )
 from tests.results.selection.test_report import build_task
 
@@ -32,16 +29,12 @@ def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
 ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
 
 
-def pareto_lines(*found: TradeOff) -> list[str]:
-    console = Console(file=io.StringIO(), width=100, highlight=False)
-    console.print(Group(*pareto_parts(TASKS["sst"], build_task(trade_offs=found))))
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return [line.rstrip() for line in file.getvalue().splitlines()]
+def lines_of(*found: TradeOff) -> list[str]:
+    return list(pareto_lines(TASKS["sst"], build_task(trade_offs=found), 100))
 
 
 def test_each_point_of_the_pareto_front_has_a_row() -> None:
-    lines = pareto_lines(ONE, replace(TWO, is_best=False), FIVE)
+    lines = lines_of(ONE, replace(TWO, is_best=False), FIVE)
     assert lines[:2] == list(PARETO_TITLE)
     assert [line.split() for line in lines[3:6:2]] == [
         ["models", "method", "cross-fitted"],
@@ -52,9 +45,9 @@ def test_each_point_of_the_pareto_front_has_a_row() -> None:
 
 
 def test_front_of_one_model_is_not_shown() -> None:
-    assert pareto_lines(ONE, replace(TWO, is_best=False)) == []
-    assert pareto_lines() == []
+    assert lines_of(ONE, replace(TWO, is_best=False)) == []
+    assert lines_of() == []
 
 
 def test_method_without_a_title_is_called_by_its_name() -> None:
-    assert "own_way" in pareto_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
+    assert "own_way" in lines_of(ONE, trade_off(2, 0.6, name="own_way"))[6]

@@ -1,20 +1,26 @@
 """Selection for all tasks of sweeps, and the best model for all tasks."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mtlib.config.schema import to_dict
-from mtlib.tasks import TASKS
+from mtlib.metrics.table import METRICS
+from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
+from results.records.files import open_folder, write_parquet
+from results.records.predictions import PredictionPart, prediction_table
 from results.records.selection import RecordedSearch, TaskSelection
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
+from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, scored_tasks, select_from
 from results.selection.select_ensemble import select_ensemble
 from tests.results.conftest import build_record
@@ -115,3 +121,44 @@ def test_searches_of_the_sweeps_are_recorded(tmp_path: Path) -> None:
         first: RecordedSearch(search="tpe", scheduler="asha", num_configurations=1),
         second: RecordedSearch(search="not recorded", scheduler="not recorded", num_configurations=2),
     }
+
+
+def with_dev_set(folder: Path, task: str, labels: Sequence[float], num_trials: int = 3) -> None:
+    """Gives a task of a sweep another dev set: random predictions for these labels."""
+    random = np.random.default_rng(0)
+    for trial in (f"{number:04d}-r0" for number in range(num_trials)):
+        for epoch in (1, 2):
+            logits = random.normal(2.5, 1, size=(len(labels), TASKS[task].num_logits))
+            table = prediction_table(trial, epoch, list(map(str, range(len(labels)))), labels, logits)
+            part = PredictionPart(trial=trial, epoch=epoch, task=task, split="dev")
+            write_parquet(open_folder(folder), part.path, table)
+
+
+@pytest.mark.parametrize("method", ["auto", "one_model"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_with_one_dev_row_leaves_all_others_as_they_are(sweep: Path, task: str, method: str) -> None:
+    others = [name for name in TASKS if name != task]
+    request = SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1, method=method)
+    expected = select_from(replace(request, tasks=others))
+    with_dev_set(sweep, task, [1.0])
+    found = select_from(request)
+    assert found.tasks == expected.tasks
+    ((title, reason),) = found.not_chosen.items()
+    assert title == TASKS[task].title
+    assert "more rows" in reason
+    assert f"Nothing was chosen for {title}: " in " ".join(brief_verdict(found))
+
+
+def suits(metric: str, task: Task) -> bool:
+    return task.kind in METRICS[metric].kinds
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("task", "metric"), [(task.name, name) for task in TASKS.values() for name in METRICS if suits(name, task)]
+)
+def test_a_dev_set_with_one_label_is_selected_by_without_an_error(sweep: Path, task: str, metric: str) -> None:
+    with_dev_set(sweep, task, [1.0] * 30)
+    pool = read_pool([sweep], replace(TASKS[task], metric=TASKS[task].metric))
+    found = select_ensemble(replace(pool, task=replace(TASKS[task], metric=metric)), FAST)
+    assert np.isfinite([found.score.cross_fitted, found.score.standard_error, *found.score.interval]).all()

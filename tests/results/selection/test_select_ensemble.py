@@ -116,7 +116,7 @@ def test_correlations_are_compared_with_paired_errors() -> None:
 
 @each_task
 def test_automatic_selection_uses_the_simplest_method_near_the_best(task: Task) -> None:
-    pool, methods = simulated(task.name), methods_for(task)
+    pool, methods = simulated(task.name), methods_for()
     rows = np.arange(0, 120, 2)
     name = one_standard_error_rule({name: cross_fit(pool, method, FAST, rows) for name, method in methods.items()})
     assert automatic_method(methods)(pool, rows, FAST) == methods[name](pool, rows, FAST)
@@ -131,7 +131,7 @@ def test_similar_trials_are_averaged_and_a_far_better_one_stands_alone(skills: S
 @each_task
 def test_automatic_selection_does_not_depend_on_labels_of_other_rows(task: Task) -> None:
     pool = build_pool(task, SKILLS[:3], num_rows=48)
-    automatic = automatic_method(methods_for(task))
+    automatic = automatic_method(methods_for())
     assert not peeks(automatic, pool, np.arange(0, 48, 2), FAST)
 
 
@@ -157,7 +157,7 @@ def test_members_are_selected_from_all_examples(task: Task) -> None:
 @each_task
 def test_every_method_is_scored_in_sample_and_by_cross_fitting(task: Task) -> None:
     pool, found = simulated(task.name), selected(task.name)
-    assert [score.name for score in found.methods] == list(methods_for(task))
+    assert [score.name for score in found.methods] == list(methods_for())
     for score in found.methods:
         method = SELECTION_METHODS[score.name].choose
         chosen = method(pool, all_rows(pool), FAST)
@@ -166,13 +166,12 @@ def test_every_method_is_scored_in_sample_and_by_cross_fitting(task: Task) -> No
         assert score.standard_error == fitted.standard_error
         assert score.num_models == len(chosen.members) <= FAST.max_models
         assert score.in_sample == score_rows(pool, ensemble_outputs(pool, chosen, all_rows(pool)), all_rows(pool))
-        if chosen.knots is None:
-            assert score.in_sample == pytest.approx(plain_score(pool, chosen))
+        assert score.in_sample == pytest.approx(plain_score(pool, chosen))
 
 
 @each_task
 def test_automatic_method_is_the_simplest_near_the_best_and_cross_fitted(task: Task) -> None:
-    pool, found, methods = simulated(task.name), selected(task.name), methods_for(task)
+    pool, found, methods = simulated(task.name), selected(task.name), methods_for()
     rows = all_rows(pool)
     fitted = {name: cross_fit(pool, method, FAST, rows, num_repeats=2) for name, method in methods.items()}
     assert found.method == one_standard_error_rule(fitted)
@@ -237,13 +236,6 @@ def test_named_method_is_used(task: Task, name: str) -> None:
     (low, high), (lowest, highest) = found.score.lead_interval, among_all.lead_interval
     assert lowest <= low <= high <= highest  # fewer methods are compared
     assert numbers_of(pool, found) == list(SELECTION_METHODS[name].choose(pool, all_rows(pool), FAST).members)
-
-
-def test_members_of_mean_ranks_have_knots_and_others_have_none() -> None:
-    ranked = select_ensemble(simulated("sts"), FAST, method="topk_ranks")
-    chosen = SELECTION_METHODS["topk_ranks"].choose(simulated("sts"), np.arange(120), FAST)
-    assert tuple(member.knots for member in ranked.members) == chosen.knots
-    assert all(member.knots == () for member in select_ensemble(simulated("sts"), FAST, method="topk").members)
 
 
 @each_task

@@ -26,6 +26,7 @@ from results.inference.models import ModelSource
 from results.inference.predictor import load_predictor, predict_texts, tokenize_rows
 from results.records.selection import MethodScore, Selection, TaskSelection
 from results.records.trials import write_sweep
+from results.scoring.base_configuration import BaseConfiguration
 from results.scoring.cross_fitting import cross_fit
 from results.selection.select_ensemble import automatic_method, one_standard_error_rule, select_ensemble
 from results.selection.select_soup import can_be_averaged, choose_soups, model_predictions, select_soup
@@ -37,7 +38,7 @@ from tests.results.selection.soup_sweep import ALIKE, OTHER, train_soup_sweep
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.5, 0.7, 0.6, 0.65)
 FAST = Settings(max_models=3, num_folds=4)
-BASE = frozenset({("sweep", 0)})
+BASE = BaseConfiguration(places=frozenset({("sweep", 0)}))
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 

@@ -46,7 +46,7 @@ def test_closed_output_is_a_broken_pipe() -> None:
 
 
 def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    def leave(*_arguments: Any) -> None:
+    def leave(*_arguments: Any, **_more: Any) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)

@@ -87,10 +87,10 @@ def test_interrupted_sweep_ends_with_the_resume_command(
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     asked = options()
-    finish_sweep(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"{begins}: 1 interrupted); what had finished is kept and ranked. ")
-    assert last.endswith(f" Continue with: python sweeps/run.py --resume {asked.folder}")
+    finish_sweep(two_trials, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
+    *_, last, command = capsys.readouterr().err.splitlines()
+    assert last == f"{begins}: 1 interrupted); what had finished is kept and ranked. Continue with:"
+    assert command == f"  python sweeps/run.py --resume {asked.folder}"
 
 
 @pytest.fixture
@@ -112,10 +112,9 @@ def test_interrupted_sweep_names_the_selection_command(
     text = capsys.readouterr().out
     assert "Chosen for" not in text
     assert not (two_trials.folder / "selection.json").exists()
-    (line,) = [line for line in text.splitlines() if "results/selector.py" in line]
-    assert line == f"  python results/selector.py {two_trials.folder}    " + (
-        "# chooses an ensemble for each task from what has finished"
-    )
+    lines = text.splitlines()
+    command = lines.index(f"    python results/selector.py {two_trials.folder}")
+    assert lines[command - 1] == "  chooses an ensemble for each task from what has finished"
 
 
 def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_on(
@@ -127,11 +126,11 @@ def test_sweep_at_a_limit_selects_ensembles_and_ends_with_the_command_that_goes_
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
     goes_on = f"python sweeps/run.py --resume {two_trials.folder}"
-    assert f"  {goes_on}    # what is left" in printed.out.splitlines()
+    assert f"    {goes_on}" in printed.out.splitlines()
     trials = "trials: 2 complete, 1 interrupted, 4 queued"
     assert printed.err == (
         f"--max-steps 900 was reached ({trials}); what had finished is kept and ranked. "
-        f"Continue with: {goes_on} --max-steps 900\n"
+        f"Continue with:\n  {goes_on} --max-steps 900\n"
     )
 
 
@@ -159,12 +158,14 @@ def test_failure_in_one_part_leaves_the_others(
         raise OSError(f"{broken} is broken")
 
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
-    show_answer(two_trials.folder)
-    assert finish_sweep(two_trials, outcome_with()).exit_code == 0
+    is_ranked = show_answer(two_trials.folder)
+    assert is_ranked == (broken != "print_ranking")
+    code = finish_sweep(two_trials, outcome_with(), is_ranked=is_ranked).exit_code
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
     assert ("Chosen for SST: " in printed.out) == (broken != "select_from")
+    assert code == (1 if broken == "print_ranking" else 0)
 
 
 def test_answer_and_verdict_are_printed_before_anything_is_written(
@@ -190,7 +191,7 @@ def test_page_that_failed_is_not_offered_again(
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
     assert "The page failed: OSError: the disk is full" in text
-    assert "# a page with its figures" in text
+    assert "  a page with its figures\n" in text
     assert "the page again" not in text
 
 

@@ -1,6 +1,7 @@
 """A sweep's state by its files: numbers of trials, whether it runs, the best score, the next command, the time left."""
 
 import json
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_replicates_that_had_begun_when_the_first_failed_count(write: Write) -> 
     state = read_sweep_state(write(*records, options={"search": "grid", "replicates": 3}))
     assert (state.num_expected, state.num_left) == (5, 1), "0001-r2"
     assert state.next_command == f"python sweeps/run.py --resume {state.folder}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_trial_on_record_counts_once(write: Write, seed: int) -> None:
+    draw = random.Random(seed)
+    statuses = ("complete", "reused", "pruned", "failed", "running", "queued", "interrupted")
+    records = [
+        trial(number, draw.choice(statuses), replicate=replicate, trial_id=f"{number:04d}-r{replicate}")
+        for number in range(4)
+        for replicate in range(draw.choice((1, 3)))
+    ]
+    state = read_sweep_state(write(*records, life="running", options={"search": "grid", "replicates": 3}))
+    assert state.num_done + state.num_running + state.num_left + state.num_failed == state.num_expected
+    assert state.num_left >= state.counts["queued"] + state.counts["interrupted"]
+    assert state.num_expected <= 4 * 3
 
 
 def test_best_is_by_the_searched_metric_and_not_of_a_failed_trial(write: Write) -> None:

@@ -1,10 +1,14 @@
 """Number of lanes that fit, by CPUs, GPUs and memory, on one node or several."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
 
+from mtlib.runtime.bf16 import has_bf16
 from sweeps.cluster import capacity
 from sweeps.cluster.capacity import (
     BASE_BYTES,
@@ -13,10 +17,12 @@ from sweeps.cluster.capacity import (
     Resources,
     fits_cluster,
     lanes_that_fit,
+    nodes_have_bf16,
     num_lanes,
     resources_per_worker,
     workers_that_fit,
 )
+from sweeps.options import SweepOptions
 from tests.sweeps.conftest import MakePlan, with_options
 
 GB = 10**9
@@ -86,3 +92,40 @@ def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.Monkey
         monkeypatch.setattr(ray, "nodes", lambda alive=is_alive: [{**node, "Alive": alive}])
         assert fits_cluster(make_plan(name=f"sweep-{is_alive}")) is is_alive
         assert capacity.alive_nodes() == ({"a": "here"} if is_alive else {})
+
+
+def options(**changes: Any) -> SweepOptions:
+    return SweepOptions(name="first", storage=Path("/storage"), address="auto", **changes)
+
+
+@pytest.mark.usefixtures("private_ray")
+def test_nodes_that_a_worker_fits_are_asked_for_bf16_though_their_cpus_are_taken() -> None:
+    taken = ray.util.placement_group([{"CPU": 2}])
+    assert taken.wait(30)
+    assert nodes_have_bf16(options()) == has_bf16(on_gpu=False)
+    ray.util.remove_placement_group(taken)
+
+
+def have_it(*, on_gpu: bool) -> bool:
+    return not on_gpu
+
+
+def die(*, on_gpu: bool) -> bool:
+    raise SystemExit(int(on_gpu))
+
+
+@pytest.mark.usefixtures("private_ray")
+@pytest.mark.parametrize(
+    ("answer", "changes", "expected"),
+    [
+        (have_it, {}, True),
+        (have_it, {"cpus_per_worker": 3}, False),
+        (have_it, {"gpus_per_worker": 1}, False),
+        (die, {}, False),
+    ],
+)
+def test_trials_are_in_bf16_where_a_node_fits_and_all_that_do_answer_that_they_have_it(
+    answer: Callable[..., bool], changes: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capacity, "has_bf16", answer)
+    assert nodes_have_bf16(options(**changes)) is expected

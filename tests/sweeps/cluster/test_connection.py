@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import ray
 
-from mtlib.runtime.garbage_collection import collect_rarely
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.background_run import BackgroundRun
@@ -21,8 +21,11 @@ from sweeps.cluster.connection import (
     free_port,
     ignoring_interrupts,
     start_local,
+    use_own_token,
+    use_short_folder,
     worker_environment,
 )
+from sweeps.cluster.garbage_collection import collect_rarely
 
 
 def test_workers_find_the_packages_and_keep_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +52,45 @@ def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
         signal.signal(signal.SIGINT, outside)
 
 
+@pytest.mark.parametrize(
+    ("variables", "used"),
+    [
+        ({"TMPDIR": "/" + "x" * 38}, None),
+        ({"TMPDIR": "/" + "x" * 39}, "/tmp"),
+        ({"TMPDIR": "/" + "ä" * 20}, "/tmp"),
+        ({"TMPDIR": "/" + "x" * 90, "RAY_TMPDIR": "/short"}, "/short"),
+        ({"RAY_TMPDIR": "/" + "x" * 38}, "/" + "x" * 38),
+    ],
+)
+def test_sockets_of_a_local_ray_have_short_paths(
+    variables: dict[str, str], used: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TMPDIR", "RAY_TMPDIR"):
+        monkeypatch.setenv(name, "")  # is restored afterwards
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    use_short_folder()
+    assert os.environ.get("RAY_TMPDIR") == used
+
+
+def test_a_folder_for_ray_that_is_too_long_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", "/" + "x" * 39)
+    with pytest.raises(ValueError, match=r"^RAY_TMPDIR must have at most 39 letters, .*, got /x{39}$"):
+        use_short_folder()
+
+
+@pytest.mark.parametrize(("home", "has_own"), [("/proc/nobody", True), ("", False)])
+def test_a_token_is_given_where_the_home_folder_cannot_hold_one(
+    home: str, has_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "")
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.setenv("HOME", home or str(tmp_path))
+    use_own_token()
+    assert ("RAY_AUTH_TOKEN" in os.environ) == has_own
+
+
 def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_settings: object) -> None:
         raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
@@ -57,6 +99,9 @@ def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(f"127.0.0.1:{free_port()}")
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
+        connect("auto")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with pytest.raises(ValueError, match=r"^RAY_ADDRESS must be a running Ray cluster, got auto: "):
         connect("auto")
 
 
@@ -96,6 +141,20 @@ def test_other_error_of_rays_start_is_raised(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(connection, "start_local_once", start)
     with pytest.raises(RuntimeError, match="something else"):
         start_local()
+    monkeypatch.setattr(connection, "start_local_once", lambda: give([OSError("something else\nmore")]))
+    with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got OSError: something else$"):
+        start_local()
+
+
+def give(answers: list[Exception | None]) -> None:
+    answer = answers.pop(0)
+    if answer is not None:
+        raise answer
+
+
+def test_address_without_a_listener_is_one_error_at_once() -> None:
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
+        connect(f"127.0.0.1:{free_port()}")
 
 
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: 
     assert run.process.wait(LONGEST) == 130, run.log.read_text()
     last = run.log.read_text().splitlines()[-1]
     assert last.startswith("Interrupted: no node that a trial fits came within 0.05 minutes (trials: ")
-    assert last.endswith(f"Continue with: python sweeps/run.py --resume {storage}/sweep")
+    assert last == f"  python sweeps/run.py --resume {storage}/sweep"
     no_cpu.add("other", 1)
     assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
 

@@ -1,4 +1,4 @@
-"""`precision=auto` is resolved once per sweep: bf16 where no trial refuses it and it pays on the trials' machines."""
+"""`precision=auto` is resolved once per sweep: bf16 where no trial refuses it and all machines have it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mtlib.model.encoder import PretrainedEncoder
-from mtlib.runtime.bf16 import Bf16Answer
 from mtlib.tasks import TASKS
 from results.records.trials import read_sweep
 from search_spaces.presets import general
@@ -17,10 +16,11 @@ from sweeps.options import SweepOptions
 from sweeps.setup import precision
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
-from sweeps.setup.precision import describe_precision, fit_encoder, worst
+from sweeps.setup.precision import describe_precision, fit_encoder
 from tests.sweeps.setup.conftest import Build
 
 Vary = Callable[..., SweepInputs]
+Machine = Callable[[bool], list[bool]]
 BASE = {"encoder.max_length": 32, "stages.0.tasks": ("sst",)}
 
 
@@ -37,17 +37,17 @@ def varied(inputs: SweepInputs, tiny_encoder_folder: Path) -> Vary:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[tuple[Any, ...]]]:
-    """A machine where bf16 pays, or does not; notes what is asked."""
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine with instructions for bf16, or without; notes for which device they are asked for."""
 
-    def build(pays: bool) -> list[tuple[Any, ...]]:
-        asked = []
+    def build(has_it: bool) -> list[bool]:
+        asked: list[bool] = []
 
-        def answer(width: int, num_threads: int, *, on_gpu: bool) -> Bf16Answer:
-            asked.append((width, num_threads, on_gpu))
-            return Bf16Answer(pays=pays, why="it was measured")
+        def answer(*, on_gpu: bool) -> bool:
+            asked.append(on_gpu)
+            return has_it
 
-        monkeypatch.setattr(precision, "does_bf16_pay", answer)
+        monkeypatch.setattr(precision, "has_bf16", answer)
         return asked
 
     return build
@@ -57,28 +57,25 @@ def precisions(inputs: SweepInputs) -> set[str]:
     return {config.precision for config in inputs.space.configs}
 
 
-@pytest.mark.parametrize(("pays", "expected"), [(True, "bf16"), (False, "fp32")])
-def test_machine_decides_for_all_trials(
+@pytest.mark.parametrize(("has_it", "expected"), [(True, "bf16"), (False, "fp32")])
+@pytest.mark.parametrize(("gpus", "device"), [(0, "processor"), (0.5, "GPU")])
+def test_instructions_of_the_device_decide_for_all_trials(
     options: Build,
     varied: Vary,
     tiny_encoder: PretrainedEncoder,
-    machine: Callable[[bool], list[tuple[Any, ...]]],
-    pays: bool,
+    machine: Machine,
+    has_it: bool,
     expected: str,
+    gpus: float,
+    device: str,
 ) -> None:
-    asked = machine(pays)
-    found = fit_encoder(options(cpus_per_worker=2), varied({}), tiny_encoder)
+    asked = machine(has_it)
+    found = fit_encoder(options(gpus_per_worker=gpus), varied({}), tiny_encoder)
     assert precisions(found) == {expected}
-    assert describe_precision(found) == [f"Precision: {expected} (auto): it was measured"]
-    assert asked == [(tiny_encoder.config.hidden_size, 2, False)]
-
-
-def test_gpus_are_asked_for_where_trials_use_them(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
-) -> None:
-    asked = machine(True)
-    assert precisions(fit_encoder(options(gpus_per_worker=0.5), varied({}), tiny_encoder)) == {"bf16"}
-    assert [on_gpu for _, _, on_gpu in asked] == [True]
+    (line,) = describe_precision(found)
+    assert expected in line
+    assert device in line
+    assert asked == [device == "GPU"]
 
 
 @pytest.mark.parametrize("given", ["fp32", "bf16"])
@@ -86,7 +83,7 @@ def test_given_precision_stays_and_is_not_explained(
     options: Build,
     varied: Vary,
     tiny_encoder: PretrainedEncoder,
-    machine: Callable[[bool], list[tuple[Any, ...]]],
+    machine: Machine,
     given: str,
 ) -> None:
     asked = machine(True)
@@ -98,21 +95,20 @@ def test_given_precision_stays_and_is_not_explained(
 
 
 def test_setting_of_one_trial_that_refuses_bf16_decides_for_all(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Machine
 ) -> None:
-    asked = machine(True)
+    machine(True)
     found = fit_encoder(options(), varied({"smart.weight": 1.0}, smart__mode="unit_norm,paper"), tiny_encoder)
     assert precisions(found) == {"fp32"}
     (line,) = describe_precision(found)
     assert "smart.mode must not be paper under precision bf16" in line
-    assert asked == []
 
 
 def test_encoder_that_refuses_bf16_is_trained_in_fp32(
     options: Build,
     varied: Vary,
     tiny_encoder: PretrainedEncoder,
-    machine: Callable[[bool], list[tuple[Any, ...]]],
+    machine: Machine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine(True)
@@ -133,7 +129,7 @@ def test_encoder_that_fits_in_neither_is_refused(
     options: Build,
     varied: Vary,
     tiny_encoder: PretrainedEncoder,
-    machine: Callable[[bool], list[tuple[Any, ...]]],
+    machine: Machine,
 ) -> None:
     machine(True)
     with pytest.raises(ValueError, match=r"encoder\.trained_layers must be layers of the encoder"):
@@ -141,7 +137,7 @@ def test_encoder_that_fits_in_neither_is_refused(
 
 
 def test_searched_precision_is_left_to_the_trials(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Callable[[bool], list[tuple[Any, ...]]]
+    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Machine
 ) -> None:
     asked = machine(True)
     found = fit_encoder(options(), varied({}, precision="bf16,fp32"), tiny_encoder)
@@ -155,35 +151,13 @@ def test_auto_is_no_value_to_search(options: Build, varied: Vary, tiny_encoder: 
         fit_encoder(options(), varied({}, precision="auto,fp32"), tiny_encoder)
 
 
-def test_nodes_of_a_cluster_are_asked_there(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def ask(options: SweepOptions, width: int) -> list[Bf16Answer]:
-        asked.append((options.address, width))
-        return [Bf16Answer(pays=True, why="new"), Bf16Answer(pays=False, why="old")]
-
-    monkeypatch.setattr("sweeps.cluster.node_precision.ask_nodes", ask)
-    found = fit_encoder(options(address="there:1"), varied({}), tiny_encoder)
-    assert describe_precision(found) == ["Precision: fp32 (auto): old"]
-    assert asked == [("there:1", tiny_encoder.config.hidden_size)]
-
-
-def test_every_node_must_be_faster() -> None:
-    fast, slow = Bf16Answer(pays=True, why="fast"), Bf16Answer(pays=False, why="slow")
-    assert worst([fast, fast]) is fast
-    assert worst([fast, slow, fast]) is slow
-    assert not worst([]).pays
-
-
 @pytest.mark.parametrize("begun_in", ["bf16", "fp32"])
 def test_resumed_sweep_keeps_the_precision_that_it_began_with(
     options: Build,
     tiny_folder: Path,
     tiny_encoder: PretrainedEncoder,
     tiny_encoder_folder: Path,
-    machine: Callable[[bool], list[tuple[Any, ...]]],
+    machine: Machine,
     begun_in: str,
 ) -> None:
     machine(begun_in == "bf16")
@@ -193,7 +167,7 @@ def test_resumed_sweep_keeps_the_precision_that_it_began_with(
     inputs = fit_encoder(begun, read_inputs(begun), tiny_encoder)
     create_sweep(begun, inputs, tiny_encoder, [])
     info = read_sweep(begun.folder)
-    assert (info["base"]["precision"], info["precision_reason"]) == (begun_in, "it was measured")
+    assert (info["base"]["precision"], info["precision_reason"]) == (begun_in, inputs.precision_reason)
     asked = machine(begun_in != "bf16")
     resumed = dataclasses.replace(begun, resume=True)
     found = fit_encoder(resumed, read_inputs(resumed), tiny_encoder)

@@ -21,6 +21,7 @@ from sweeps.setup.model_size import EncoderSize
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
     align_columns,
+    describe_base,
     describe_disk_need,
     describe_held_out,
     describe_range,
@@ -68,7 +69,7 @@ def test_every_trial_of_a_grid_has_a_line(options: Build, inputs: SweepInputs) -
     lines = describe_trials(options(), inputs)
     assert lines[0] == "7 configurations on the grid, each trained once:"
     assert lines[1].split() == ["trial", "smart.weight"]
-    weights = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
+    weights = ["0", "0.3", "0.45", "0.5", "0.7", "1", "3"]
     assert [line.split() for line in lines[2:]] == [[f"000{n}-r0", weight] for n, weight in enumerate(weights)]
 
 
@@ -105,9 +106,9 @@ def test_key_with_a_condition_shows_it(options: Build, inputs: SweepInputs) -> N
     lines = describe_trials(
         options(search="tpe", trials=5), with_space(inputs, grid={}, ranges=ranges, conditions=conditions)
     )
-    assert lines[1].split(maxsplit=1) == ["smart.mode", "one of unit_norm, paper, random"]
+    assert lines[1].split(maxsplit=1) == ["smart.mode:", "one of unit_norm, paper, random"]
     said = "a whole number from 1 to 3, only where smart.mode is unit_norm or paper"
-    assert lines[2].split(maxsplit=1) == ["smart.num_steps", said]
+    assert lines[2].split(maxsplit=1) == ["smart.num_steps:", said]
 
 
 def test_boolean_condition_is_shown_as_typed(options: Build, inputs: SweepInputs) -> None:
@@ -124,15 +125,15 @@ def test_search_shows_its_domain(options: Build, inputs: SweepInputs, search: st
     lines = describe_trials(options(search=search, trials=5), inputs)
     assert lines == [
         f"5 configurations drawn by {search}, each trained once, from",
-        "  smart.weight  a number from 0 to 3",
+        "  smart.weight: a number from 0 to 3",
         *["The first is the base configuration."] * (search == "tpe"),
     ]
 
 
 def test_ranges_are_described() -> None:
-    assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-06 to 0.1, logarithmic"
+    assert describe_range(Float(low=1e-6, high=0.1, log=True)) == "a number from 1e-6 to 0.1, logarithmic"
     assert describe_range(Int(low=8, high=64)) == "a whole number from 8 to 64"
-    assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, null, [1, 2]"
+    assert describe_range(Choice(values=("a", 1.5, None, (1, 2)))) == "one of a, 1.5, none, 1-2"
 
 
 def test_stages_and_steps_follow_the_batch_orders(options: Build, inputs: SweepInputs) -> None:
@@ -273,12 +274,27 @@ def test_total_of_a_search_is_that_of_the_base(options: Build, inputs: SweepInpu
     )
 
 
+def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_value(inputs: SweepInputs) -> None:
+    def shown(**changes: Any) -> str:
+        return describe_base(
+            dataclasses.replace(inputs.space, **{"grid": {}, "ranges": {}, "published": (), **changes})
+        )
+
+    assert shown(grid={"optimizer.learning_rate": (1e-5, 2e-5)}).endswith(": optimizer.learning_rate 2e-05")
+    first = "optimizer.learning_rate 2e-05 (none of the values: differences are from the first, 3e-05)"
+    assert shown(grid={"optimizer.learning_rate": (3e-5, 1e-4)}).endswith(first)
+    named = {"way": {"one": {"smart.weight": 1.0}, "none": {"smart.weight": 0.0}}}
+    assert shown(grid=named).endswith(": way none")
+    assert shown(ranges={"smart.weight": Float(low=1, high=2)}).endswith(": smart.weight 0")
+
+
 def test_data_encoder_files_and_notes_are_shown(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     lines = describe_sweep(options(), inputs)
     assert lines == [
         f"Sweep first: {inputs.space.question}",
         "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
         "Encoder: bert-base-uncased",
+        "Base configuration: smart.weight 0",
         f"Files: {tmp_path}/first",
         "A note.",
     ]

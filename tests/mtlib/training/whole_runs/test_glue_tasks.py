@@ -1,15 +1,18 @@
 """GLUE's nine tasks by the file that the package holds, on small files of GLUE's exact format."""
 
+import dataclasses
 import shutil
 import tomllib
 from pathlib import Path
 
+import datasets
+import numpy as np
 import pytest
 
 from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks, read_task_file
 from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
-from mtlib.tasks import Task
+from mtlib.tasks import Task, TaskFiles
 
 PARSES = "( a )\t( b )\t(ROOT a)\t(ROOT b)"
 MNLI_COLUMNS = (
@@ -88,6 +91,18 @@ METRICS = {
 }
 
 
+LABELS = {  # in files, and under these names and numbers in the data set nyu-mll/glue
+    "cola": {"0": "unacceptable", "1": "acceptable"},
+    "sst2": {"0": "negative", "1": "positive"},
+    "mrpc": {"0": "not_equivalent", "1": "equivalent"},
+    "qqp": {"0": "not_duplicate", "1": "duplicate"},
+    "mnli": {name: name for name in ("entailment", "neutral", "contradiction")},
+    "qnli": {name: name for name in ("entailment", "not_entailment")},
+    "rte": {name: name for name in ("entailment", "not_entailment")},
+    "wnli": {"0": "not_entailment", "1": "entailment"},
+}
+
+
 @pytest.fixture
 def glue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """The folders of GLUE's download, and the file that the command prints."""
@@ -137,10 +152,10 @@ def test_every_file_is_read_as_glue_means_it(glue: Path, tasks: dict[str, Task])
         ("qqp", "dev"): [("Why?", "How?", 0)],
         ("mnli", "train"): [("Cream skimming.", "Two dimensions.", 1), ("You lose.", "You lose things.", 0)],
         ("mnli", "dev"): [("New in matched.", "Old.", 1), ("New in mismatched.", "Old.", 2)],
-        ("qnli", "train"): [("When?", 'In "1948.', 1), ("Who?", "Yes.", 0)],
-        ("qnli", "dev"): [("What?", "As of now.", 1)],
-        ("rte", "train"): [("None found.", "Some found.", 0)],
-        ("rte", "dev"): [("Dana died.", "Dana is dead.", 1)],
+        ("qnli", "train"): [("When?", 'In "1948.', 0), ("Who?", "Yes.", 1)],
+        ("qnli", "dev"): [("What?", "As of now.", 0)],
+        ("rte", "train"): [("None found.", "Some found.", 1)],
+        ("rte", "dev"): [("Dana died.", "Dana is dead.", 0)],
         ("wnli", "train"): [("I stuck a pin.", "The pin had a hole.", 1)],
         ("wnli", "dev"): [("The drain is clogged.", "It has hair.", 0)],
     }
@@ -149,6 +164,31 @@ def test_every_file_is_read_as_glue_means_it(glue: Path, tasks: dict[str, Task])
         "QQP/train.tsv:3: question2 and is_duplicate are blank",
         "QQP/train.tsv:4: question1 and question2 and is_duplicate are blank",
     )
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path: Path) -> None:
+    task, cells = read_task_file(GLUE_FILE)[name], LABELS[name]
+    for suffix, labels in (("csv", list(cells)), ("parquet", range(len(cells)))):
+        rows = {column: [f"{column} {label}" for label in labels] for column in task.text_columns}
+        data = datasets.Dataset.from_dict({**rows, task.label_column: list(labels)})
+        if suffix == "parquet":
+            data = data.cast_column(task.label_column, datasets.ClassLabel(names=list(cells.values())))
+            data.save_to_disk(tmp_path / "saved")
+        getattr(data, f"to_{suffix}")(tmp_path / f"rows.{suffix}")
+    for path in ("rows.csv", "rows.parquet", "hf://saved"):
+        own = dataclasses.replace(task, files=TaskFiles(train=path, dev=path.replace("saved", "saved:train")))
+        table = read_data(config_of({name: own}), tmp_path)[name, "train"]
+        assert table.labels.tolist() == list(range(len(cells))), path
+
+
+def test_numbers_of_sts_are_the_same_in_single_precision(tmp_path: Path) -> None:
+    task = read_task_file(GLUE_FILE)["stsb"]
+    rows = {column: ["a", "b", "c"] for column in task.text_columns}
+    data = datasets.Dataset.from_dict({**rows, "score": [0.0, 3.8, 5.0]})
+    data.cast_column("score", datasets.Value("float32")).save_to_disk(tmp_path / "saved")
+    own = dataclasses.replace(task, files=TaskFiles(train="hf://saved", dev="hf://saved:train"))
+    assert read_data(config_of({"stsb": own}), tmp_path)["stsb", "train"].labels.tolist() == [0, np.float32(3.8), 5]
 
 
 def test_the_folder_is_described_with_its_test_files(glue: Path, capsys: pytest.CaptureFixture[str]) -> None:

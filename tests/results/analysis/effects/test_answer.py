@@ -22,7 +22,7 @@ from tests.results.analysis.ranking.test_render import compared, row_of
 
 RESUME = "python sweeps/run.py --resume /sweeps/mine"
 MakeRecord = Callable[..., TrialRecord]
-KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.0)
+KEY = SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), own_base=0.0, base=0.0)
 PRECISION = Precision(
     training_error=0.005,
     example_error=0.002,
@@ -106,7 +106,8 @@ def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
     assert line.startswith("smart.weight: not decided. 1 against 0: +0.004 overall")
     assert lines_of(sweep_of(values[:2])) == ["smart.weight has no effect here. Trained the same as 0: 0.45."]
     assert lines_of(sweep_of([*values[:2], value(1.0, None)])) == [
-        "smart.weight: no other value was trained with all else equal to the base, 0. Trained the same as 0: 0.45."
+        "smart.weight: no other value was trained with all else equal to the base value, 0. "
+        "Trained the same as 0: 0.45."
     ]
     once = [value(0.0, None, None), replace(value(0.45, 0.0, None), is_same=True), value(1.0, 0.1, None)]
     (line,) = lines_of(sweep_of(once, is_known=False, num_trials=3, num_replicates=(1, 1)))
@@ -121,7 +122,7 @@ def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
 
 def test_values_without_a_match_are_stated() -> None:
     assert lines_of(sweep_of([value(0.0, None), value(0.45, None)])) == [
-        "smart.weight: no value was trained with all else equal to the base, 0."
+        "smart.weight: no value was trained with all else equal to the base value, 0."
     ]
 
 

@@ -1,5 +1,6 @@
 """Searched keys, their values, base values and ranges are read from a sweep's records."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from mtlib.config.schema import to_dict
 from results.analysis.effects.searched_keys import KeyRange, SearchedKey, base_number, searched_keys, with_bases
 from results.records.trials import TrialRecord
+from search_spaces.space import SearchSpace, describe_space, grid_trials, list_spaces
+from sweeps.search.base_point import base_point
 
 MakeRecord = Callable[..., TrialRecord]
 BASE = {"smart": {"weight": 0.45}, "tasks": {"sst": {"batch_size": 16}}, "stages": [{"epochs": 3}]}
@@ -25,18 +29,20 @@ def records_of(make_record: MakeRecord, *params: Mapping[str, Any]) -> list[Tria
 def test_base_value_is_that_of_the_base_configuration_where_it_is_searched(make_record: MakeRecord) -> None:
     records = records_of(make_record, *({"smart.weight": weight} for weight in (0.0, 0.45, 1.0)))
     (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45, 1.0]]]), records)
-    assert key == SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), base=0.45)
+    assert key == SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), own_base=0.45, base=0.45)
+    assert key.base_title == "base value"
 
 
-def test_first_value_is_the_base_where_the_configurations_is_not_searched(make_record: MakeRecord) -> None:
+def test_first_value_takes_the_place_of_a_base_value_that_was_not_trained(make_record: MakeRecord) -> None:
     records = records_of(make_record, *({"smart.weight": weight} for weight in (0.0, 1.0)))
     (key,) = searched_keys(info_of([["smart.weight", [0.0, 1.0]]]), records)
-    assert key.base == 0.0
+    assert (key.own_base, key.base, key.base_title) == (0.45, 0.0, "first value")
+    assert with_bases([key], {"smart.weight": 1.0})[0].base_title == "given value"
 
 
 def test_values_of_no_trial_are_left_out(make_record: MakeRecord) -> None:
     (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45]]]), records_of(make_record, {"smart.weight": 0.0}))
-    assert key == SearchedKey(name="smart.weight", values=(0.0,), base=0.0)
+    assert key == SearchedKey(name="smart.weight", values=(0.0,), own_base=0.45, base=0.0)
 
 
 def test_named_overrides_are_compared_with_the_first_name(make_record: MakeRecord) -> None:
@@ -62,7 +68,7 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
     info = info_of([["tasks.*.batch_size", [8, 16]]])
     info["base"] = {"tasks": tasks, "stages": [{"tasks": ["sst"]}, {"tasks": ["sst", "qqp"]}]}
     (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
-    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), base=base)
+    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), own_base=16 if base == 16 else None, base=base)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +83,25 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
 def test_base_configuration_is_the_first_with_its_value_of_every_key(
     params: Sequence[Mapping[str, Any]], number: int | None, make_record: MakeRecord
 ) -> None:
-    """A key of the space's own, which no configuration has a value of, never matches."""
-    assert base_number(BASE, records_of(make_record, *params)) == number
+    """A name of the space's own that stands for no value of the base never matches."""
+    records = records_of(make_record, *params)
+    grid: list[tuple[str, Any]] = [("smart.weight", [0.0, 0.45, 1.0]), ("tasks.sst.batch_size", [8, 16])]
+    grid.append(("loss", {"ordinal": {"a": 2}}))
+    keys = searched_keys(info_of([[name, values] for name, values in grid if name in params[0]]), records)
+    assert base_number(keys, records) == number
+
+
+@pytest.mark.parametrize("space", list_spaces(), ids=lambda space: space.name)
+def test_the_base_of_every_built_in_space_is_the_point_that_is_its_base_configuration(
+    space: SearchSpace, make_record: MakeRecord
+) -> None:
+    point = base_point(space)
+    info = json.loads(json.dumps({"space": describe_space(space), "base": to_dict(space.base), "search": "grid"}))
+    keys = searched_keys(info, records_of(make_record, *grid_trials(space)))
+    if point is not None:
+        assert {key.name: key.value_of(point) for key in keys} == {key.name: key.own_base for key in keys}
+    else:
+        assert any(key.base_title == "first value" for key in keys)
 
 
 def test_ranges_count_in_a_search_and_not_in_a_grid(make_record: MakeRecord) -> None:

@@ -1,5 +1,6 @@
 """Each penalty is compared with nothing and with the loss, as the loss that is trained weights it."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_vanishing_penalties_are_listed_by_task_with_trials_and_maximum() -> Non
 def test_boundary_of_a_vanishing_penalty(value: float, is_named: bool) -> None:
     points = {("0001-r0", 1, "sst", "smart_penalty"): 1e-9, ("0001-r0", 2, "sst", "smart_penalty"): value}
     assert bool(vanishing(points)) is is_named
+
+
+@pytest.mark.parametrize("value", [-1.3, 0.0, 1e-9, 7.0])
+def test_a_penalty_that_may_be_negative_has_no_note_about_its_size(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a confidence penalty, the negative entropy of predictions (Pereyra et al. 2017)."""
+    monkeypatch.setitem(PENALTIES, "simcse", dataclasses.replace(PENALTIES["simcse"], is_signed=True))
+    points = {("0000-r0", 1, "sst", "loss"): 1.0, ("0000-r0", 1, "sst", "simcse"): value}
+    assert vanishing(points, ON["simcse"]) == []
+    assert list(overwhelming_penalties(curves(points), records(ON["simcse"]), TASKS)) == []
 
 
 def test_only_training_penalties_count_and_without_one_there_is_no_note() -> None:

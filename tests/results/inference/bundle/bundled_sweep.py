@@ -1,19 +1,17 @@
-"""A trained sweep's selection with temperatures and ranks, and bundles of it."""
+"""A trained sweep's selection with temperatures, and bundles of it."""
 
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.ensembles.ensemble import find_knots
 from results.inference.bundle import write as bundle
 from results.inference.bundle.write import write_bundle
 from results.inference.models import ModelSource
 from results.records.selection import Selection, write_selection
-from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, selection_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
 WHEEL = "multitask_sweeps-0-py3-none-any.whl"
@@ -25,16 +23,12 @@ def copy_sweep(trained_folder: Path, place: Path) -> Path:
 
 
 def select_mixed(folder: Path) -> Selection:
-    """Writes a selection of both trials for every task: with temperatures, plainly, and by ranks."""
+    """Writes a selection of both trials for every task: with temperatures or plainly."""
     members = {}
     for task in TASKS.values():
         own = [member_of(folder, FIRST, task.name, 0.75), member_of(folder, SECOND, task.name, 0.25)]
         if task.kind == "classes":
             own = [replace(one, temperature=value) for one, value in zip(own, (1.5, 0.7), strict=True)]
-        elif task.kind == "regression":
-            logits = [recorded_logits(folder, trial, task.name)[:, 0] for trial in (FIRST, SECOND)]
-            knots = [find_knots(np.clip(values, *task.label_range)) for values in logits]
-            own = [replace(one, knots=values) for one, values in zip(own, knots, strict=True)]
         members[task.name] = tuple(own)
     selection = selection_of(folder, members)
     write_selection(folder, selection)

@@ -23,17 +23,14 @@ def selection(tmp_path: Path) -> Selection:
 
 @pytest.fixture
 def bundle() -> Bundle:
-    ranked = (
-        BundledMember(model="models/1", weight=0.75, knots=(0.0, 5.0)),
-        BundledMember(model="models/2", weight=0.25, knots=(0.0, 5.0)),
-    )
+    both = (BundledMember(model="models/1", weight=0.75), BundledMember(model="models/2", weight=0.25))
     return Bundle(
         created="2024-06-01T10:00:00.000+00:00",
         wheel="multitask_sweeps-0.1.0-py3-none-any.whl",
         python="3.11.7",
         packages={"numpy": "2.4.6", "torch": "2.13.0"},
         models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
-        tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": ranked},
+        tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": both},
     )
 
 
@@ -56,17 +53,15 @@ def test_every_member_is_listed_with_weight_temperature_and_origin(selection: Se
     assert "| SST | 1.000 | [`models/2`](models/2) | trial 2 | 1.5 |" in text
     assert "| STS | 0.750 | [`models/1`](models/1) | trial 1 | 1 |" in text
     assert "| STS | 0.250 | [`models/2`](models/2) | trial 2 | 1 |" in text
-    assert "For STS their ranks are averaged" in text
     assert "with 2 trained models" in text
 
 
-def test_ranks_and_probabilities_are_mentioned_where_used(selection: Selection, bundle: Bundle) -> None:
+def test_probabilities_are_mentioned_where_used(selection: Selection, bundle: Bundle) -> None:
     both = bundle_card(selection, bundle, [])
     one = {"sts": (BundledMember(model="models/1", weight=1.0),)}
     only = replace(selection, tasks={"sts": selection.tasks["sts"]})
     text = bundle_card(only, replace(bundle, tasks=one), [])
-    assert ("ranks" in both, "Probabilities" in both) == (True, True)
-    assert ("ranks" in text, "Probabilities" in text) == (False, False)
+    assert ("Probabilities" in both, "Probabilities" in text) == (True, False)
     assert "SST" not in text
 
 

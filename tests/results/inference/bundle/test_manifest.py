@@ -30,8 +30,6 @@ from tests.results.inference.bundle.bundled_sweep import (
     source_of,
 )
 
-KNOTS = tuple(np.linspace(0, 5, 101).tolist())
-
 
 def build_bundle(**changes: object) -> Bundle:
     """A bundle of one model, without files."""
@@ -76,7 +74,6 @@ def test_every_ensemble_predicts_exactly_as_the_selection(
     found = load_bundled(bundle_folder, read_bundle(bundle_folder), task, "cpu")
     assert found.ensemble == wanted.ensemble
     assert (found.ensemble.temperatures is None) == (TASKS[task].kind != "classes")
-    assert (found.ensemble.knots is None) == (TASKS[task].kind != "regression")
     texts = [(text, other)[: len(TASKS[task].text_columns)] for text, other in zip(TEXTS, TEXTS[::-1], strict=True)]
     outputs = predict_texts(found, texts)
     assert np.array_equal(outputs, predict_texts(wanted, texts))
@@ -105,7 +102,7 @@ def test_models_with_two_tokenizers_keep_their_own(copied: Path) -> None:
 
 def test_manifest_is_read_back_as_written(tmp_path: Path) -> None:
     pair = (
-        BundledMember(model="models/1", weight=0.1, knots=KNOTS, temperature=0.3),
+        BundledMember(model="models/1", weight=0.1, temperature=0.3),
         BundledMember(model="models/1", weight=0.9),
     )
     bundle = build_bundle(tasks={"sts": pair, "sst": pair[1:]})

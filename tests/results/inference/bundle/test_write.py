@@ -265,8 +265,16 @@ def test_mistakes_are_reported_before_anything_is_written(
 
     monkeypatch.setattr(bundle, "build_wheel", fail)
     selection = read_selection(sweep)
-    assert bundle_error(selection, sweep, tmp_path) == f"--bundle must name a new folder, got {tmp_path}"
+    assert "--bundle must not overwrite what is read, " in bundle_error(selection, sweep, tmp_path)
     place = tmp_path / "bundle"
+    place.mkdir()
+    (place / "mine.txt").write_text("mine")
+    assert "--bundle must be new, or be overwritten with --overwrite" in bundle_error(selection, sweep, place)
+    source = source_of(sweep)
+    line = one_line_error(write_bundle, selection, sweep, source, place, lambda _: None, overwrite=True)
+    assert line == f"a bundle's folder may replace an empty folder, or one that holds bundle.json, got {place}"
+    assert (place / "mine.txt").read_text() == "mine"
+    shutil.rmtree(place)
     line = bundle_error(selection, sweep, place, places={str(sweep): tmp_path / "gone"})
     assert f"no sweep at {tmp_path}/gone" in line
     assert not place.exists()

@@ -2,7 +2,7 @@
 
 import gc
 
-from mtlib.runtime.garbage_collection import THRESHOLDS, collect_rarely
+from sweeps.cluster.garbage_collection import THRESHOLDS, collect_rarely
 
 
 def test_collector_stays_on_and_runs_rarely() -> None:

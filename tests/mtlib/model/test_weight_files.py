@@ -1,0 +1,55 @@
+"""A file of weights that cannot be read is called what it is."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mtlib.model.weight_files import check_finite, fault_of_files
+
+HEADER = 80
+"""Within the header of the file below."""
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save_file({"a": torch.ones(40), "b": torch.zeros(3, 2)}, path, metadata={"format": "pt"})
+    return path
+
+
+def test_a_whole_file_has_no_fault(weights: Path) -> None:
+    assert fault_of_files([weights]) is None
+    save_file({}, weights)
+    assert fault_of_files([weights]) is None
+
+
+@pytest.mark.parametrize("num_bytes", [9, HEADER, -1, -100])
+def test_a_cut_file_is_called_cut_with_its_size(weights: Path, num_bytes: int) -> None:
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:num_bytes])
+    with pytest.raises(Exception, match=r"header|metadata"):
+        load_file(weights)
+    fault = fault_of_files([weights])
+    assert fault is not None
+    assert fault.startswith(f"model.safetensors is cut off after {len(whole[:num_bytes])}")
+    assert (f"{len(whole)} bytes" in fault) == (num_bytes < 0)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04" + b"x" * 40, b"\x02" + b"\x00" * 7 + b"{]", b"5"])
+def test_another_file_is_called_no_safetensors_file(weights: Path, content: bytes) -> None:
+    weights.write_bytes(content)
+    assert fault_of_files([weights]) == "model.safetensors is no safetensors file"
+
+
+def test_the_first_file_with_a_fault_is_named(weights: Path, tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes(b"")
+    assert fault_of_files([weights, tmp_path, tmp_path / "missing", tmp_path / "vocab.txt"]) == "vocab.txt is empty"
+
+
+def test_weights_must_be_finite() -> None:
+    check_finite("they must be finite", [("a", torch.ones(3)), ("b", torch.tensor([5]))])
+    broken = [("a", torch.ones(3)), ("b", torch.tensor([1, float("nan")])), ("c", torch.tensor([float("-inf")]))]
+    with pytest.raises(ValueError, match=r"^they must be finite, got NaN or infinity in 2 of them, first b$"):
+        check_finite("they must be finite", broken)

@@ -1,0 +1,135 @@
+"""What is printed: lines as they are, commands whole, tables that fit."""
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from mtlib.runtime.console import (
+    PLAIN_WIDTH,
+    PrintedTable,
+    num_columns,
+    output_width,
+    redrawn_lines,
+    show_lines,
+    table_lines,
+    visible,
+    visible_lines,
+    wrapped,
+)
+from tests.nasty_text import NASTY, SHOWN
+
+Capture = pytest.CaptureFixture[str]
+WIDTHS = (20, 40, 60, 80, 100, 120)
+
+
+def test_lines_are_printed_as_they_are(capsys: Capture) -> None:
+    show_lines([NASTY, "two  spaces", "x" * 500])
+    show_lines(["a note"], sys.stderr)
+    assert capsys.readouterr() == (f"{SHOWN}\ntwo  spaces\n{'x' * 500}\n", "a note\n")
+
+
+def test_what_steers_a_terminal_is_visible_and_all_else_stays() -> None:
+    assert visible("a\x00b\x1b[2J\r\n\t\x85\u2028\ud800") == r"a\x00b\x1b[2J\r\n\t\x85\u2028\ud800"
+    for text in ("", "Grüße, 日本語 😀", "a\\n", SHOWN):
+        assert visible(text) == text
+    assert visible_lines("a\x1b\nb") == "a\\x1b\nb"
+
+
+@pytest.mark.parametrize(("variable", "width"), [("40", 40), ("120", 120), (None, PLAIN_WIDTH), ("", PLAIN_WIDTH)])
+def test_the_variable_columns_is_obeyed_without_a_terminal(
+    variable: str | None, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.__stdout__", io.StringIO())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("COLUMNS", variable)
+    assert output_width() == width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sentences_are_wrapped_and_commands_are_whole(width: int) -> None:
+    command = f"  python sweeps/run.py --resume '/a folder/{'x' * 90}' --replicates 3"
+    sentence = "0.7 against 0: +0.003 overall (95 %: -0.021 to +0.027; 3 replicates). " * 4
+    lines = wrapped([f"{sentence}\n{command}", "", "end"], width)
+    assert command in lines
+    assert lines[-2:] == ["", "end"]
+    others = [line for line in lines if line != command]
+    assert max(map(len, others)) <= width
+    assert " ".join(others).split() == f"{sentence} end".split()
+    assert not [line for line in others if line.startswith("%") or line.endswith("(95")]
+
+
+TALL = PrintedTable(
+    titles=["value", ["SST", "dev"], "epoch"],
+    rows=[["a/very/long/name", ["0.123", "±.015"], "10"], ["日本", ["-0.5", "±.1"], "9"]],
+    numbers={2},
+    is_spaced=True,
+)
+WIDE = PrintedTable(
+    titles=["value", "SST dev", "epoch"],
+    rows=[["a/very/long/name", "0.123 ±.015", "10"], ["日本", "-0.5 ±.1", "9"]],
+    numbers={2},
+)
+
+
+def test_first_table_that_fits_is_shown() -> None:
+    assert table_lines(36, WIDE, TALL) == [
+        "value             SST dev      epoch",
+        "────────────────────────────────────",
+        "a/very/long/name  0.123 ±.015     10",
+        "日本              -0.5 ±.1         9",
+    ]
+    assert table_lines(35, WIDE, TALL) == [
+        "value             SST    epoch",
+        "                  dev",
+        "──────────────────────────────",
+        "a/very/long/name  0.123     10",
+        "                  ±.015",
+        "",
+        "日本              -0.5       9",
+        "                  ±.1",
+    ]
+
+
+def test_a_table_that_never_fits_has_a_line_for_each_value() -> None:
+    assert table_lines(23, WIDE, TALL) == [
+        "value: a/very/long/name",
+        "SST dev: 0.123 ±.015",
+        "epoch: 10",
+        "",
+        "value: 日本",
+        "SST dev: -0.5 ±.1",
+        "epoch: 9",
+    ]
+    assert table_lines(5, PrintedTable(titles=["", "key"], rows=[["0000", "0.123456789"], ["0001", ""]])) == [
+        "0000",
+        "key:",
+        "  0.123456789",
+        "",
+        "0001",
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_cell_is_cut_at_any_width(width: int) -> None:
+    cells = ["0.123456789", "optimizer.learning_rate", NASTY, "日本語" * 5]
+    lines = table_lines(width, PrintedTable(titles=cells, rows=[cells] * 2))
+    text = "".join("".join(lines).split())
+    for cell in cells:
+        assert text.count("".join(visible(cell).split())) >= 3, cell
+    assert not [line for line in lines if num_columns(line) > width and " " in line.strip()]
+
+
+def test_a_table_without_rows_has_its_titles() -> None:
+    assert table_lines(80, PrintedTable(titles=["a", "b"], rows=[], has_rule=False)) == ["a  b"]
+
+
+def test_redrawn_lines_and_those_above_them_are_shown_as_they_are() -> None:
+    console = Console(file=io.StringIO(), width=300, force_terminal=True, markup=False, emoji=False, highlight=False)
+    with redrawn_lines(console, lambda width: [f"{width} {NASTY}"]) as show_above:
+        show_above([f"above {NASTY}"])
+    assert isinstance(console.file, io.StringIO)
+    assert f"above {SHOWN}" in console.file.getvalue()
+    assert f"300 {SHOWN}" in console.file.getvalue()
