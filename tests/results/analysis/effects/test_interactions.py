@@ -34,7 +34,7 @@ def test_replicates_that_are_equal_by_chance_leave_the_test_over_examples() -> N
     means = configuration_means(model_scores(table, 0.0002 * np.eye(8)))
     params = [{"a": a, "b": b} for a in (0, 1) for b in (0, 1)]
     keys = [SearchedKey(name=name, values=(0, 1), base=0) for name in "ab"]
-    found = wald_test(means, interaction_contrasts(*keys, params))
+    found = wald_test(means, interaction_contrasts(keys[0], keys[1], params))
     assert found == pytest.approx(stats.chi2.sf(0.01**2 / 0.0004, 1))
 
 
