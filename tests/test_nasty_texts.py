@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
-from sweeps.lanes.messages import Event
 
 import mtlib.data.__main__ as describe
 from mtlib.checkpoints.model_card import markdown, markdown_code
@@ -28,6 +27,7 @@ from sweeps import status
 from sweeps.cli.progress import show_progress
 from sweeps.cli.summary import show_answer
 from sweeps.driver.ledger import Ledger
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.conftest import trained_folder
@@ -204,7 +204,8 @@ def test_progress(is_terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=500, force_terminal=is_terminal)
     plan = SweepPlan(options=SweepOptions(name="mine", storage=Path("/x")), space=SPACE, data_folder=Path("/x"))
     with show_progress(console) as on_event:
-        for kind, facts in {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_lost": {"why": NASTY}}.items():
+        shown = {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_failed": {"why": NASTY}}
+        for kind, facts in shown.items():
             on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts, time=0.0), Ledger(plan=plan))  # type: ignore[arg-type]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, why_full
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states, why_full
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.train import train
@@ -25,6 +25,7 @@ from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.reporter import TrialReporter
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
+from sweeps.reuse.stage_store import has_stage
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, store_cut, truncate_trial
 
 
@@ -106,10 +107,13 @@ def report_start(run: TrialRun, found: StartingPoint) -> None:
 
 
 def store_missed_stage(run: TrialRun, epochs: int) -> None:
-    """Stores the stage at whose end the trial stands, if a kill prevented that."""
+    """Stores the stage at whose end the trial stands, if a kill prevented that, and its state is undamaged."""
+    store, states = run.folder.store, run.folder.states
     ends = [cut for cut in run.loaded.cuts if cut.is_end and cut.total_epochs == epochs]
-    numbers = newest_numbers(run.folder.states)
-    if run.is_shared and ends and numbers is not None and numbers["step"] == 0:
+    numbers = newest_numbers(states)
+    is_missing = store is not None and ends != [] and not has_stage(store, ends[0].key)
+    is_at_end = numbers is not None and numbers["step"] == 0
+    if run.is_shared and is_missing and is_at_end and read_state(saved_states(states)[0]) is not None:
         store_stage_end(run, ends[0].stage)
 
 

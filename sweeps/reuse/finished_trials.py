@@ -5,6 +5,7 @@ which names finished trials with it.
 """
 
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,12 +161,13 @@ def best_files(states: StateFolder, epochs: Iterable[int]) -> dict[str, Path]:
 def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str], into: Path) -> str | None:
     """Links the files of an equal, intact trial of the storage into a new folder.
 
-    Returns `sweep/trial` of the other trial; None if there is none.
+    Returns `sweep/trial` of the other trial; None if there is none, and then the folder does not exist.
     """
     for source in find_finished(folder, cut, names):
         try:
             link_files(finished_files(source, cut, names), into)
         except (OSError, ValueError):
+            shutil.rmtree(into, ignore_errors=True)
             continue
         return f"{source.sweep_folder.name}/{source.trial_id}"
     return None

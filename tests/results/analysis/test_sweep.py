@@ -1,7 +1,6 @@
 """A sweep is read into pandas, from a folder or a URI, in any state of the sweep."""
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -13,12 +12,11 @@ import pandas as pd
 import pytest
 
 from mtlib.tasks import TASKS
-from mtlib.training.epoch_report import EpochReport
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import epoch_path, open_epoch, write_epoch
 from results.records.files import open_folder
 from results.records.predictions import stack_predictions
-from results.records.tables import write_caches, write_trials
+from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
@@ -187,23 +185,6 @@ def test_standard_errors_are_of_groups_of_connected_texts(sweep_folder: Path) ->
         right = np.stack(frame["logits"].tolist()).argmax(axis=1) == frame["label"]
         pairs = right.to_numpy().reshape(2, 30).mean(axis=0)  # their mean has the standard error of 30 numbers
         assert after["sst_dev_standard_error"][number] == pytest.approx(pairs.std(ddof=1) / np.sqrt(30))
-
-
-@pytest.mark.slow
-def test_sweep_of_a_thousand_trials_is_read_within_seconds(
-    tmp_path: Path, make_report: Callable[..., EpochReport], make_record: Callable[..., TrialRecord]
-) -> None:
-    write_sweep(tmp_path, {})
-    write_trials(tmp_path, [make_record(number) for number in range(1000)], tuple(TASKS))
-    reports = [make_report(epoch) for epoch in range(1, 6)]
-    for number in range(1000):
-        for report in reports:
-            write_epoch(tmp_path, f"{number:04d}-r0", report)
-    write_caches(tmp_path, [])
-    start = time.perf_counter()
-    sweep = load_sweep(tmp_path)
-    assert time.perf_counter() - start < 5
-    assert len(sweep.curves.groupby(["trial", "epoch"])) == 5000
 
 
 def record_search(folder: Path) -> None:

@@ -10,21 +10,20 @@ import torch
 from torch import nn
 
 from mtlib.checkpoints.state import DiskFull, read_state, saved_states
-from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.workers import worker_rank
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import trial_epochs
 from results.records.trial_folder import read_end, read_start, write_start
 from sweeps.lanes import trial_run
-from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of, wrap_for
 from sweeps.reuse.finished_trials import TrialFolder, find_finished
 from sweeps.reuse.stage_entry import read_entry
 from sweeps.reuse.stage_store import entry_folder, fetch_stage, has_stage
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.sweeps.reuse.finished_trials import finish, reused_work
-from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, train_trial
+from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, threads, train_trial
 from tests.worker_pair import pair_of_workers
 
 CPU = torch.device("cpu")
@@ -154,13 +153,14 @@ def test_interrupted_trial_resumes_at_its_last_step(storage: TrialStorage) -> No
 
 def test_trial_of_two_environments_is_shared_with_nobody(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
-    other = {**describe_environment(CPU), "threads": 99}
-    run(load_trial(trial.config, storage.data, storage.path / ".cache", other), folder, until_step=6)
+    with threads(2):
+        other = storage.load_trial()
+        run(other, folder, until_step=6)
     reporter = run(trial, folder)
     assert (reporter.end, reporter.steps[0], stored(reporter)) == (("complete", None), 7, [])
     start, end = read_start(folder.root, folder.trial_id), read_end(folder.root, folder.trial_id)
     assert start is not None
-    assert list(start.environments) == [other, trial.origin.environment]
+    assert list(start.environments) == [other.origin.environment, trial.origin.environment]
     assert len(start.notes) == 1
     assert end is not None
     assert (end.how, end.key) == ("complete", "")

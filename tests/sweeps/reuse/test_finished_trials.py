@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mtlib.checkpoints.best_weights import CHECKSUMS
 from mtlib.checkpoints.state import saved_states
 from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
@@ -110,13 +109,6 @@ def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialSto
     register(again, other.cuts[-1])
     assert begin(trained.load_trial(), trained.trial_folder("second/0000-r0")).start.taken_from is None
     assert begin(other, trained.trial_folder("third/0000-r0")).start.taken_from == "first/0000-r0"
-
-
-def test_weights_without_checksums_are_reused(trained: TrialStorage) -> None:
-    first, folder = finish(trained), trained.trial_folder("second/0000-r0")
-    (first.states.path / "weights" / CHECKSUMS).unlink()
-    assert begin(trained.load_trial(), folder).is_finished
-    assert read_trial_files(folder).weights
 
 
 def test_trial_folder_follows_the_sweep_options(tmp_path: Path) -> None:

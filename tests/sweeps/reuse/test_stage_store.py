@@ -297,14 +297,7 @@ def test_stage_is_copied_whole_to_another_file_system(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
-    rename = os.rename
-
-    def rename_within_the_store(source: Path, target: Path) -> None:
-        if Path(target).parent != Path(source).parent:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", rename_within_the_store)
+    monkeypatch.setattr(os, "link", refuse(errno.EXDEV))
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == FILES
     monkeypatch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))

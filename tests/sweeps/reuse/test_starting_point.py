@@ -15,20 +15,19 @@ import pytest
 from mtlib.checkpoints.best_weights import known_checksums
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.environment import describe_environment
 from results.records.epochs import read_epoch
-from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder
 from sweeps.reuse.stage_store import entry_folder, has_stage
 from sweeps.reuse.starting_point import StartingPoint, store_cut, truncate_trial
 from tests.killed import Killed
 from tests.sweeps.reuse.finished_trials import DAMAGES, begin, damage_epoch, finish, register, reused_work
 from tests.sweeps.reuse.trained_trials import (
-    CPU,
     TrialFiles,
     TrialStorage,
     assert_same,
     read_trial_files,
+    threads,
     train_trial,
 )
 
@@ -130,7 +129,8 @@ def test_own_training_is_not_counted_as_reused(trained: TrialStorage) -> None:
     seconds = read_epoch(folder.root, folder.trial_id, 1).points[0]["seconds"]
     assert begin(trial, folder).epochs == 3
     steps, shared, _ = reused_work(folder)
-    assert (steps, shared) == (8, pytest.approx(1.5 - seconds))
+    assert steps == 8
+    assert shared == pytest.approx(1.5 - seconds)
     register(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
     other = trained.trial_folder("third/0000-r0")
     train_trial(trial, other, until_epoch=1)
@@ -171,9 +171,8 @@ def asides(folder: TrialFolder) -> list[Path]:
 
 def test_state_of_another_environment_is_used_and_marked(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
-    other = {**describe_environment(CPU), "threads": 99}
-    elsewhere = load_trial(trial.config, storage.data, storage.path / ".cache", other)
-    train_trial(elsewhere, folder, until_epoch=1)
+    with threads(2):
+        train_trial(storage.load_trial(), folder, until_epoch=1)
     for _ in range(2):
         found = begin(trial, folder)
         assert is_own(found, 1)

@@ -1,6 +1,8 @@
 """Small trials that are really trained into a temporary storage, and the files that they write."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,17 @@ def train_trial(
     except (Killed, Interrupted):
         assert until_epoch is not None or until_step is not None
     return steps
+
+
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Another environment: trials are trained with this many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass
