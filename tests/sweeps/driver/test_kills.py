@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial
 
 from results.analysis.sweep import load_sweep
 from results.records.tables import read_trials
-from sweeps.search.study import NUMBER_ATTRIBUTE
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
