@@ -57,7 +57,7 @@ class SweepTables:
     """Trials with a damaged file: no cache counts for them, so every reader has their notes."""
 
 
-def read_tables(folder: Location) -> SweepTables:
+def read_sweep_tables(folder: Location) -> SweepTables:
     """The trials and curves of a sweep, running or not.
 
     Raises:
@@ -105,8 +105,8 @@ def damage_of_start(root: fs.SubTreeFileSystem, trial: str, *, has_row: bool) ->
 
 
 def read_with_warnings(folder: Location) -> SweepTables:
-    """`read_tables`, with a warning for each note."""
-    found = read_tables(folder)
+    """`read_sweep_tables`, with a warning for each note."""
+    found = read_sweep_tables(folder)
     for note in found.notes:
         warnings.warn(note, stacklevel=2)
     return found
@@ -150,7 +150,7 @@ def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
     """
     root = open_folder(folder)
     sources = trial_sources(root)  # before the files: what is written meanwhile is read again
-    found = read_tables(folder)
+    found = read_sweep_tables(folder)
     known = {record.trial_id for record in found.records}
     every = sorted(
         [*found.records, *(record for record in records if record.trial_id not in known)],

@@ -98,12 +98,12 @@ def trial_path(trial: str, name: str) -> str:
 
 def write_start(root: fs.SubTreeFileSystem, start: TrialStart) -> None:
     """Writes `trial.json`."""
-    write_json(root, trial_path(start.trial_id, TRIAL_FILE), checked(plain(start)))
+    write_json(root, trial_path(start.trial_id, TRIAL_FILE), checked(file_content(start)))
 
 
 def write_end(root: fs.SubTreeFileSystem, trial: str, end: TrialEnd) -> None:
     """Writes `end.json`."""
-    write_json(root, trial_path(trial, END_FILE), checked(plain(end)))
+    write_json(root, trial_path(trial, END_FILE), checked(file_content(end)))
 
 
 def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
@@ -206,7 +206,7 @@ def add_note(root: fs.SubTreeFileSystem, start: TrialStart, note: str) -> TrialS
     return found
 
 
-def plain(content: TrialStart | TrialEnd) -> dict[str, Any]:
+def file_content(content: TrialStart | TrialEnd) -> dict[str, Any]:
     """A file's content as plain JSON."""
     return {item.name: getattr(content, item.name) for item in fields(content)}
 

@@ -14,7 +14,7 @@ from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
 from results.records.epochs import check_epoch
 from results.records.files import open_folder
-from results.records.tables import read_tables
+from results.records.tables import read_sweep_tables
 from results.records.trial_folder import TrialFiles, read_trial, scores_in
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepOptions
@@ -42,7 +42,7 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
 
     A trial that has ended, but with damaged epochs, is run again.
     """
-    root, tables = open_folder(options.folder), read_tables(options.folder)
+    root, tables = open_folder(options.folder), read_sweep_tables(options.folder)
     notes, records, reports = list(tables.notes), [], {}
     for record in tables.records:
         files = read_trial(root, record.trial_id)

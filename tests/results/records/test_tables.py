@@ -22,7 +22,7 @@ from results.records.tables import (
     TRIALS_FILE,
     SweepTables,
     read_curves,
-    read_tables,
+    read_sweep_tables,
     read_trials,
     write_caches,
     write_trials,
@@ -100,7 +100,7 @@ def assert_same(first: SweepTables, second: SweepTables) -> None:
 
 
 def test_tables_have_all_trials_and_the_epochs_that_count(folder: Path) -> None:
-    found = read_tables(folder)
+    found = read_sweep_tables(folder)
     assert [(record.trial_id, record.status, record.epochs) for record in found.records] == [
         (TRIALS[0], "complete", 2),
         (TRIALS[1], "pruned", 1),
@@ -112,13 +112,13 @@ def test_tables_have_all_trials_and_the_epochs_that_count(folder: Path) -> None:
 
 
 def test_caches_are_read_instead_of_unchanged_folders(folder: Path, opened: list[str], make_report: MakeReport) -> None:
-    expected = read_tables(folder)
+    expected = read_sweep_tables(folder)
     write_caches(folder, [])
     opened.clear()
-    assert_same(read_tables(folder), expected)
+    assert_same(read_sweep_tables(folder), expected)
     assert opened == []
     write_epoch(folder, TRIALS[2], make_report(3))
-    assert counted_epochs(read_tables(folder)) == counted_epochs(expected) | {(TRIALS[2], 3)}
+    assert counted_epochs(read_sweep_tables(folder)) == counted_epochs(expected) | {(TRIALS[2], 3)}
     assert set(opened) == {TRIALS[2]}
 
 
@@ -140,15 +140,15 @@ def change_version(path: Path) -> None:
 def test_damaged_or_deleted_cache_is_made_again_from_the_folders(
     folder: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
-    expected = read_tables(folder)
+    expected = read_sweep_tables(folder)
     write_caches(folder, [])
     damage(folder / name)
-    found = read_tables(folder)
+    found = read_sweep_tables(folder)
     assert_same(found, expected)
     assert [note.startswith(f"{folder / name}: ") for note in found.notes] == [True] * (damage is not Path.unlink)
     write_caches(folder, [])
-    assert_same(read_tables(folder), expected)
-    assert read_tables(folder).notes == ()
+    assert_same(read_sweep_tables(folder), expected)
+    assert read_sweep_tables(folder).notes == ()
 
 
 def test_old_caches_give_the_tables_of_today(folder: Path, make_report: MakeReport, tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_old_caches_give_the_tables_of_today(folder: Path, make_report: MakeRepo
     delete_end(open_folder(folder), TRIALS[0])
     write_end(open_folder(folder), TRIALS[2], TrialEnd(how="failed", error="no room"))
     write_epoch(folder, begin_trial(folder, 10), make_report(1))
-    found = read_tables(folder)
+    found = read_sweep_tables(folder)
     for name in (TRIALS_FILE, CURVES_FILE):
         (tmp_path / name).unlink()
-    assert_same(found, read_tables(folder))
+    assert_same(found, read_sweep_tables(folder))
     assert [record.status for record in found.records] == ["interrupted", "pruned", "failed", "interrupted"]
 
 
@@ -170,9 +170,9 @@ def test_caches_of_different_times_agree(folder: Path, make_report: MakeReport) 
     old = (folder / TRIALS_FILE).read_bytes()
     write_epoch(folder, TRIALS[2], make_report(3))
     write_caches(folder, [])
-    expected = read_tables(folder)
+    expected = read_sweep_tables(folder)
     (folder / TRIALS_FILE).write_bytes(old)
-    assert_same(read_tables(folder), expected)
+    assert_same(read_sweep_tables(folder), expected)
 
 
 def test_trials_without_a_folder_keep_their_row(folder: Path, make_record: MakeRecord) -> None:
@@ -180,7 +180,7 @@ def test_trials_without_a_folder_keep_their_row(folder: Path, make_record: MakeR
     write_caches(folder, [queued, make_record(0, status="failed")])
     names = [*TRIALS[:2], queued.trial_id, TRIALS[2]]
     for _ in range(2):
-        found = read_tables(folder)
+        found = read_sweep_tables(folder)
         assert [record.trial_id for record in found.records] == names
         assert found.records[2] == queued
         assert found.records[0].status == "complete", "its folder says so"
@@ -191,7 +191,7 @@ def test_truncated_epoch_is_named_at_every_reading_and_counts_up_to_there(folder
     path = folder / epoch_path(TRIALS[0], 2)
     truncate(path)
     for _ in range(2):
-        found = read_tables(folder)
+        found = read_sweep_tables(folder)
         assert (TRIALS[0], 2) not in counted_epochs(found)
         assert found.records[0].epochs == 1
         (note,) = found.notes
@@ -206,12 +206,12 @@ def test_truncated_epoch_is_named_at_every_reading_and_counts_up_to_there(folder
 def test_trial_without_a_readable_start_is_named_unless_its_row_is_known(
     folder: Path, damage: Callable[[Path], None], is_cached: bool
 ) -> None:
-    expected = read_tables(folder)
+    expected = read_sweep_tables(folder)
     if is_cached:
         write_caches(folder, [])
     path = folder / trial_path(TRIALS[2], TRIAL_FILE)
     damage(path)
-    found = read_tables(folder)
+    found = read_sweep_tables(folder)
     assert len(found.notes) == (not is_cached or damage is truncate)
     assert all(str(path) in note for note in found.notes)
     if is_cached:
@@ -254,7 +254,7 @@ def test_score_of_a_task_without_a_column_is_an_assertion_error(tmp_path: Path, 
 def test_sweep_without_trials_has_empty_tables(tmp_path: Path) -> None:
     write_sweep(tmp_path, {})
     write_caches(tmp_path, [])
-    found = read_tables(tmp_path)
+    found = read_sweep_tables(tmp_path)
     assert (found.records, found.curves.num_rows, found.notes) == ((), 0, ())
 
 
