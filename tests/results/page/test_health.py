@@ -214,8 +214,8 @@ def test_boundary_of_a_constant_regression(spread: float, *, expected: bool) -> 
 def test_trial_without_stored_predictions_is_counted(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     points = [replace(p, value=2.0) if p.task == "overall" else p for p in build_report(3).points]
-    write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points)))
-    write_epoch(tmp_path / "mine", "0001-r1", build_report(3, tasks=("sst", "sts")))
+    parts = [part for part in build_report(3).predictions if part.task != "qqp"]
+    write_epoch(sweep.path, "0001-r1", replace(build_report(3), points=tuple(points), predictions=tuple(parts)))
     found = only(list(constant_predictions(with_records(tmp_path / "mine", sweep.records))))
     assert found.level == "note"
     assert found.what.startswith("QQP: the predictions of 1 trial are not stored")
