@@ -15,7 +15,7 @@ from results.analysis.sweep import load_sweep
 from results.inference.models import load_models
 from results.page.models import best_kept_trial, embed_dev, texts_reader
 from tests.one_line_error import one_line_error
-from tests.results.changed_epochs import change_predictions, lose
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.page.recorded_sweep import write_recorded_sweep
 
 

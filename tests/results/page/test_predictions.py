@@ -30,7 +30,7 @@ from results.page.predictions import (
 )
 from results.records.selection import Member, Selection
 from tests.one_line_error import one_line_error
-from tests.results.changed_epochs import change_predictions
+from tests.results.analysis.changed_epochs import change_predictions
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 

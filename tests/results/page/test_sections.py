@@ -30,7 +30,7 @@ from results.page.sections import (
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
-from tests.results.changed_epochs import change_predictions, lose
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
 from tests.results.records.test_selection import build_selection

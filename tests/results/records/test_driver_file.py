@@ -60,7 +60,7 @@ def test_fresh_driver_refuses_a_second_one(tmp_path: Path) -> None:
         {"host": "elsewhere", "time": time.time() - STALE_SECONDS - 1},
     ],
 )
-def test_driver_that_is_gone_refuses_nobody(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_driver_that_is_gone_refuses_no_other(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_driver(tmp_path, **changes)
     assert find_stop_time(tmp_path) is not None
     with Ownership(tmp_path) as own:

@@ -151,7 +151,7 @@ def test_interrupted_trial_resumes_at_its_last_step(storage: TrialStorage) -> No
     assert_exact(storage, trial, folder)
 
 
-def test_trial_of_two_environments_is_shared_with_nobody(storage: TrialStorage) -> None:
+def test_trial_of_two_environments_is_not_shared(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
     with threads(2):
         other = storage.load_trial()

@@ -10,8 +10,8 @@ from results.analysis.sweep import load_sweep
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
-from tests.results.changed_epochs import change_predictions, lose
 from tests.results.conftest import build_record, build_report
 
 
