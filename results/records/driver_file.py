@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import psutil
-
 from mtlib.runtime.errors import require
 from results.records.files import Location, open_folder, read_json, write_json
 
@@ -58,6 +56,8 @@ class Driver:
         """Whether it ran on this host, and its process is gone."""
         if self.host != socket.gethostname():
             return False
+        import psutil  # here: bundles of models import this file, and have no psutil
+
         try:
             return bool(abs(psutil.Process(self.pid).create_time() - self.began) > 2)
         except psutil.NoSuchProcess:
@@ -106,6 +106,8 @@ class Ownership:
 
     def _write(self, *, has_stopped: bool = False) -> None:
         """Writes the file; storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`."""
+        import psutil  # here: as above
+
         process = psutil.Process()
         content = {
             "id": self._id,

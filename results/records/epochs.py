@@ -72,7 +72,7 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     delete_epochs(root, trial, after=report.epoch)
     values = ([point_row(point) for point in report.points], [(part.task, part.split) for part in report.predictions])
     content = [json.dumps(value).encode() for value in (*values, dict(facts or {}))]
-    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: str(epoch_checksum(content)).encode()}
+    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: str(metadata_checksum(content)).encode()}
     schema = EPOCH.with_metadata({**EPOCH.metadata, **own})
     stream = io.BytesIO()
     with parquet_writer(stream, schema) as writer:
@@ -81,7 +81,7 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
 
 
-def epoch_checksum(content: Sequence[bytes]) -> int:
+def metadata_checksum(content: Sequence[bytes]) -> int:
     """CRC-32 of what an epoch's metadata holds, which Parquet does not check."""
     return zlib.crc32(b"\0".join(content))
 
@@ -118,7 +118,7 @@ def open_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> tuple[pq.P
             check_schema(file.schema_arrow, EPOCH, name)
         metadata = file.schema_arrow.metadata
         content = [metadata[key] for key in CONTENT]
-        if str(epoch_checksum(content)).encode() != metadata[CHECKSUM]:
+        if str(metadata_checksum(content)).encode() != metadata[CHECKSUM]:
             raise ValueError(f"{name}: truncated or damaged: its checksum is wrong")
         points, parts, facts = map(json.loads, content)
         if len(parts) != file.metadata.num_row_groups:

@@ -105,7 +105,7 @@ def test_address_of_the_surrounding_ray_is_the_default() -> None:
 
 
 def test_storage_is_a_folder_not_a_uri() -> None:
-    with pytest.raises(ValueError, match=r"^--storage must be a folder, got 's3://bucket/sweeps'"):
+    with pytest.raises(ValueError, match=r"^--storage must be a folder, got s3://bucket/sweeps$"):
         read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
 
 

@@ -27,8 +27,10 @@ def scored(epoch: int, at: float = NOON, **scores: float) -> Event:
     return event("report", at=at, epoch=epoch, scores=scores, step=epoch, seconds=1.0)
 
 
-def ended(how: str, at: float = NOON, error: str | None = None) -> Event:
-    return event("ended", at=at, how=how, error=error, was_started=True)
+def ended(how: str, at: float = NOON, error: str | None = None, wall: float | None = None) -> Event:
+    """`wall`: seconds that the trial has had a lane, by default all since noon."""
+    wall_seconds = at - NOON if wall is None else wall
+    return event("ended", at=at, how=how, error=error, was_started=True, wall_seconds=wall_seconds)
 
 
 def after(ledger: Ledger, *events: Event) -> Ledger:
@@ -186,11 +188,13 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
     ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
     after(ledger, event("progress", epoch=1, step=50, num_steps=100))
     assert ledger_seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
-    after(ledger, ended("complete", morning + 12))
+    after(ledger, ended("complete", morning + 12, wall=20))
     assert ledger_seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
     evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
     again = open_ledger(evening.plan, evening.records.values())
-    assert "0000-r0 complete after 20 s" in printed(again, started(at=morning), ended("complete", morning + 12))
+    assert "0000-r0 complete after 20 s" in printed(
+        again, started(at=morning), ended("complete", morning + 12, wall=20)
+    )
 
 
 def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
@@ -210,7 +214,7 @@ def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
 def test_further_replicates_take_as_long_as_whole_trials(make_plan: MakePlan) -> None:
     """Of three configurations the first completes in 100 seconds and the second is stopped after 20."""
     plan = make_plan(replicates=2)
-    stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True)
+    stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True, wall_seconds=20)
     ends = started(), ended("complete", NOON + 100), started("0001-r0", NOON + 100), stopped
     ledger = after(open_ledger(plan), *ends)
     assert ledger_seconds_left(ledger, NOON + 120) == pytest.approx(60 + 2 * 100)

