@@ -193,6 +193,8 @@ def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reporte
             try:
                 table = reader.read(key)
             except ValueError as error:
+                if key not in reader.parts:
+                    raise  # a passing error must not drop what only the table holds
                 lost[key[0]] = advise_restoring(str(error))
                 continue
             if table is not None:

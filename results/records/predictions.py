@@ -102,10 +102,15 @@ class PredictionReader:
         self.parts = {(part.trial, part.epoch): part for part in parts}
         self.damage: ValueError | None = None
         """Why the compacted table cannot be opened, where it cannot: parts can be read."""
+        self.open_table()
+
+    def open_table(self) -> None:
+        """Opens the compacted table as it is now."""
+        self.file, self.groups, self.damage = None, {}, None
         try:
-            self.file, self.groups = open_groups(root, task, split)
+            self.file, self.groups = open_groups(self.root, self.task, self.split)
         except ValueError as error:
-            self.file, self.groups, self.damage = None, {}, error
+            self.damage = error
 
     def read(self, key: TrialEpoch) -> pa.Table | None:
         """The newest predictions of a trial's epoch; None if there are none."""
@@ -114,7 +119,7 @@ class PredictionReader:
             if table is not None:
                 return table
             del self.parts[key]  # compacted since it was listed
-            self.file, self.groups = open_groups(self.root, self.task, self.split)
+            self.open_table()
         if self.damage is not None:
             raise self.damage
         if key not in self.groups:

@@ -81,7 +81,8 @@ def recover(folder: Location) -> RecoveredRecords:
 
     Scores, epochs and times of an unfinished trial follow from its curves, its status from `end.json`. A trial with
     damaged files restarts: its curves are emptied, its predictions, `end.json` and checkpoints deleted. A trial that
-    has ended has failed if its predictions are lost; else its record stays as it is.
+    has ended has failed if its predictions are lost, unless those of all are: then a table or the storage cannot be
+    read, and may be later. Else its record stays as it is.
 
     Raises:
         ValueError: `sweep.json` is missing or damaged, or `curves.parquet` and its copy are; one line names the file.
@@ -94,12 +95,16 @@ def recover(folder: Location) -> RecoveredRecords:
         write_parquet(root, TRIALS_FILE, read_trials_table(folder, TRIALS_BACKUP_FILE)[0])
     compacted, damages = restore_curves(root)
     notes += damages
-    lost = find_lost_ends(folder, [one.trial_id for one in records if one.status not in UNFINISHED], compacted, tasks)
+    ended = [record.trial_id for record in records if record.status not in UNFINISHED]
+    lost = find_lost_ends(folder, ended, compacted, tasks)
+    are_all_lost = 1 < len(ended) == len(lost)
+    if are_all_lost:
+        notes.append(f"the predictions of all ended trials cannot be read, e.g. of {ended[0]}: {lost[ended[0]]}")
     for place, record in enumerate(records):
         if record.status in UNFINISHED:
             records[place], damages = recover_trial(folder, record, compacted, num_workers, tasks)
             notes += damages
-        elif record.trial_id in lost and record.status != "failed":
+        elif record.trial_id in lost and record.status != "failed" and not are_all_lost:
             records[place] = replace(record, status="failed", error=lost[record.trial_id])
             notes.append(f"trial {record.trial_id} has failed: {lost[record.trial_id]}")
     return RecoveredRecords(records=tuple(records), notes=tuple(notes), lost=frozenset(lost))

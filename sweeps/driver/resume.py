@@ -1,6 +1,6 @@
 """Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +70,7 @@ def resume_sweep(
     found, damage = recover(options.folder), repair_journal(options.folder)
     for trial in found.lost if options.retry_failed else ():
         discard_trial_files(options.folder, trial)  # it would continue behind the epochs whose predictions are lost
-    known = tuple(relocate(requeue_failed(record, options), inputs.space) for record in found.records)
+    known = tuple(relocate(requeue_failed(record, options, found.lost), inputs.space) for record in found.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     if "tasks" in info["base"]["data"]:  # sweeps of earlier versions have no definitions
@@ -91,14 +91,14 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     check_unchanged(info, inputs, encoder)
     found = read_records_as_left(options.folder)
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    known = [requeue_failed(record, options) for record in found.records]
+    known = [requeue_failed(record, options, found.lost) for record in found.records]
     left = list_pending(plan, known, {record.trial_id: record for record in found.records})
     return [*found.notes, *describe_progress(plan, known), *left, *changed_code(info)]
 
 
-def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
-    """A trial, queued again if it has failed and --retry-failed is given."""
-    is_retried = options.retry_failed and record.status == "failed"
+def requeue_failed(record: TrialRecord, options: SweepOptions, lost: Collection[str]) -> TrialRecord:
+    """A trial, queued again if it has failed, or lost its predictions, and --retry-failed is given."""
+    is_retried = options.retry_failed and (record.status == "failed" or record.trial_id in lost)
     return replace(record, status="queued", error=None) if is_retried else record
 
 

@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from mtlib.runtime.errors import first_line
 from results.records.epochs import compact
 from results.records.heartbeat import send_heartbeats
-from results.records.trials import TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
 from sweeps.cluster.connection import BackgroundRun, connected_to_ray
 from sweeps.cluster.dashboard import LateDashboard
 from sweeps.cluster.interrupts import Interrupts
@@ -143,8 +143,10 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
         closing_errors.append(f"Weights that no selection needs could not be removed: {first_line(error)}")
     try:
         for trial, reason in compact(plan.options.folder).items():
-            ledger.records[trial] = replace(ledger.records[trial], status="failed", error=reason)
-            ledger.is_changed = True
+            record = ledger.records[trial]
+            if record.status in (*COMPLETED, "pruned"):  # an unfinished one is mended when it is resumed
+                ledger.records[trial] = replace(record, status="failed", error=reason)
+                ledger.is_changed = True
     except (OSError, ValueError) as error:
         closing_errors.append(f"Curves and predictions could not be compacted: {first_line(error)}")
     save_ledger(ledger, plan.options.folder)

@@ -187,9 +187,11 @@ def test_only_failed_trials_are_retried(
     options = resumable_sweep("complete")
     (record,) = resume_sweep(options, inputs, ENCODER, []).known
     record = dataclasses.replace(record, status=status)
-    assert requeue_failed(record, options) == record
+    assert requeue_failed(record, options, ()) == record
+    assert requeue_failed(record, options, {record.trial_id}) == record
     asked = dataclasses.replace(options, retry_failed=True)
-    assert requeue_failed(record, asked).status == ("queued" if status == "failed" else status)
+    assert requeue_failed(record, asked, ()).status == ("queued" if status == "failed" else status)
+    assert requeue_failed(record, asked, {record.trial_id}).status == "queued"
 
 
 def test_trials_name_the_encoders_current_place(
