@@ -24,10 +24,10 @@ LIBRARIES = (
 
 WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
-    *("data/file_suggestions.py", "runtime/bf16.py", "runtime/garbage_collection.py"),
-    "training/preflight.py",
+    *("runtime/console.py", "runtime/bf16.py", "data/file_suggestions.py", "training/preflight.py"),
 )
-"""Source files that cannot change a trained number; data and encoder of the demonstration have their own hashes."""
+"""Source files that cannot change a trained number, given what else is hashed: data and encoder of the demonstration, and
+the configuration with the precision that `runtime/bf16.py` decides on."""
 
 PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),
