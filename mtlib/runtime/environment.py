@@ -26,8 +26,8 @@ WITHOUT_EFFECT = (
     *("demo/*.py", "checkpoints/model_card.py", "checkpoints/export.py", "runtime/command_line.py"),
     *("runtime/console.py", "runtime/bf16.py", "data/file_suggestions.py", "training/preflight.py"),
 )
-"""Source files that cannot change a trained number, given what else is hashed: data and encoder of the demonstration, and
-the configuration with the precision that `runtime/bf16.py` decides on."""
+"""Source files that cannot change a trained number. Data and encoder of the demonstration have their own hashes; the
+precision, on which `runtime/bf16.py` decides, is part of the configuration, which is hashed."""
 
 PROCESSOR_FACTS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping"),
