@@ -246,13 +246,14 @@ def test_dev_sets_that_show_little_are_named(
 
 @pytest.mark.parametrize("status", ["failed", "running", "pruned"])
 def test_dev_sets_are_read_from_a_finished_trial(tmp_path: Path, status: str) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1)
+    folder = tmp_path / "mine"
+    sweep = write_recorded_sweep(folder, num_replicates=1)
     dev_table(sweep, "sst", [1], ["a"])
     first, second, *others = sweep.records
-    ended = with_records(sweep.path, [replace(first, status=status), second, *others])
-    (sweep.path / PredictionPart(trial=first.trial_id, epoch=2, task="sst", split="dev").path).unlink()
+    ended = with_records(folder, [replace(first, status=status), second, *others])
+    (folder / PredictionPart(trial=first.trial_id, epoch=2, task="sst", split="dev").path).unlink()
     assert only(list(weak_dev_sets(ended))).what.startswith("SST has 1 dev row")
-    none = with_records(sweep.path, [replace(record, status=status) for record in sweep.records])
+    none = with_records(folder, [replace(record, status=status) for record in sweep.records])
     assert list(weak_dev_sets(none)) == []
 
 
