@@ -244,6 +244,19 @@ def test_dev_sets_that_show_little_are_named(
     assert (found == "") == (words == [])
 
 
+@pytest.mark.parametrize("status", ["failed", "running", "pruned"])
+def test_dev_sets_are_read_from_a_finished_trial(tmp_path: Path, status: str) -> None:
+    folder = tmp_path / "mine"
+    sweep = write_recorded_sweep(folder, num_replicates=1)
+    dev_table(sweep, "sst", [1], ["a"])
+    first, second, *others = sweep.records
+    ended = with_records(folder, [replace(first, status=status), second, *others])
+    (folder / PredictionPart(trial=first.trial_id, epoch=2, task="sst", split="dev").path).unlink()
+    assert only(list(weak_dev_sets(ended))).what.startswith("SST has 1 dev row")
+    none = with_records(folder, [replace(record, status=status) for record in sweep.records])
+    assert list(weak_dev_sets(none)) == []
+
+
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:
     terms = {("sst", "gradient_norm"): 0.1, ("qqp", "gradient_norm"): 0.2, ("sts", "gradient_norm"): 5.0}
     sweep = write_recorded_sweep(tmp_path / "mine", terms=terms)
