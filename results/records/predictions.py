@@ -106,7 +106,9 @@ class PredictionReader:
 
     def open_table(self) -> None:
         """Opens the compacted table as it is now."""
-        self.file, self.groups, self.damage = None, {}, None
+        self.damage = None
+        self.file: pq.ParquetFile | None = None
+        self.groups: dict[TrialEpoch, int] = {}
         try:
             self.file, self.groups = open_groups(self.root, self.task, self.split)
         except ValueError as error:
@@ -122,7 +124,7 @@ class PredictionReader:
             self.open_table()
         if self.damage is not None:
             raise self.damage
-        if key not in self.groups:
+        if self.file is None or key not in self.groups:
             return None
         with report_damage(full_path(self.root, compacted_path(self.task, self.split))):
             return self.file.read_row_group(self.groups[key])
