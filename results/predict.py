@@ -17,7 +17,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.data.file_readers import MAX_MESSAGE, Format, MissingColumnError, fit_message
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
-from mtlib.runtime.console import show_lines
+from mtlib.runtime.console import show_lines, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
@@ -310,7 +310,7 @@ def read_columns(text: str | None, form: InputFormat, task: Task) -> tuple[str, 
 def open_output(place: str) -> Iterator[Write]:
     """A function that writes text to standard output, or atomically to a file."""
     if place == STANDARD_OUTPUT:
-        yield write_output
+        yield write_data
         return
     folder, _, name = place.rpartition("/")
     if "://" not in place:
@@ -318,12 +318,6 @@ def open_output(place: str) -> Iterator[Write]:
         folder, name = str(path.parent), path.name
     with open_atomic(open_folder(folder), name) as stream:
         yield lambda text: stream.write(text.encode())
-
-
-def write_output(text: str) -> None:
-    """Writes data, which are not changed, to standard output at once."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def print_note(line: str) -> None:

@@ -11,7 +11,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
-from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped
+from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
 from mtlib.runtime.errors import reason_of, require
 from results.analysis.effects.frame import render_differences, render_effects
 from results.analysis.effects.published_differences import find_differences
@@ -115,7 +115,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
     sweep = load_sweep(sweep_location(options.sweep))
     if options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
-        sys.stdout.write(frame.to_csv(index=False))  # data, which is not changed
+        write_data(frame.to_csv(index=False))
     elif options.effects:
         print_effects(sweep, options.difference, bases)
     else:

@@ -2,7 +2,9 @@
 
 import html.parser
 import io
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import mtlib.data.__main__ as describe
 from mtlib.checkpoints.model_card import markdown, markdown_code
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import new_parser, print_error
+from mtlib.runtime.console import visible
 from mtlib.tasks import TASKS, Task
 from results import predict, report, selector, table
 from results.inference.bundle.card import bundle_card
@@ -29,10 +32,12 @@ from sweeps.cli.summary import show_answer
 from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.search.study import ask_known, open_study
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.conftest import trained_folder
 from tests.results.inference.trained_sweep import member_of, selection_of
 from tests.results.page.recorded_sweep import SPACE, sweep_info, with_records, write_recorded_sweep
+from tests.sweeps.search.test_searcher_dashboard import ask_dashboard, shown_trials
 
 __all__ = ["trained_folder"]  # the fixture
 
@@ -72,7 +77,7 @@ def nasty_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("flags", [[], ["--effects"]])
-def test_tables(
+def test_tables_show_texts_as_they_are(
     width: int, flags: list[str], nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -83,20 +88,24 @@ def test_tables(
     assert "…" not in printed.out
 
 
-def test_summary_of_a_sweep(nasty_sweep: Path, capsys: Capture) -> None:
+def test_the_summary_of_a_sweep_shows_texts_as_they_are(nasty_sweep: Path, capsys: Capture) -> None:
     show_answer(nasty_sweep)
     assert_shown(capsys.readouterr().out, "", " [en]", " [de]", "2")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_selector(width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_selector_shows_texts_as_they_are(
+    width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
     assert_shown(capsys.readouterr().out, " [en]", " [de]")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_status(width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_status_shows_texts_as_they_are(
+    width: int, nasty_sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert status.main([str(nasty_sweep)]) == 0
     assert_shown(capsys.readouterr().out, "", "2", " [en] 0.250")
@@ -121,13 +130,14 @@ class TextReader(html.parser.HTMLParser):
         self.texts.append(data)
 
 
-def test_page_images_and_their_texts(nasty_sweep: Path) -> None:
+def test_the_page_its_figures_and_images_show_texts_as_they_are(nasty_sweep: Path) -> None:
     assert selector.main([str(nasty_sweep), "--repeats", "1", "--method", "topk"]) == 0
     assert report.main([str(nasty_sweep), "--images", "--tables"]) == 0
-    page = TextReader()
-    page.feed(re.sub(r"<(script|style)\b.*?</\1>", "", (nasty_sweep / "report.html").read_text(), flags=re.DOTALL))
+    page, content = TextReader(), (nasty_sweep / "report.html").read_text()
+    page.feed(re.sub(r"<(script|style)\b.*?</\1>", "", content, flags=re.DOTALL))
     assert_shown("\n".join(page.texts), "", " [en]", " [de]", "2")
     assert "b" not in page.elements
+    assert_shown_by_figures(content)
     drawn = [
         "".join(text.itertext())
         for path in sorted((nasty_sweep / "images").glob("*.svg"))
@@ -138,20 +148,41 @@ def test_page_images_and_their_texts(nasty_sweep: Path) -> None:
     assert set(VALUES) <= set(names), "data files are not changed"
 
 
-def test_errors_and_helps(capsys: Capture) -> None:
+def drawn_texts(data: Any) -> Iterator[str]:
+    """The texts in a figure's JSON that Plotly draws; `meta` is for the page's own legend."""
+    if isinstance(data, str):
+        yield data
+    parts = [own for key, own in data.items() if key != "meta"] if isinstance(data, dict) else data
+    for part in parts if isinstance(parts, list) else ():
+        yield from drawn_texts(part)
+
+
+def assert_shown_by_figures(page: str) -> None:
+    """Asserts that Plotly, which reads elements and TeX, shows the text in the figures of a page as it is."""
+    data = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    reader, texts = TextReader(), list(drawn_texts(json.loads(data[1])))
+    reader.feed("\n".join(texts))
+    assert_shown("\n".join(reader.texts), "", " [en]", " [de]", "2")
+    assert not [text for text in texts if "$" in text]
+    assert reader.elements <= {"br", "extra"}, "of our own"
+
+
+def test_errors_and_helps_show_texts_as_they_are(capsys: Capture) -> None:
     print_error(ValueError(NASTY))
     assert_shown(capsys.readouterr().err)
     assert_shown(new_parser("python x.py", "FILE", "", f"tasks: {NASTY}\nend").format_help())
 
 
-def test_notes_and_progress_of_predictions(
+def test_notes_and_progress_of_predictions_show_texts_as_they_are(
     trained_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    file = tmp_path / f"{NASTY_NAME}.csv"
+    name = NASTY_NAME[:50]  # of longer names the end is shown
+    file = tmp_path / f"{name}.csv"
     file.write_text("sentence\na film\n")
     assert predict.main([str(trained_folder), "--task", "sst", "--input", str(file), "--device", "cpu"]) == 0
     printed = capsys.readouterr()
-    assert squeezed(SHOWN.replace("/", "-")) in squeezed(printed.err)
+    assert visible(name) in printed.err
     assert "\x1b" not in printed.err
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
@@ -174,7 +205,7 @@ def text_of_markdown(text: str) -> str:
     return "".join(token.content for token in inline)
 
 
-def test_cards(trained_folder: Path) -> None:
+def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
     members = {task: (member_of(trained_folder, "0000-r0", task),) for task in ("sst", "qqp")}
     tasks = {
         name: replace(
@@ -199,8 +230,19 @@ def test_cards(trained_folder: Path) -> None:
         assert squeezed(text_of_markdown(markdown_code(text))) == squeezed(text if text != NASTY else SHOWN)
 
 
+def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) -> None:
+    key = "encoder.name"
+    space = replace(SPACE, grid={key: VALUES})
+    study = open_study(tmp_path, NASTY, "overall")
+    for number, value in enumerate(VALUES):
+        ask_known(study, space, "grid", number, {key: value})
+    assert [trial["params"] for trial in shown_trials(tmp_path)] == [{key: value} for value in VALUES]
+    (shown,) = ask_dashboard(tmp_path, "/api/studies")["study_summaries"]
+    assert shown["study_name"] == NASTY
+
+
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_progress(is_terminal: bool) -> None:
+def test_the_progress_of_a_sweep_shows_texts_as_they_are(is_terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=500, force_terminal=is_terminal)
     plan = SweepPlan(options=SweepOptions(name="mine", storage=Path("/x")), space=SPACE, data_folder=Path("/x"))
     with show_progress(console) as on_event:
@@ -213,7 +255,7 @@ def test_progress(is_terminal: bool) -> None:
     assert "\x1b[31m" not in text
 
 
-def test_description_of_a_data_folder(tmp_path: Path, capsys: Capture) -> None:
+def test_the_description_of_a_data_folder_shows_texts_as_they_are(tmp_path: Path, capsys: Capture) -> None:
     quoted = "'" + re.sub(r"[\x00-\x1f\x7f\x9b]", "", NASTY) + "'"
     (tmp_path / "tasks.toml").write_text(
         f"[tasks.tone]\ntitle = {quoted}\nkind = 'binary'\nlabels = [{quoted}, 'b']\ntexts = ['t']\nlabel = 'l'\n"

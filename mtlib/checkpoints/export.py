@@ -142,6 +142,8 @@ def read_config(path: Path) -> TrialConfig:
 def written_aside(folder: Path, what: str, mark: str) -> Iterator[Path]:
     """A temporary folder that replaces `folder` when the block ends without an error, and is removed otherwise.
 
+    Where it cannot be renamed, `folder` is as it was.
+
     Raises:
         ValueError: it cannot be written, or is there and neither empty nor with the file `mark`, as earlier ones of its
             kind; the message calls it `what`.
@@ -157,7 +159,12 @@ def written_aside(folder: Path, what: str, mark: str) -> Iterator[Path]:
         if place.is_dir():
             shutil.rmtree(replaced, ignore_errors=True)
             place.rename(replaced)
-        partial.rename(place)
+        try:
+            partial.rename(place)
+        except OSError:
+            if replaced.is_dir():
+                replaced.rename(place)
+            raise
         shutil.rmtree(replaced, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{what} must be a place that can be written, got {folder}: {first_line(error)}") from error

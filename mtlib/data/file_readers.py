@@ -1,8 +1,8 @@
-"""Streaming readers of tables: CSV with tabs or commas, TSV without quoting as in GLUE, JSON lines, and plain lines.
+"""Reads tables as streams: CSV with tabs or commas, TSV without quoting as in GLUE, JSON lines, and plain lines.
 
-Input is UTF-8 text, read line by line in memory that does not grow with its size. Columns are selected by name, others
-are ignored. Quoting in CSV is the standard one, undone once: quotation marks that were doubled upstream stay in the
-text. Long, as all formats share their lines, columns and errors.
+Input is UTF-8 text. It is read line by line, so that memory does not grow with its size. Columns are selected by name,
+and the others are ignored. The standard quoting of CSV is undone once: quotation marks that were doubled in the data
+themselves stay doubled. The file is long because all formats share how lines, columns and errors are handled.
 """
 
 import codecs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlib.config.data import HUB_PREFIX
 from mtlib.data.file_readers import SUFFIX_FORMATS, Row, errors_in_one_line, find_columns, fit_name, read_file
-from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file, table_rows
+from mtlib.data.parquet_files import PARQUET_SUFFIX, ClassNames, read_parquet_file, table_rows
 from mtlib.runtime.errors import first_line, nearest_first
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_hub_data(
     columns: Sequence[str],
     *,
     numbered: bool = False,
-    class_names: Sequence[str] | None = None,
+    class_names: ClassNames | None = None,
 ) -> Iterator[Row]:
     """Rows of one split of a data set.
 

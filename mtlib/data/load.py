@@ -6,6 +6,7 @@ from pathlib import Path
 from mtlib.config.data import HUB_PREFIX, as_number
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
+from mtlib.data.parquet_files import ClassNames
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
 from mtlib.data.tables import Layout, Table
 from mtlib.runtime.errors import require
@@ -13,6 +14,8 @@ from mtlib.tasks import Task, TaskFiles
 
 TableKey = tuple[str, str]
 """Set (a task or an extra data set) and split."""
+LABEL_TABLE = '{VALUE = "NAME", ...}'
+"""How `tasks.toml` maps the values of files to names of labels."""
 
 
 def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:
@@ -112,7 +115,7 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         label_column=task.label_column,
         labels=label_mapping(task),
         has_all_labels=True,
-        class_names=names_to_carry(task),
+        class_names=names_to_carry(task, LABEL_TABLE),
     )
     share = files.dev_share if split in ("train", "dev") else 0.0
     return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
@@ -128,9 +131,9 @@ def label_mapping(task: Task) -> tuple[str, ...]:
     return by_value if is_given else (*by_value, *(f"{number}:{number}" for number in range(len(task.labels))))
 
 
-def names_to_carry(task: Task) -> tuple[str, ...] | None:
+def names_to_carry(task: Task, mapping: str) -> ClassNames | None:
     """`Layout.class_names`: the names of a task's labels in their order; any where `tasks.toml` maps each to a name."""
-    return (() if task.label_values else task.labels) if task.labels else None
+    return ClassNames(names=() if task.label_values else task.labels, mapping=mapping) if task.labels else None
 
 
 def configured_source(config: TrialConfig, name: str, split: str, prefix: str = "") -> RowSource:
@@ -146,7 +149,7 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         label_column=source.label_column or task.label_column,
         labels=source.labels or label_mapping(task),
         has_all_labels=not source.labels and bool(task.labels),
-        class_names=None if source.labels else names_to_carry(task),
+        class_names=None if source.labels else names_to_carry(task, f"data.sources.{name}.labels"),
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,8 +19,18 @@ MAX_LISTED_CHARACTERS = 32
 """Characters of a list of names that a message shows."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClassNames:
+    """The names of labels that data must carry, if they carry names."""
+
+    names: tuple[str, ...]
+    """In the order of the labels; empty: any."""
+    mapping: str
+    """The setting that maps what data carry to labels, in messages."""
+
+
 def read_parquet_file(
-    path: Path, columns: Sequence[str], *, numbered: bool = False, class_names: Sequence[str] | None = None
+    path: Path, columns: Sequence[str], *, numbered: bool = False, class_names: ClassNames | None = None
 ) -> Iterator[Row]:
     """Rows of a file; raises ValueError as `read_parquet_stream`, or if it cannot be opened."""
     try:
@@ -36,7 +47,7 @@ def read_parquet_stream(
     columns: Sequence[str],
     *,
     numbered: bool = False,
-    class_names: Sequence[str] | None = None,
+    class_names: ClassNames | None = None,
 ) -> Iterator[Row]:
     """Rows of a stream, in memory for one batch of rows at a time.
 
@@ -104,7 +115,7 @@ def table_rows(
     wanted: Sequence[str],
     is_numbered: bool,
     carried: Sequence[str],
-    class_names: Sequence[str] | None,
+    class_names: ClassNames | None,
 ) -> Iterator[Row]:
     """Rows of Arrow batches.
 
@@ -114,7 +125,7 @@ def table_rows(
         is_numbered: whether the number of a row, from 0, is its id.
         carried: the names that the data carry for the numbers of the last column; empty: none.
         class_names: None: the numbers are the cells. Otherwise the names that the data carry are the cells, and must be
-            `class_names` in their order, unless that is empty.
+            `class_names.names` in their order, unless that is empty.
 
     Raises:
         ValueError: with input, row and column: a value is neither text nor a number, or not UTF-8; the carried names
@@ -135,13 +146,14 @@ def table_rows(
         first += batch.num_rows
 
 
-def check_names(what: str, carried: Sequence[str], class_names: Sequence[str]) -> None:
-    """Raises ValueError that shows both orders unless `class_names` are those that the data carry, or empty."""
-    if class_names and tuple(class_names) != tuple(carried):
-        pairs = zip(carried, class_names, strict=False)
-        first = next((place for place, (one, other) in enumerate(pairs) if one != other), len(class_names))
-        has, given = list_from(carried, first), list_from(class_names, first)
-        rule = f'{what}: labels must be {has} as in the data, or {{VALUE = "NAME", ...}}'
+def check_names(what: str, carried: Sequence[str], class_names: ClassNames) -> None:
+    """Raises ValueError that shows both orders unless the data carry the names of `class_names`, or these are empty."""
+    names = class_names.names
+    if names and names != tuple(carried):
+        pairs = zip(carried, names, strict=False)
+        first = next((place for place, (one, other) in enumerate(pairs) if one != other), len(names))
+        has, given = list_from(carried, first), list_from(names, first)
+        rule = f"{what}: labels must be {has} as in the data, or mapped by {class_names.mapping}"
         raise ValueError(f"{rule}, got {given}")
 
 

@@ -15,6 +15,7 @@ from mtlib.config.data import as_number
 from mtlib.config.task_file import TASK_FILE
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
+from mtlib.data.parquet_files import ClassNames
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import Task
 
@@ -64,8 +65,8 @@ class Layout:
     """Whether `labels` names every value: another one is an error, not a row to leave out."""
     has_unique_ids: bool = False
     """Whether an id that is there twice is an error."""
-    class_names: tuple[str, ...] | None = None
-    """As in `mtlib.data.parquet_files.table_rows`: the names that data must carry, if they carry names."""
+    class_names: ClassNames | None = None
+    """As in `mtlib.data.parquet_files.table_rows`."""
     header: tuple[str, ...] = ()
     """Names of all columns where files have no header line."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with weights that cannot be loaded or trained: files that are not what their names say, and NaN."""
+"""Finds why weights cannot be loaded or trained: files that are damaged or no weights, and NaN or infinity."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ HEAD_BYTES = 256
 
 
 def fault_of_files(paths: Iterable[Path]) -> str | None:
-    """What the first of these files is that is not what its name says, in a clause; None if no fault is seen."""
+    """Names the first faulty file and its fault, in a clause; None if no fault is seen."""
     found = ((path.name, fault_of_file(path)) for path in paths if path.is_file())
     try:
         return next((f"{name} is {fault}" for name, fault in found if fault), None)
@@ -24,7 +24,7 @@ def fault_of_files(paths: Iterable[Path]) -> str | None:
 
 
 def fault_of_file(path: Path) -> str | None:
-    """What a file is instead of what its name says; None if no fault is seen."""
+    """Says in a few words why a file holds no weights, e.g. `a web page`; None if no fault is seen."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:
@@ -37,7 +37,7 @@ def fault_of_file(path: Path) -> str | None:
 
 
 def fault_of_safetensors(path: Path) -> str | None:
-    """As `fault_of_file`, of a file that begins with the length of its header, in 8 bytes, which says where it ends."""
+    """As `fault_of_file`, for safetensors: 8 bytes with the length of the header, the header with all offsets, data."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length, first = int.from_bytes(stream.read(8), "little"), stream.read(1)
@@ -55,6 +55,6 @@ def fault_of_safetensors(path: Path) -> str | None:
 
 
 def check_finite(rule: str, weights: Iterable[tuple[str, Tensor]]) -> None:
-    """Raises ValueError that begins with the rule if a weight, given by name, holds NaN or infinity."""
+    """Raises ValueError that begins with `rule` if a weight, of pairs of name and tensor, holds NaN or infinity."""
     damaged = [name for name, weight in weights if not weight.isfinite().all()]
     require(not damaged, rule, f"NaN or infinity in {len(damaged)} of them, first {', '.join(damaged[:1])}")

@@ -1,6 +1,7 @@
-"""The one place that prints: lines in which nothing from outside is interpreted, and tables that fit their width."""
+"""The one place that prints: lines in which nothing from outside is interpreted, tables that fit their width, data."""
 
 import contextlib
+import io
 import re
 import shutil
 import sys
@@ -37,13 +38,21 @@ def show_lines(lines: Iterable[str], stream: IO[str] | None = None) -> None:
         print(visible(line), file=sys.stdout if stream is None else stream, flush=True)
 
 
+def write_data(text: str) -> None:
+    """Writes data to standard output at once, with every character as it is, in UTF-8 whatever the locale."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # half of a surrogate pair has no UTF-8
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def visible(text: str) -> str:
     """A text whose steering characters are shown as Python writes them: `\\x1b`, `\\n`."""
     return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def visible_lines(text: str) -> str:
-    """A text as of `visible`, whose lines stay lines."""
+    """A text with each of its lines as `visible` returns it, and the same line ends."""
     return "\n".join(map(visible, text.split("\n")))
 
 
@@ -62,7 +71,10 @@ def wrapped(paragraphs: Iterable[str], width: int) -> list[str]:
 
 
 def fold(line: str, width: int, indent: str = "") -> list[str]:
-    """A line as lines of at most so many columns, the second and further ones indented; words stay whole."""
+    """Breaks a line between words into lines of at most `width` columns, and indents all but the first.
+
+    A word that is wider has a line of its own.
+    """
     lines = [""]
     for word in SPACES_AND_WORD.findall(visible(line)):
         if lines[-1] and num_columns(lines[-1] + word) > width:

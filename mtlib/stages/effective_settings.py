@@ -140,6 +140,7 @@ def bare_definition(task: Task) -> Task:
         text_columns=columns,
         label_column="label",
         labels=(),
+        label_values=(),
         files=None,
         file_stem="",
         scored_train_rows=0,

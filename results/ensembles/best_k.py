@@ -19,7 +19,8 @@ def choose_best_k(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
     """The mean of the best k candidates; k, from 1 to `max_models`, is tuned by folds, the smallest of equals."""
     scores = np.zeros(min(settings.max_models, pool.trial_numbers.max() + 1))
     for outside, inside in inner_folds(pool, rows, settings):
-        scores += len(inside) * path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
+        found = path_scores(pool, best_candidates(pool, outside)[: len(scores)], inside)
+        scores += len(inside) * np.pad(found, (0, len(scores) - len(found)), mode="edge")  # fewer than k: all of them
     return equal_ensemble(best_candidates(pool, rows)[: int(scores.argmax()) + 1])
 
 

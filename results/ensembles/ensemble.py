@@ -55,8 +55,8 @@ def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
 def combine_outputs(task: Task, outputs: Floats, ensemble: Ensemble) -> Floats:
     """Averages its members' outputs, (members, rows, width) -> (rows, width).
 
-    As weights sum to 1, the mean of a regression's predictions is an estimate of the label as each of them is: its mean
-    absolute error is at most the weighted mean of theirs.
+    As weights sum to 1, the mean absolute error of a regression's mean prediction is at most the weighted mean of the
+    members' errors.
     """
     if ensemble.temperatures is not None:
         outputs = tempered(task, outputs, np.array(ensemble.temperatures)[:, None, None])

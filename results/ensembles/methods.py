@@ -6,6 +6,7 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.selection_method import Choose, SelectionMethod
 from results.ensembles.stacking import choose_weights
+from results.records.selection import MEAN_RANKS
 
 SINGLE = "single"
 
@@ -34,6 +35,7 @@ TITLES = {
     UNIFORM_SOUP: "uniform soup",
     GREEDY_SOUP: "greedy soup",
     AUTOMATIC: "choosing among them",
+    MEAN_RANKS: "mean rank of the best k",
 }
 """By name on disk, as shown in tables and verdicts."""
 

@@ -1,7 +1,8 @@
 """What a selection method is: the entry of one, its function and settings, and what these functions share.
 
-Every selection method starts from the best epoch of each trial, by its score on the given rows. What it has to tune (k,
-the shrinkage of weights) it tunes by folds of the same rows, and never by other rows.
+Every selection method starts from the best epoch of each trial, by its score on the given rows; of a regression, only
+epochs on the scale of the labels count. What a method has to tune (k, the shrinkage of weights) it tunes by folds of
+the same rows, and never by other rows.
 """
 
 from collections.abc import Callable
@@ -63,13 +64,47 @@ def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
 
 
 def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
-    """The best epoch of each trial by its score on some rows, the first of equals; the best trial first."""
+    """The candidates that a method may choose from: the best epoch of each trial by its score on some rows.
+
+    The first of equals counts; the best trial is first. A regression's candidates that are off the scale of the
+    labels are left out (`is_on_scale`): a correlation does not show this, and a mean with others would be off it too.
+    """
     key = array_digest(rows)
     if key not in pool.rankings:
         order = np.argsort(-candidate_scores(pool, rows), kind="stable")
-        _, first = np.unique(pool.trial_numbers[order], return_index=True)
-        pool.rankings[key] = order[np.sort(first)]
+        if pool.task.kind == "regression":
+            order = order[is_on_scale(pool, rows, order[0])[order]]
+        pool.rankings[key] = first_of_trials(pool, order)
     return pool.rankings[key]
+
+
+def first_of_trials(pool: Pool, order: Numbers) -> Numbers:
+    """The first candidate of each trial, in the given order."""
+    _, first = np.unique(pool.trial_numbers[order], return_index=True)
+    return order[np.sort(first)]
+
+
+def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:
+    """Whether a regression's candidates have the scale of the labels about as the best one has it, (candidates,).
+
+    A mean squared error is the squared mean error, plus (c - 1)^2 times the variance of the labels, where c is the
+    slope of the predictions on the labels, plus noise, which a mean of several candidates reduces. The first part may
+    be above the best one's by two standard errors of its mean squared error; the second may be as large as that error.
+    """
+    labels, starts = pool.labels[rows], range(0, len(pool.candidates), BLOCK)
+    blocks = (pool.values[start : start + BLOCK, rows].astype(np.float64) for start in starts)
+    shifts, stretches = np.concatenate([scale_errors(values, labels) for values in blocks], axis=1)
+    squares = (pool.values[best, rows].astype(np.float64) - labels) ** 2
+    is_shifted = shifts > shifts[best] + 2 * squares.std() / np.sqrt(len(rows))
+    return np.asarray(~is_shifted & (stretches <= max(stretches[best], squares.mean())))
+
+
+def scale_errors(predictions: Floats, labels: Floats) -> Floats:
+    """The first two parts of `is_on_scale`, (2, candidates); predictions are (candidates, rows), labels (rows,)."""
+    errors, centred = predictions - labels, labels - labels.mean()
+    spread = np.sqrt((centred * centred).sum())
+    stretches = errors @ centred / spread if spread > 0 else np.zeros(len(errors))
+    return np.stack([errors.mean(1) ** 2, stretches**2 / len(labels)])
 
 
 def inner_folds(pool: Pool, rows: Numbers, settings: Settings) -> list[tuple[Numbers, Numbers]]:

@@ -89,8 +89,8 @@ def least_squares(values: Floats, labels: Floats, shrinkage: float) -> Floats:
 
     With x and y centred and M members, the w >= 0 that minimises
     |y - w x|^2 + shrinkage |x|^2 / M |w - b / M|^2,
-    where b is the slope of y on the mean prediction, at least 0; divided by its sum, so that the weighted mean is an
-    estimate of the label as each prediction is.
+    where b is the slope of y on the mean prediction, at least 0; divided by its sum. Centring hides a
+    shift of predictions: shifted ones must be left out before, as `best_candidates` does.
     """
     x, y = values - values.mean(1, keepdims=True), labels - labels.mean()
     mean = x.mean(0)

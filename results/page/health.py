@@ -136,10 +136,8 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
     That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
     """
-    trials = {record.trial_id for record in finished(sweep)}
     for name, task in sweep.tasks.items():
-        wanted = [key for key in best_epochs(sweep, name) if key[0] in trials]
-        found = iter_predictions(open_folder(sweep.path), name, "dev", wanted)
+        found = iter_predictions(open_folder(sweep.path), name, "dev", best_epochs(sweep, name))
         is_stuck = {
             trial: is_constant(task, logits_array(table), table["label"].to_numpy()) for (trial, _), table in found
         }
@@ -155,12 +153,16 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
 
 def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
-    """Each trial with a dev score of a task, at its best overall epoch."""
-    return [(trial, sweep.plot.best_epoch_scores[0][trial]) for trial in sweep.plot.dev_scores(name)]
+    """Each finished trial with a dev score of a task, at its best overall epoch."""
+    epochs, scored = sweep.plot.best_epoch_scores[0], sweep.plot.dev_scores(name)
+    return [(record.trial_id, epochs[record.trial_id]) for record in finished(sweep) if record.trial_id in scored]
 
 
 def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
-    """Dev sets whose scores say little: with few rows, one label for all of them, or rows with equal ids."""
+    """Dev sets whose scores say little: with few rows, one label for all of them, or rows with equal ids.
+
+    Finished trials have scored the same rows, so one of them is read.
+    """
     for name, task in sweep.tasks.items():
         for _, table in iter_predictions(open_folder(sweep.path), name, "dev", best_epochs(sweep, name)[:1]):
             labels, num_ids = table["label"].to_numpy(), len(set(table["id"].to_pylist()))

@@ -66,7 +66,7 @@ def environment() -> Environment:
 
 
 def shown_text(value: Any) -> Any:
-    """What the page has of a value: of a text that is not our own HTML no characters that steer a terminal."""
+    """Makes the characters of a text that steer a terminal visible; our own HTML and other values stay as they are."""
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -12,7 +12,8 @@ SELECTION_FILE = "selection.json"
 REMOVED_KEYS = ("max_latency_ms", "latency_ms", "knots")
 """Keys of earlier versions of the project, ignored wherever a file has them."""
 MEAN_RANKS = "topk_ranks"
-"""A selection method of earlier versions, whose predictions of a regression were no estimates of the label."""
+"""A selection method of earlier versions, whose predictions of a regression were no estimates of the label. Where it
+was tried but not chosen, the selection is as good as before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,10 +137,9 @@ class TaskSelection:
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
-        names = [method.name for method in self.methods]
-        rule = "a selection from before means of ranks went must be made again with python results/selector.py"
-        require(MEAN_RANKS not in names, rule, f"the method {MEAN_RANKS}")
-        require_name(self.method, names, "method")
+        rule = "a selection of an ensemble by its mean rank must be made again with python results/selector.py"
+        require(self.method != MEAN_RANKS, rule, f"the method {MEAN_RANKS}")
+        require_name(self.method, [method.name for method in self.methods], "method")
 
     @property
     def score(self) -> MethodScore:
@@ -194,9 +194,9 @@ class Selection:
     """How the trials of each sweep were chosen."""
     tasks: Mapping[str, TaskSelection]
     not_chosen: Mapping[str, str] = field(default_factory=dict)
-    """Why nothing was chosen for other tasks, by title."""
+    """Why nothing was chosen for other tasks, by the task's name."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
-    """Of these tasks; files of earlier versions, of the built-in tasks, have none."""
+    """Of these tasks and of those in `not_chosen`; files of earlier versions, of the built-in tasks, have none."""
     evaluations: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 

@@ -69,14 +69,15 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfi
 def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
     """The configuration with the first value of each key of a grid, or the base's where that was trained."""
     info, records = read_sweep(sweeps[0]), [one for one in read_trials(sweeps[0]) if one.status in COMPLETED]
+    if info.get("search") != "grid":
+        return NO_BASE
     try:
         keys = searched_keys(info, records)
     except ValueError:  # a sweep of an earlier version
-        return BaseConfiguration()
-    number = first_number({key.name: key.base for key in keys}, keys, records) if info["search"] == "grid" else None
+        return NO_BASE
+    number = first_number({key.name: key.base for key in keys}, keys, records)
     config = next((one.config for one in records if one.number == number), None)
-    alike = frozenset() if config is None else find_alike(sweeps, config)
-    return BaseConfiguration(name=FIRST_VALUES, places=alike)
+    return NO_BASE if config is None else BaseConfiguration(name=FIRST_VALUES, places=find_alike(sweeps, config))
 
 
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:

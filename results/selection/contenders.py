@@ -9,7 +9,7 @@ from results.analysis.comparison.configuration_means import ModelScores, configu
 from results.analysis.comparison.influence import covariance_over_examples, influence_values
 from results.analysis.ranking.render import value_text
 from results.ensembles.candidates import Pool
-from results.ensembles.selection_method import best_candidates, candidate_scores
+from results.ensembles.selection_method import candidate_scores, first_of_trials
 from results.records.selection import Contender
 
 
@@ -21,8 +21,9 @@ def find_contenders(pool: Pool) -> tuple[Contender, ...]:
     count once. Configurations that were dropped are left out. A replicate has the same random streams in all sweeps of
     the pool only if these have the same seed.
     """
-    everything = np.arange(len(pool.labels))
-    best = [number for number in best_candidates(pool, everything) if not pool.candidates[number].was_dropped]
+    scores = candidate_scores(pool, np.arange(len(pool.labels)))
+    ranked = first_of_trials(pool, np.argsort(-scores, kind="stable"))
+    best = [number for number in ranked if not pool.candidates[number].was_dropped]
     trials = [pool.candidates[number] for number in best]
     keys = list(dict.fromkeys((trial.sweep, trial.number) for trial in trials))
     outputs: dict[tuple[str, str], list[bytes]] = defaultdict(list)
@@ -33,7 +34,7 @@ def find_contenders(pool: Pool) -> tuple[Contender, ...]:
         ModelScores(
             configurations=np.array([keys.index((trial.sweep, trial.number)) for trial in trials]),
             replicates=np.unique([trial.replicate for trial in trials], return_inverse=True)[1],
-            scores=candidate_scores(pool, everything)[best],
+            scores=scores[best],
             covariance=covariance_over_examples(influence, pool.groups),
             trainings=number_equal([tuple(outputs[trial.sweep, trial.trial]) for trial in trials]),
         )

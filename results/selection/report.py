@@ -15,6 +15,8 @@ MAX_MEMBERS = 10
 """Members of a task that are listed."""
 MAX_CONTENDERS = 8
 """Configurations of a task's confidence set that are named."""
+NUM_RANDOM_OF_TPE = 10
+"""Configurations that Optuna's `TPESampler` draws at random before it proposes any: its `n_startup_trials`."""
 PARETO_TITLE = (
     "Score against the number of models: the Pareto front of all selection methods for this task.",
     "(The best of many scores is slightly too high.)",
@@ -38,7 +40,8 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
 
 def gaps(selection: Selection) -> list[str]:
     """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
-    none = [f"Nothing was chosen for {title}: {reason}." for title, reason in selection.not_chosen.items()]
+    titles = {name: task.title for name, task in selection.definitions.items()}
+    none = [f"Nothing was chosen for {titles.get(name, name)}: {why}." for name, why in selection.not_chosen.items()]
     lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
     return [*none, *(f"Left out: {trial}: {reason}." for trial, reason in lost.items())]
 
@@ -282,8 +285,9 @@ def optimism_sentences(selection: Selection) -> list[str]:
     Cross-fitting takes trials as given, but TPE has proposed them, and ASHA has stopped them, by scores on all of dev.
     """
     searches = selection.searches.values()
+    has_proposed = any(own.search == "tpe" and own.num_configurations > NUM_RANDOM_OF_TPE for own in searches)
     causes = [
-        *(["TPE proposed trials"] if any(own.search == "tpe" for own in searches) else []),
+        *(["TPE proposed trials"] if has_proposed else []),
         *(["ASHA stopped trials"] if any(own.scheduler == "asha" for own in searches) else []),
     ]
     if not causes:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.errors import first_line, require, require_name
-from mtlib.tasks import Task
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
 from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
@@ -84,7 +83,7 @@ def select_from(
     pools, not_chosen = dict[str, Pool](), dict[str, str]()
     for name in wanted:
         on_progress(f"{tasks[name].title}: reading predictions ...")
-        with unless_wrong(tasks[name], not_chosen):
+        with unless_wrong(name, not_chosen):
             pool = read_pool(sweeps, tasks[name])
             check_rows(pool, settings)
             pools[name] = pool
@@ -92,7 +91,7 @@ def select_from(
     searches = {sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
-        with unless_wrong(pool.task, not_chosen):
+        with unless_wrong(name, not_chosen):
             found[name] = select_task(pool, request, shared_model, base, on_progress)
     if not found:
         raise ValueError(next(iter(not_chosen.values())))
@@ -108,17 +107,17 @@ def select_from(
         searches=searches,
         tasks=found,
         not_chosen=not_chosen,
-        definitions={name: tasks[name] for name in found},
+        definitions=tasks,
     )
 
 
 @contextmanager
-def unless_wrong(task: Task, not_chosen: dict[str, str]) -> Iterator[None]:
-    """Notes why nothing can be chosen for a task; the others go on."""
+def unless_wrong(name: str, not_chosen: dict[str, str]) -> Iterator[None]:
+    """Notes why nothing can be chosen for a task, by its name; the others go on."""
     try:
         yield
     except ValueError as error:
-        not_chosen[task.title] = first_line(error)
+        not_chosen[name] = first_line(error)
 
 
 def select_task(
@@ -153,13 +152,13 @@ def select_task(
 
 
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
-    """The best model for all tasks together; None if there is one task alone, or no such model.
+    """The best model for all tasks together; None if there is no task, one task alone, or no such model.
 
     Raises:
         ValueError: it is the requested method, and there is none.
     """
     is_requested = request.method == ONE_MODEL
-    if request.method == SOUP or (len(pools) == 1 and not is_requested):
+    if not pools or request.method == SOUP or (len(pools) == 1 and not is_requested):
         return None
     try:
         return choose_shared_model(pools, request.settings, num_repeats=request.num_repeats)

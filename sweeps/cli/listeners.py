@@ -68,14 +68,14 @@ def print_answer(options: SweepOptions) -> bool:
 
 
 def print_end(options: SweepOptions, outcome: "SweepOutcome", *, is_ranked: bool) -> Ending:
-    """Prints the summary; the sweep is over and recorded even if standard output is closed."""
-    from sweeps.cli.summary import exit_code, finish_sweep
+    """Prints the summary; the sweep is over, recorded and copied even if standard output is closed."""
+    from sweeps.cli.summary import end_sweep, finish_sweep
 
     try:
         return finish_sweep(options, outcome, is_ranked=is_ranked)
     except BrokenPipeError:
         discard_output()
-        return Ending(outcome=outcome, exit_code=exit_code(outcome), messages=())
+        return end_sweep(options, outcome, is_ranked=is_ranked)
 
 
 def end_silently(options: SweepOptions, outcome: "SweepOutcome") -> Ending:

@@ -23,9 +23,6 @@ from sweeps.driver.whole_sweep import Ending
 from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
-RANKED = [""]
-"""What follows a ranking: an empty line."""
-
 
 def show_answer(folder: Path) -> bool:
     """Prints the answer to a sweep's question and its ranking, from the records of its trials so far.
@@ -34,9 +31,15 @@ def show_answer(folder: Path) -> bool:
         Whether they could be made; else why not is printed.
     """
     show_lines([""])
-    lines = list(lines_or_failure("The ranking", lambda: show_ranking(folder)))
-    show_lines(lines)
-    return lines == RANKED
+    try:
+        print_ranking(load_sweep(folder))
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, Exception) as error:  # the end of the sweep must still be printed
+        show_lines([failure_line("The ranking", error)])
+        return False
+    show_lines([""])
+    return True
 
 
 def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
@@ -71,16 +74,15 @@ def lines_or_failure(title: str, make_lines: Callable[[], Iterable[str]]) -> Ite
         yield from make_lines()
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        yield f"{title} was interrupted."
-    except Exception as error:  # the other parts must still be printed
-        yield f"{title} failed: {type(error).__name__}: {first_line(error)}"
+    except (KeyboardInterrupt, Exception) as error:  # the other parts must still be printed
+        yield failure_line(title, error)
 
 
-def show_ranking(folder: Path) -> list[str]:
-    """Prints the ranking; returns what follows it."""
-    print_ranking(load_sweep(folder))
-    return RANKED
+def failure_line(title: str, error: BaseException) -> str:
+    """Why a part of the summary is not there."""
+    if isinstance(error, KeyboardInterrupt):
+        return f"{title} was interrupted."
+    return f"{title} failed: {type(error).__name__}: {first_line(error)}"
 
 
 def choose_ensembles(folder: Path) -> Iterator[str]:

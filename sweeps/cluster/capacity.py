@@ -7,7 +7,6 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from mtlib.runtime.bf16 import has_bf16
 from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
@@ -93,6 +92,8 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
 
     A task on each node finds out. It reserves nothing: the nodes may be busy. False if one does not answer.
     """
+    from mtlib.runtime.bf16 import has_bf16  # here: it imports torch, which a lane's controller does not need
+
     need = Resources(cpus=options.cpus_per_worker, gpus=options.gpus_per_worker, memory=BASE_BYTES)
     ask = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(has_bf16)
     answers = [

@@ -14,7 +14,7 @@ from mtlib.data.tables import Table
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.stages.plan import PlannedStage, plan_stages
-from results.analysis.effects.searched_keys import hashable, own_value
+from results.analysis.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.analysis.ranking.render import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain
@@ -59,7 +59,7 @@ def describe_base(space: SearchSpace) -> str:
     base, grid, parts = to_dict(space.base), dict(describe_space(space)["grid"]), []
     for title, item in ((key_title(key), item) for key, item in search_domain(space).items()):
         own = own_value(base, title, grid.get(title, ()))
-        text = title if own is None else f"{title} {value_text(own)}"
+        text = title if own is NO_VALUE else f"{title} {value_text(own)}"
         if isinstance(item, Choice) and own not in map(hashable, item.values):
             first = value_text(hashable(item.values[0]))
             text += f" (none of the values: differences are from the first, {first})"

@@ -55,7 +55,7 @@ Run = Callable[[SweepPlan, OnEvent, Sequence[TrialRecord]], SweepOutcome]
 
 Capture = pytest.CaptureFixture[str]
 
-WEIGHTS = ["0.0", "0.3", "0.45", "0.5", "0.7", "1.0", "3.0"]
+WEIGHTS = ["0", "0.3", "0.45", "0.5", "0.7", "1", "3"]
 SMALL = ["stages.0.epochs=1", "stages.1.epochs=1", "encoder.max_length=32", "optimizer.learning_rate=1e-3"]
 SMALL += ["tasks.sst.scored_train_rows=11"]
 

@@ -10,7 +10,7 @@ from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
 from results.analysis.effects.early_effects import EarlyEffects
 from results.analysis.effects.key_effects import Trend, ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
-from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.searched_keys import NO_VALUE, SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
@@ -49,11 +49,10 @@ def answer_question(
     """
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
-    ignored = ["--difference is for grids: the curves of a search have bands instead (--effects)."]
     return [
         effects.question,
         *(score_answers(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
-        *(ignored if difference and effects.search != "grid" else []),
+        *without_forecast(effects, difference),
         *untrained_bases(effects),
         *dropped(effects),
         *left_out(effects, records),
@@ -149,11 +148,21 @@ def score_answers(effects: SweepEffects, records: Sequence[TrialRecord], differe
         yield unknown(effects, column, records)
 
 
+def without_forecast(effects: SweepEffects, difference: float | None) -> Iterator[str]:
+    """A sentence where a difference is given and no number of replicates is forecast for it."""
+    if difference is None:
+        return
+    if effects.search != "grid":
+        yield "--difference is for grids: the curves of a search have bands instead (--effects)."
+    elif effects.metric not in effects.columns or not any(effects.columns[effects.metric].precisions.values()):
+        yield f"How many replicates would find a difference of {difference:.3g} cannot be said from these trials."
+
+
 def untrained_bases(effects: SweepEffects) -> Iterator[str]:
     """A sentence for each key whose values are compared with the first one, as the base value was not trained."""
     for key in effects.keys:
         if key.range is None and key.values and key.base_title == "first value":
-            own = "" if key.own_base is None else f", {value_text(key.own_base)},"
+            own = "" if key.own_base is NO_VALUE else f", {value_text(key.own_base)},"
             what = f"The base value of {key.name}{own} is not among the values compared"
             yield f"{what}: differences are from the first value, {value_text(key.base)}."
 
@@ -390,10 +399,9 @@ def largest_undecided(values: Sequence[ValueEffect], trend: Trend | None = None)
 
 
 def few_trainings(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
-    """What two replicates of two values show, and how to train more."""
-    num_replicates = column.num_replicates[1]
-    more = more_replicates(effects, column, records, MORE_REPLICATES * num_replicates)
-    shown = f"{num_replicates} replicates of {column.num_distinct} configurations show little of how far"
+    """What so few replicates show that nothing can be forecast, and how to train more."""
+    more = more_replicates(effects, column, records, MORE_REPLICATES * column.num_replicates[1])
+    shown = f"{replicates_text(column)} of {column.num_distinct} configurations show little of how far"
     return f"{shown} training again moves a score. For a firmer answer: {more}"
 
 

@@ -13,6 +13,11 @@ RECORDED = ("space", "base", "search")
 """Parts of `sweep.json` that say what was searched."""
 
 
+NO_VALUE = object()
+"""Stands for the base configuration's value of a key that it does not have, or in which its tasks differ; None is a
+value."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeyRange:
     """The range of a number."""
@@ -31,8 +36,8 @@ class SearchedKey:
     """Dotted key, several joined by ` + `, or a name that the space defines."""
     values: tuple[Any, ...]
     """Its values that were trained, in the order of the space; empty if it has a range."""
-    own_base: Any = None
-    """The base configuration's value, trained or not; None as well where the base has none of its own."""
+    own_base: Any = NO_VALUE
+    """The base configuration's value, trained or not; `NO_VALUE` where the base has none of its own."""
     base: Any = None
     """The value that others are compared with: the base configuration's if it was trained, else the first, unless
     another one is asked for."""
@@ -44,7 +49,8 @@ class SearchedKey:
         """What the value is called that others are compared with, everywhere."""
         if self.base == self.own_base:
             return "base value"
-        return "first value" if self.base in self.values[:1] else "given value"
+        has_first = self.base in self.values[:1] and self.own_base not in self.values
+        return "first value" if has_first else "given value"
 
     def value_of(self, params: Mapping[str, Any]) -> Any:
         """A trial's value; None where the key was not sampled (a value None of the configuration is `(None,)`)."""
@@ -171,44 +177,46 @@ def first_number(wanted: Mapping[str, Any], keys: Sequence[SearchedKey], records
 
 
 def own_value(base: Mapping[str, Any], name: str, values: Sequence[Any] | Mapping[str, Any]) -> Any:
-    """The base configuration's value of a key, or the name that stands for it; None if it has none, or several."""
+    """The base configuration's value of a key, or the name that stands for it; `NO_VALUE` if there is none."""
     return base_name(base, values) if isinstance(values, Mapping) else base_value(base, name)
 
 
-def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The first name whose overrides change nothing in the base configuration; None if there is none."""
+def base_name(base: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> Any:
+    """The first name whose overrides change nothing in the base configuration; `NO_VALUE` if there is none."""
     return next(
         (
             name
             for name, overrides in named.items()
             if all(base_value(base, dotted) == hashable(value) for dotted, value in overrides.items())
         ),
-        None,
+        NO_VALUE,
     )
 
 
 def base_value(base: Mapping[str, Any], name: str) -> Any:
-    """The base configuration's value of a dotted key, or of several; None if tasks differ in it."""
+    """The base configuration's value of a dotted key, or of several; `NO_VALUE` if one has none, or tasks differ."""
     found = [base_part_of_tasks(base, part) for part in name.split(JOINED_BY)]
+    if NO_VALUE in found:
+        return NO_VALUE
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
-    """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, None if they differ."""
+    """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, `NO_VALUE` if they differ."""
     tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
     first, *others = (base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks)))
-    return first if all(other == first for other in others) else None
+    return first if all(other == first for other in others) else NO_VALUE
 
 
 def base_part(tree: Any, dotted: str) -> Any:
-    """The value at a dotted key, e.g. `stages.0.epochs`; None if there is none."""
+    """The value at a dotted key, e.g. `stages.0.epochs`; `NO_VALUE` if there is none."""
     for part in dotted.split("."):
         if isinstance(tree, Mapping) and part in tree:
             tree = tree[part]
         elif isinstance(tree, list) and part.isdigit() and int(part) < len(tree):
             tree = tree[int(part)]
         else:
-            return None
+            return NO_VALUE
     return hashable(tree)
 
 

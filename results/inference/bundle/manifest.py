@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, is_file, local_path, open_folder, read_dataclass, write_dataclass
-from results.records.selection import BundledMember
+from results.records.files import Location, is_file, local_path, open_folder, read_dataclass, read_json, write_dataclass
+from results.records.selection import REMOVED_KEYS, BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
@@ -80,8 +80,18 @@ def write_bundle_file(folder: Path, bundle: Bundle) -> None:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Reads `bundle.json`; ValueError if it is damaged or of another version."""
-    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle)
+    """Reads `bundle.json`; ValueError if it is damaged, of another version, or of an ensemble by its mean rank."""
+    root = open_folder(folder)
+    if has_knots(read_json(root, BUNDLE_FILE)):
+        raise ValueError(f"{folder / BUNDLE_FILE}: an ensemble by its mean rank must be selected and bundled again")
+    return read_dataclass(root, BUNDLE_FILE, Bundle, removed=REMOVED_KEYS)
+
+
+def has_knots(tree: Any) -> bool:
+    """Whether some member maps outputs to ranks by `knots`, a key of earlier versions, empty in all other members."""
+    if isinstance(tree, dict):
+        return bool(tree.get("knots")) or any(map(has_knots, tree.values()))
+    return isinstance(tree, list) and any(map(has_knots, tree))
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

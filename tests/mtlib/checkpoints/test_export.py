@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
-from mtlib.checkpoints.export import FILES, export_model, load_exported
+from mtlib.checkpoints.export import FILES, export_model, load_exported, written_aside
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.model_card import CardFacts
 from mtlib.config.trial import TrialConfig
@@ -177,6 +177,23 @@ def test_an_existing_folder_is_not_changed(
     with pytest.raises(ValueError, match=r"^an exported model's folder must be new, got .*model$"):
         export_model(tiny_config, tiny_encoder, trained().state_dict(), tmp_path / "model", facts)
     assert not list((tmp_path / "model").iterdir())
+
+
+def test_a_folder_that_cannot_be_replaced_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, rename = tmp_path / "model", Path.rename
+    place.mkdir()
+    (place / "mark").write_text("mine")
+
+    def fail_for_new(path: Path, target: Path) -> Path:
+        if path.name.endswith(".partial"):
+            raise OSError("not permitted")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_for_new)
+    with pytest.raises(ValueError, match=r"got .*model: not permitted$"), written_aside(place, "it", "mark") as new:
+        (new / "mark").write_text("other")
+    assert list(tmp_path.iterdir()) == [place]
+    assert (place / "mark").read_text() == "mine"
 
 
 def test_weights_that_do_not_fit_are_one_line_and_leave_nothing(

@@ -1,6 +1,7 @@
 """The command that describes a data folder, and every mistake in `tasks.toml` and in tables as one line."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlib.config.task_file import TASK_FILE
+from mtlib.config.task_file import TASK_FILE, find_tasks
 from mtlib.data.__main__ import describe_labels, main
 from mtlib.tasks import TASKS
+from search_spaces.presets import general
 from tests.one_line_error import one_line_exit
 
 DEFINITIONS = """\
@@ -99,6 +101,14 @@ def output_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_own_tasks_are_described(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of(folder, capsys) == OUTPUT.replace("FOLDER", str(folder))
+
+
+def test_suggested_learning_rates_have_the_default_one_among_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = re.search(r"--vary optimizer\.learning_rate=(\S+)", output_of(folder, capsys))
+    assert values is not None
+    assert general(find_tasks(folder)).optimizer.learning_rate in map(float, values[1].split(","))
 
 
 def test_files_of_cs224n_and_of_glue_are_described_and_missing_tasks_named(

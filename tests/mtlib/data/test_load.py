@@ -237,6 +237,15 @@ def test_sources_of_a_task_with_named_labels_have_its_names(role: str, tmp_path:
     assert message.startswith("unknown label in column tone of more-train.csv:2 'goood'; did you mean 'good'?")
     mapped = config.override({"data.sources.more.labels": ["goood:0", "good:0", "bad:1"]})
     assert labels_of(read_data(mapped, tmp_path / "data")[key])[-2:] == [0, 1]
+    carried = datasets.Dataset.from_dict({"text": ["A.", "B."], "tone": [0, 1]})
+    for split in ("train", "dev"):
+        carried.cast_column("tone", datasets.ClassLabel(names=["good", "bad"])).to_parquet(
+            tmp_path / "data" / f"more-{split}.parquet"
+        )
+    config = config.override({"data.sources.more.path": "more-{split}.parquet"})
+    assert "data.sources.more.labels" in one_line_error(read_data, config, tmp_path / "data")
+    mapped = config.override({"data.sources.more.labels": ["0:1", "1:0"]})
+    assert labels_of(read_data(mapped, tmp_path / "data")[key])[-2:] == [1, 0]
 
 
 def test_augmentation_can_follow_replaced_rows(folder: Path, write: Write) -> None:

@@ -20,7 +20,8 @@ import pytest
 
 from mtlib.data import row_sources
 from mtlib.data.hold_out import normalise
-from mtlib.data.load import label_mapping, names_to_carry
+from mtlib.data.load import LABEL_TABLE, label_mapping, names_to_carry
+from mtlib.data.parquet_files import ClassNames
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, read_all_rows, read_tables
 from mtlib.data.tables import Layout, Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
@@ -320,7 +321,8 @@ def test_what_python_or_nothing_reads_as_a_number_is_refused(reader: str, label:
 def test_truth_values_have_the_names_that_labels_give(reader: str, names: tuple[str, str], tmp_path: Path) -> None:
     path = WRITERS[reader](tmp_path, {"text": ["a", "b", "c"], "label": [True, False, True]})
     task = dataclasses.replace(TONE, kind="binary", label_range=(0, 1), labels=names)
-    layout = dataclasses.replace(ROWS, labels=label_mapping(task), has_all_labels=True, class_names=names)
+    carried = ClassNames(names=names, mapping=LABEL_TABLE)
+    layout = dataclasses.replace(ROWS, labels=label_mapping(task), has_all_labels=True, class_names=carried)
     assert read_all_rows(source_of(path, task, layout), tmp_path).labels.tolist() == [1, 0, 1]
 
 
@@ -345,7 +347,7 @@ def named_layout(labels: Sequence[str] | dict[str, str]) -> tuple[Task, Layout]:
     names = tuple(labels.values()) if isinstance(labels, dict) else tuple(labels)
     task = dataclasses.replace(TONE, labels=names, label_values=values)
     layout = dataclasses.replace(
-        ROWS, labels=label_mapping(task), has_all_labels=True, class_names=names_to_carry(task)
+        ROWS, labels=label_mapping(task), has_all_labels=True, class_names=names_to_carry(task, LABEL_TABLE)
     )
     return task, layout
 
@@ -372,6 +374,7 @@ def test_a_list_of_labels_that_contradicts_the_data_set_is_refused_with_both_ord
     message = one_line_error(read_all_rows, source_of(write_named(tmp_path, reader), task, layout), tmp_path)
     assert "column label" in message
     assert "neg, neu, pos" in message
+    assert LABEL_TABLE in message
     assert message.endswith(f"got {', '.join(labels)}")
 
 

@@ -136,23 +136,35 @@ def test_one_is_singular(count: int, expected: str) -> None:
     assert counted(count, "trial") == expected
 
 
-@pytest.mark.parametrize(
-    "locale",
-    [
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "C"},
-        {"PYTHONUTF8": "1"},
-        {"PYTHONIOENCODING": "latin-1"},
-    ],
-    ids=["ASCII", "C", "UTF-8", "Latin-1"],
-)
-def test_every_character_is_printed_in_every_locale(locale: dict[str, str]) -> None:
+LOCALES = {
+    "ASCII": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "C": {"LC_ALL": "C"},
+    "UTF-8": {"PYTHONUTF8": "1"},
+    "Latin-1": {"PYTHONIOENCODING": "latin-1"},
+}
+CHARACTERS, SHOWN_CHARACTERS = "é ± ─ \udcff", "é ± ─ \\udcff"
+"""The last stands for a byte of a path that is not UTF-8."""
+
+
+def printed_by(function: str, locale: str) -> bytes:
+    """What a command prints in a locale that shows `CHARACTERS` by a function of a text."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
-    program = "from mtlib.runtime.command_line import run_command as run; run(lambda: print(*map(chr, {codes})))"
-    codes = [ord(character) for character in "é±─"] + [0xDCFF]  # the last stands for a byte of a path that is not UTF-8
-    words = [sys.executable, "-c", program.format(codes=codes)]
-    done = subprocess.run(words, cwd=ROOT, env=own | locale, capture_output=True)
+    program = (
+        "from mtlib.runtime.command_line import run_command\nfrom mtlib.runtime.console import write_data\n"
+        f"run_command(lambda: {function}({CHARACTERS!a}))"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, env=own | LOCALES[locale], capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
-    whole = "é ± ─ \\udcff\n".encode()
-    assert done.stdout in (whole, "é ± \\u2500 \\udcff\n".encode("latin-1"))
-    assert (done.stdout == whole) == ("PYTHONIOENCODING" not in locale)
+    return done.stdout
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_every_character_is_printed_in_every_locale(locale: str) -> None:
+    encoded = "é ± \\u2500 \\udcff\n".encode("latin-1") if locale == "Latin-1" else f"{SHOWN_CHARACTERS}\n".encode()
+    assert printed_by("print", locale) == encoded
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_data_is_the_same_in_every_locale(locale: str) -> None:
+    assert printed_by("write_data", locale) == SHOWN_CHARACTERS.encode()

@@ -116,6 +116,7 @@ def test_a_changed_training_file_in_any_folder_changes_the_hash(name: str, packa
         "checkpoints/model_card.py",
         "checkpoints/export.py",
         "runtime/command_line.py",
+        "runtime/console.py",
         "data/file_suggestions.py",
         "training/preflight.py",
     ],
@@ -126,6 +127,11 @@ def test_a_file_that_cannot_change_a_trained_number_does_not_change_the_hash(nam
     with (package / name).open("a") as file:
         file.write("# other\n")
     assert fresh_hash() == own
+
+
+@pytest.mark.parametrize("pattern", environment.WITHOUT_EFFECT)
+def test_every_pattern_of_files_that_are_not_hashed_has_files(pattern: str) -> None:
+    assert list(Path(mtlib.__file__).parent.glob(pattern))
 
 
 def test_files_of_the_same_name_in_two_folders_both_count(package: Path) -> None:

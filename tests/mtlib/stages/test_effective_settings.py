@@ -114,6 +114,7 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "file_stem": ("reviews", False),
     "files": ({"train": "a.csv", "dev": "b.csv"}, False),
     "labels": (["a", "b", "c", "d", "e"], False),
+    "label_values": (["4", "3", "2", "1", "0"], False),
     "scored_train_rows": (3, False),
     "glue": (GLUE_FILES, False),
     "leaderboard": (None, False),

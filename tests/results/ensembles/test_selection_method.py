@@ -1,12 +1,16 @@
 """Scores and best epochs against scikit-learn, scipy and exhaustive search; inner folds partition the given rows."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS, Task
 from results.ensembles.selection_method import Settings, best_candidates, candidate_scores, inner_folds, sum_scores
 from tests.results.scoring.plain_selection import all_margins, all_rows, mean_score
-from tests.results.scoring.simulated_pools import build_pool, pool_of, true_score
+from tests.results.scoring.simulated_pools import Floats, build_pool, pool_of, true_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
@@ -41,7 +45,7 @@ def test_constant_prediction_scores_zero_and_is_not_the_best() -> None:
     scores = candidate_scores(pool, all_rows(pool))
     assert scores[0] == 0
     assert scores[1] == pytest.approx(-1)
-    assert best_candidates(pool, all_rows(pool)).tolist() == [2, 0, 1]
+    assert best_candidates(pool, all_rows(pool))[0] == 2
 
 
 def test_best_epochs_are_ordered_by_score_with_ties_to_the_first() -> None:
@@ -49,6 +53,27 @@ def test_best_epochs_are_ordered_by_score_with_ties_to_the_first() -> None:
     pool = pool_of(BINARY, 0.5 * (2 * is_right - 1), np.ones(4), num_epochs=2)
     assert best_candidates(pool, all_rows(pool)).tolist() == [2, 1, 4]
     assert best_candidates(pool, np.array([3])).tolist() == [3, 0, 4]
+
+
+@pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if "regression" in metric.kinds])
+@pytest.mark.parametrize(
+    ("change", "is_left"),
+    [
+        (lambda values: values + 0.01, True),
+        (lambda values: values - 1, False),
+        (lambda values: 0.95 * values, True),
+        (lambda values: 0.3 * (values - 2.5) + 2.5, False),
+        (lambda values: 3 * (values - 2.5) + 2.5, False),
+    ],
+)
+def test_a_regression_keeps_candidates_on_the_scale_of_the_best_one(
+    metric: str, change: Callable[[Floats], Floats], is_left: bool
+) -> None:
+    random = np.random.default_rng(0)
+    labels = random.uniform(1, 4, 500)
+    best, other = (labels + random.normal(0, noise, 500) for noise in (0.5, 0.55))
+    pool = pool_of(replace(REGRESSION, metric=metric), np.stack([change(other), best]), labels)
+    assert best_candidates(pool, all_rows(pool)).tolist() == ([1, 0] if is_left else [1])
 
 
 @each_task

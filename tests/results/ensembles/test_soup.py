@@ -14,7 +14,7 @@ from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble, score_rows
 from results.ensembles.outputs import Outputs, probabilities_of
-from results.ensembles.selection_method import Settings, candidate_scores
+from results.ensembles.selection_method import Settings, best_candidates, candidate_scores
 from results.ensembles.soup import (
     PredictSoup,
     greedy_soup,
@@ -159,7 +159,7 @@ def test_members_have_the_best_candidates_shape(task: Task) -> None:
             found = method(pool, rows, FAST)
             assert set(shapes[list(found.members)]) == {shapes[best]}
         assert list_ingredients(pool, rows, shapes).tolist() == [
-            number for number in sorted_trials(pool, rows) if shapes[number] == shapes[best]
+            number for number in best_candidates(pool, rows) if shapes[number] == shapes[best]
         ]
         seen.add(int(shapes[best]))
     assert len(seen) > 1

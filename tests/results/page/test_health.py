@@ -41,7 +41,7 @@ from results.page.health import (
     weak_dev_sets,
     weak_penalties,
 )
-from results.records.epochs import write_epoch
+from results.records.epochs import epoch_path, write_epoch
 from results.records.schemas import CURVES
 from results.records.trials import TrialRecord
 from tests.results.analysis.effects.test_answer import curve_of
@@ -248,6 +248,19 @@ def test_dev_sets_that_show_little_are_named(
     found = " ".join(finding.what for finding in weak_dev_sets(sweep))
     assert all(text in found for text in words)
     assert (found == "") == (words == [])
+
+
+@pytest.mark.parametrize("status", ["failed", "running", "pruned"])
+def test_dev_sets_are_read_from_a_finished_trial(tmp_path: Path, status: str) -> None:
+    folder = tmp_path / "mine"
+    sweep = write_recorded_sweep(folder, num_replicates=1)
+    dev_table(sweep, "sst", [1], ["a"])
+    first, second, *others = sweep.records
+    ended = with_records(folder, [replace(first, status=status), second, *others])
+    (folder / epoch_path(first.trial_id, 2)).unlink()
+    assert only(list(weak_dev_sets(ended))).what.startswith("SST has 1 dev row")
+    none = with_records(folder, [replace(record, status=status) for record in sweep.records])
+    assert list(weak_dev_sets(none)) == []
 
 
 def test_starved_task_is_a_problem_with_what_to_set(tmp_path: Path) -> None:

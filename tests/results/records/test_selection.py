@@ -221,6 +221,15 @@ def test_removed_keys_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
     assert read_selection(tmp_path) == expected
 
 
-def test_a_selection_that_tried_means_of_ranks_must_be_made_again(tmp_path: Path) -> None:
-    write_changed(tmp_path, "tasks.sst.methods.0.name", "topk_ranks")
-    assert "must be made again with python results/selector.py" in reading_error(tmp_path)
+def test_a_selection_by_mean_ranks_must_be_made_again_and_one_that_tried_them_is_read(tmp_path: Path) -> None:
+    """Earlier versions wrote ranks as predictions of a regression."""
+    tried = (build_score("single", 0.5), build_score("topk_ranks", 0.4))
+    for method in ("single", "topk_ranks"):
+        selection = build_selection()
+        tree = json.loads(json.dumps(to_dict(selection)))
+        tree["tasks"]["sts"] |= {"method": method, "methods": [to_dict(score) for score in tried]}
+        (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
+        if method == "single":
+            assert read_selection(tmp_path).tasks["sts"].methods == tried
+        else:
+            assert "must be made again with python results/selector.py" in reading_error(tmp_path)

@@ -17,7 +17,7 @@ from results.ensembles.selection_method import Settings
 from results.figures.effects import effect_chart
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
-from results.scoring.base_configuration import find_base
+from results.scoring.base_configuration import NO_BASE, find_base
 from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from
 from tests.results.conftest import build_record
@@ -51,6 +51,15 @@ def test_sweep_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) ->
 
 def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
     assert find_base([write_configs(tmp_path, None, BASE)]).places == frozenset()
+
+
+@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_a_search_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path, search: str) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED))
+    write_sweep(
+        tmp_path, {"name": "mine", "base": to_dict(BASE), "space": {"grid": [], "ranges": []}, "search": search}
+    )
+    assert find_base([sweep]) == NO_BASE
 
 
 def test_base_is_that_of_the_first_sweep(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def predicted(folder: Path, data: Path, task: str, tmp_path: Path) -> tuple[Sequ
     """Predictions of the rows by the command for users' text, and their labels."""
     frame = held_frame(folder, data, task)
     frame[["id", *TASKS[task].text_columns]].to_csv(tmp_path / "rows.csv", index=False)
-    words = [folder, "--task", task, "--input", tmp_path / "rows.csv", "--output", tmp_path / "out.csv"]
+    words = [folder, "--task", task, "--input", tmp_path / "rows.csv", "--output", tmp_path / "out.csv", "--overwrite"]
     assert predict([*map(str, words), "--device", "cpu"]) == 0
     return list(pd.read_csv(tmp_path / "out.csv")["prediction"]), list(frame[TASKS[task].label_column])
 

@@ -1,9 +1,11 @@
 """The report of a selection: tables and sentences that fit 100 columns and match the numbers."""
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import pytest
+from optuna.samplers import TPESampler
 
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
@@ -19,6 +21,7 @@ from results.records.selection import (
 from results.selection.report import (
     MAX_CONTENDERS,
     MAX_MEMBERS,
+    NUM_RANDOM_OF_TPE,
     brief_verdict,
     confidence_set_sentences,
     describe_pool,
@@ -228,6 +231,12 @@ def test_searches_and_schedulers_that_used_dev_scores_are_named_once() -> None:
 
 def test_grids_and_random_search_used_no_dev_scores() -> None:
     assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
+
+
+def test_the_first_trials_of_tpe_are_drawn_at_random() -> None:
+    assert signature(TPESampler).parameters["n_startup_trials"].default == NUM_RANDOM_OF_TPE
+    assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE))) == []
+    assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE + 1))) != []
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))

@@ -147,10 +147,28 @@ def test_a_task_with_one_dev_row_leaves_all_others_as_they_are(sweep: Path, task
     with_dev_set(sweep, task, [1.0])
     found = select_from(request)
     assert found.tasks == expected.tasks
-    ((title, reason),) = found.not_chosen.items()
-    assert title == TASKS[task].title
+    ((name, reason),) = found.not_chosen.items()
+    assert name == task
     assert "more rows" in reason
-    assert f"Nothing was chosen for {title}: " in " ".join(brief_verdict(found))
+    assert f"Nothing was chosen for {TASKS[task].title}: " in " ".join(brief_verdict(found))
+
+
+@pytest.mark.parametrize("method", ["auto", "one_model", "soup"])
+def test_the_first_reason_is_the_error_where_nothing_can_be_chosen(sweep: Path, method: str) -> None:
+    for task in TASKS:
+        with_dev_set(sweep, task, [1.0])
+    with pytest.raises(ValueError, match=r"^examples of sst to select by must be at least .*more rows"):
+        select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1, method=method))
+
+
+def test_tasks_with_the_same_title_are_named_each_where_nothing_is_chosen_for_them(sweep: Path) -> None:
+    tasks = {**TASKS, "qqp": replace(TASKS["qqp"], title="STS")}
+    write_sweep(sweep, {"name": "mine", "base": {"data": {"tasks": to_dict(tasks)}}})
+    for task in ("qqp", "sts"):
+        with_dev_set(sweep, task, [1.0])
+    found = select_from(SelectionRequest(sweeps=[sweep], settings=FAST, repeats=1))
+    assert list(found.not_chosen) == ["qqp", "sts"]
+    assert " ".join(brief_verdict(found)).count("Nothing was chosen for STS: ") == 2
 
 
 def suits(metric: str, task: Task) -> bool:

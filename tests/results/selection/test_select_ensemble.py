@@ -315,8 +315,8 @@ def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_fo
     settings, least = replace(FAST, num_folds=num_folds), 4 if num_folds == 2 or task is REGRESSION else 3
     for num_rows in range(least):
         pool = pool_of(task, np.zeros((1, num_rows, task.num_logits)), np.zeros(num_rows))
-        line = f"examples of {task.name} to select by must be at least {least}, got {num_rows}"
-        with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        rule = f"examples of {task.name} to select by must be at least {least} (give its dev set more rows)"
+        with pytest.raises(ValueError, match=f"^{re.escape(rule)}, got {num_rows}$"):
             select_ensemble(pool, settings)
     found = select_ensemble(build_pool(task, SKILLS, num_rows=least), settings)
     assert np.isfinite([score.cross_fitted for score in found.methods]).all()

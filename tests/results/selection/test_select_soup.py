@@ -199,7 +199,8 @@ def test_one_candidate_is_its_own_soup() -> None:
 
 def test_too_few_examples_are_one_line() -> None:
     pool = build_pool(CLASSES, SKILLS, num_rows=2)
-    with pytest.raises(ValueError, match=r"^examples of sst to select by must be at least 3, got 2$"):
+    line = r"^examples of sst to select by must be at least 3 \(give its dev set more rows\), got 2$"
+    with pytest.raises(ValueError, match=line):
         select_soup(pool, pool, FAST, simulated_soups(pool), alike(pool))
 
 

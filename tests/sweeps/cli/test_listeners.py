@@ -52,3 +52,8 @@ def test_end_that_cannot_be_printed_keeps_its_exit_code(options: SweepOptions, m
     monkeypatch.setattr("sweeps.cli.summary.finish_sweep", leave)
     monkeypatch.setattr("sweeps.cli.listeners.discard_output", lambda: None)
     assert printing_listener().finish(options, outcome_with(is_interrupted=True)).exit_code == 130
+    listener = printing_listener()
+    assert listener.finish(options, outcome_with()).exit_code == 0
+    monkeypatch.setattr("sweeps.cli.summary.show_answer", lambda _folder: False)
+    listener.answer(options)
+    assert listener.finish(options, outcome_with()).exit_code == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import ray
 
+from mtlib.runtime import bf16
 from mtlib.runtime.bf16 import has_bf16
 from sweeps.cluster import capacity
 from sweeps.cluster.capacity import (
@@ -127,5 +128,5 @@ def die(*, on_gpu: bool) -> bool:
 def test_trials_are_in_bf16_where_a_node_fits_and_all_that_do_answer_that_they_have_it(
     answer: Callable[..., bool], changes: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "has_bf16", answer)
+    monkeypatch.setattr(bf16, "has_bf16", answer)
     assert nodes_have_bf16(options(**changes)) is expected

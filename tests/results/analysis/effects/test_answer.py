@@ -149,6 +149,18 @@ def test_two_replicates_of_two_values_give_no_forecast_but_a_command() -> None:
     assert line.endswith(f"8 more trials.\n  {RESUME} --replicates 6")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"precisions": {KEY.name: None}, "num_replicates": (1, 2)}, {"is_known": False, "num_replicates": (1, 1)}],
+    ids=["few replicates", "none"],
+)
+def test_a_difference_without_a_forecast_is_not_dropped(changes: Mapping[str, Any]) -> None:
+    effects = sweep_of([value(0.0, None), value(0.45, 0.004)], **changes)
+    first, sentence = answer_question(effects, (), 0.02)[1:]
+    assert "a difference of 0.02" in sentence
+    assert ("1 to 2 replicates of 3 configurations" in first) == (changes["num_replicates"] == (1, 2))
+
+
 def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeRecord) -> None:
     records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
     effects = sweep_of(

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from mtlib.config.schema import to_dict
-from results.analysis.effects.searched_keys import KeyRange, SearchedKey, base_number, searched_keys, with_bases
+from results.analysis.effects.searched_keys import (
+    NO_VALUE,
+    KeyRange,
+    SearchedKey,
+    base_number,
+    searched_keys,
+    with_bases,
+)
 from results.records.trials import TrialRecord
 from search_spaces.space import SearchSpace, describe_space, grid_trials, list_spaces
 from sweeps.search.base_point import base_point
@@ -31,6 +38,7 @@ def test_base_value_is_that_of_the_base_configuration_where_it_is_searched(make_
     (key,) = searched_keys(info_of([["smart.weight", [0.0, 0.45, 1.0]]]), records)
     assert key == SearchedKey(name="smart.weight", values=(0.0, 0.45, 1.0), own_base=0.45, base=0.45)
     assert key.base_title == "base value"
+    assert with_bases([key], {"smart.weight": 0.0})[0].base_title == "given value"
 
 
 def test_first_value_takes_the_place_of_a_base_value_that_was_not_trained(make_record: MakeRecord) -> None:
@@ -68,7 +76,8 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
     info = info_of([["tasks.*.batch_size", [8, 16]]])
     info["base"] = {"tasks": tasks, "stages": [{"tasks": ["sst"]}, {"tasks": ["sst", "qqp"]}]}
     (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
-    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), own_base=16 if base == 16 else None, base=base)
+    own = 16 if base == 16 else NO_VALUE
+    assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), own_base=own, base=base)
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_different_values_are_shown_differing(values: list[Any], width: int) -> 
     rows = [row_of(number, params={"optimizer.learning_rate": value}) for number, value in enumerate(values)]
     text = text_of(rows, width)
     assert all(value in text for value in shown)
-    assert width > 40 or text.count("optimizer.learning_rate: ") == len(values)
+    assert width > 40 or text.count("optimizer.learning_rate:") == len(values)
 
 
 def test_numbers_of_a_narrow_range_differ() -> None:

@@ -129,6 +129,10 @@ def test_bundle_is_recognized_by_its_file(tmp_path: Path) -> None:
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
         ({"tasks": {"sst": [{"model": "models/1"}]}}, "tasks.sst.0.weight is missing"),
+        (
+            {"tasks": {"sts": [{"model": "models/1", "weight": 1.0, "knots": [0.1]}]}},
+            "selected and bundled again",
+        ),
         ({"models": {"models/1": {"origin": "a", "files": {"a": "b"}}}}, "must be a whole number, got 'b'"),
     ],
 )
