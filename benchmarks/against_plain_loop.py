@@ -40,7 +40,8 @@ from results.inference.predictor import ALONE, Predictor
 from results.records.files import open_folder
 from results.records.predictions import stack_predictions
 from results.records.selection import Member
-from results.records.trials import COMPLETED, TrialRecord, read_trials
+from results.records.tables import read_trials
+from results.records.trials import COMPLETED, TrialRecord
 from results.selection.hold_out_score import predict_table, text_groups_of
 
 LOOP, HELD_OUT, NEW = "plain loop", "held out", "dev without texts of train"

@@ -5,8 +5,8 @@ Cost:     seconds
 Prints:   per sweep and file what differs first, or that it is equal; exit code 0 if all is equal, else 1
 
 BEFORE and AFTER are two folders of sweeps (`--storage`), made by one set of commands with two versions of the code on
-one machine, or two sweeps. Compared are `trials.parquet`, `curves.parquet`, every table of predictions, the weights
-that were kept and every `selection*.json` and `predicted*.csv`. Not compared: hashes, versions, times, memory, hosts,
+one machine, or two sweeps. Compared are `trials.parquet`, `curves.parquet`, every epoch's predictions, the weights that
+were kept and every `selection*.json` and `predicted*.csv`. Not compared: hashes, versions, times, memory, hosts,
 paths, and fields that only one of the two has (these are named).
 """
 
@@ -54,12 +54,11 @@ def main() -> int:
 
 def list_files(folder: Path) -> list[Path]:
     """The files to compare, by path relative to the folder; hidden folders, such as that of stages, are left out."""
-    patterns = ("trials.parquet", "curves.parquet", "predictions/*.parquet", "selection*.json", "predicted*.csv")
-    found = {
-        path for pattern in (*patterns, "trials/*/checkpoint/weights/*.safetensors") for path in folder.rglob(pattern)
-    }
-    parts = {path for path in found if "trials" in path.parent.parts and path.suffix == ".parquet"}
-    names = [path.relative_to(folder) for path in found - parts]
+    patterns = (
+        *("trials.parquet", "curves.parquet", "selection*.json", "predicted*.csv"),
+        *("trials/*/epochs/*.parquet", "trials/*/checkpoint/weights/*.safetensors"),
+    )
+    names = [path.relative_to(folder) for pattern in patterns for path in folder.rglob(pattern)]
     return sorted(name for name in names if not any(part.startswith(".") for part in name.parts))
 
 

@@ -20,15 +20,33 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
-import pyarrow as pa
 
 from mtlib.tasks import TASKS
-from results.records.files import open_atomic, open_folder, parquet_writer, write_group, write_json, write_parquet
-from results.records.predictions import compacted_path, prediction_table
-from results.records.trials import CURVES, CURVES_FILE, PREDICTIONS, TrialRecord, write_sweep, write_trials
+from mtlib.training.epoch_report import EpochReport, Point
+from mtlib.training.evaluation import Predictions
+from results.records.epochs import write_epoch
+from results.records.files import open_folder, write_bytes, write_json
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 
 TASK = TASKS["sst"]
 BOUND_BYTES = 4e9
+
+
+def report_of(epoch: int, score: float, predictions: Predictions) -> EpochReport:
+    """An epoch of a task alone."""
+    place = {"task": TASK.name, "split": "dev", "metric": TASK.metric}
+    return EpochReport(
+        epoch=epoch,
+        scored_epoch=epoch,
+        stage=0,
+        step=epoch,
+        seconds=1.0,
+        points=(Point(step=epoch, epoch=epoch, value=score, seconds=1.0, **place),),
+        predictions=(predictions,),
+        overall=None,
+        is_last=False,
+    )
 
 
 def write_large_sweep(folder: Path, num_trials: int, num_epochs: int, num_rows: int) -> None:
@@ -37,19 +55,12 @@ def write_large_sweep(folder: Path, num_trials: int, num_epochs: int, num_rows: 
     labels = generator.integers(0, TASK.num_classes, num_rows)
     signal, ids = np.eye(TASK.num_classes)[labels], [f"row-{row}" for row in range(num_rows)]
     keys = [(f"{number:04d}-r0", epoch) for number in range(num_trials) for epoch in range(1, num_epochs + 1)]
-    scores = []
     write_sweep(folder, {"name": folder.name, "search": "grid", "scheduler": "none"})
-    with open_atomic(root, compacted_path(TASK.name, "dev")) as stream, parquet_writer(stream, PREDICTIONS) as writer:
-        for trial, epoch in keys:
-            logits = generator.standard_normal((num_rows, TASK.num_classes), np.float32) + 0.8 * signal
-            scores.append(float((logits.argmax(axis=1) == labels).mean()))
-            write_group(writer, prediction_table(trial, epoch, ids, labels, logits))
-    points = [
-        {"trial": trial, "step": epoch, "epoch": epoch, "task": TASK.name, "split": "dev", "metric": TASK.metric}
-        | {"value": score, "seconds": 1.0}
-        for (trial, epoch), score in zip(keys, scores, strict=True)
-    ]
-    write_parquet(root, CURVES_FILE, pa.Table.from_pylist(points, schema=CURVES))
+    for trial, epoch in keys:
+        logits = generator.standard_normal((num_rows, TASK.num_classes), np.float32) + 0.8 * signal
+        score = float((logits.argmax(axis=1) == labels).mean())
+        predictions = Predictions(task=TASK.name, split="dev", ids=ids, labels=labels.astype(np.float32), logits=logits)
+        write_epoch(root, trial, report_of(epoch, score, predictions))
     records = [
         TrialRecord(
             trial_id=f"{number:04d}-r0",
@@ -67,8 +78,7 @@ def write_large_sweep(folder: Path, num_trials: int, num_epochs: int, num_rows: 
     for record in records:
         checkpoint = f"trials/{record.trial_id}/checkpoint"
         write_json(root, f"{checkpoint}/best.json", {TASK.name: num_epochs})
-        with open_atomic(root, f"{checkpoint}/weights/epoch-{num_epochs:04d}.safetensors"):
-            pass
+        write_bytes(root, f"{checkpoint}/weights/epoch-{num_epochs:04d}.safetensors", b"")
 
 
 def main() -> None:

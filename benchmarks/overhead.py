@@ -33,11 +33,12 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_SETTINGS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
+from results.records.driver_file import Ownership
 from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
+from sweeps.lanes.channel import Event
 from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
-from sweeps.lanes.messages import Event
 from sweeps.options import SweepOptions, SweepPlan
 
 CACHE = ".cache"
@@ -88,7 +89,8 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
         events.append(event)
         training.update({name: record.device_seconds for name, record in ledger.records.items()})
 
-    outcome = run_plan(plan, on_event)
+    with Ownership(plan.options.folder) as ownership:
+        outcome = run_plan(plan, on_event, ownership)
     end = time.time()
     assert outcome.counts == {"complete": num_trials}, outcome
     opened = next(event.time for event in events if event.kind == "lane_open")

@@ -23,7 +23,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted, duration, run_command
 from mtlib.runtime.errors import require
-from results.records.trials import TrialRecord, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord, read_sweep
 from sweeps.cli.time_left import TIMED_STATUSES, num_planned_epochs
 
 

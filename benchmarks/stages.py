@@ -39,12 +39,12 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import demo_overrides
 from mtlib.model.encoder import load_encoder
 from mtlib.stages.plan import plan_stages
-from results.records.epochs import read_curves
-from results.records.trials import read_trials
+from results.records.driver_file import Ownership
+from results.records.tables import read_curves, read_trials
 from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_space
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_inputs
 from sweeps.setup.precision import fit_encoder
@@ -109,7 +109,8 @@ def measure(plan: SweepPlan) -> Measured:
             times.append(event.time)
         trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
 
-    outcome = run_plan(plan, on_event)
+    with Ownership(plan.options.folder) as ownership:
+        outcome = run_plan(plan, on_event, ownership)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
     curves = load_curves(plan.options.folder)
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)

@@ -60,7 +60,7 @@ def train(
         Interrupted: `on_step` returned False on some worker.
         RuntimeError: the workers do not see the same saved state.
         ValueError: the configuration does not fit the encoder, starting weights are missing or do not fit it, or
-            the saved state is of another configuration, data, encoder, starting weights or environment.
+            the saved state is of another configuration, data, encoder or starting weights.
     """
     run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states)
     while not run.is_over:

@@ -33,7 +33,7 @@ from sweeps.cli.arguments import (
     SWEEP_FAILED,
     build_parser,
     find_options,
-    split_storage,
+    read_storage,
 )
 from sweeps.cli.listeners import printing_listener, silent_listener
 from sweeps.driver.whole_sweep import Listener, run_or_resume
@@ -42,7 +42,7 @@ from sweeps.setup.inputs import writing_to
 if TYPE_CHECKING:  # Ray is loaded once everything has been checked
     from sweeps.driver.ledger import Ledger
     from sweeps.driver.run_sweep import OnEvent
-    from sweeps.lanes.messages import Event
+    from sweeps.lanes.channel import Event
 
 SweepStatus = Literal["complete", "failed", "some_failed", "limit_reached", "interrupted"]
 STATUS_OF_CODE: Mapping[int, SweepStatus] = {
@@ -218,7 +218,7 @@ def space_words(space: str | Path | SearchSpace | None, storage: str | Path | No
 def write_space(space: SearchSpace, storage: str | Path | None) -> Path:
     """Writes a space to a file in the storage's cache, and returns its path; equal spaces have one file."""
     source = space_source(space)
-    folder = split_storage(str(storage or DEFAULT_STORAGE))[0] / ".cache" / "spaces"
+    folder = read_storage(str(storage or DEFAULT_STORAGE)) / ".cache" / "spaces"
     path = folder / f"{space.name}-{hash_of(source)[:12]}.py"
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)

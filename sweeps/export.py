@@ -17,7 +17,8 @@ from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_wor
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
 from results.records.files import check_output, full_path, open_folder, read_json, sweep_location
-from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
 from results.records.weights import WHY_GONE, read_trial_weights
 
 BEST_TRIAL = "best"

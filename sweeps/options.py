@@ -65,8 +65,6 @@ class SweepOptions:
     """Name of the sweep and of its folder."""
     storage: Path
     """Absolute local folder that holds the sweeps."""
-    mirror: str | None = None
-    """URI that receives copies of the records."""
     seed: int = 0
     set: Mapping[str, str] = field(default_factory=dict)
     """Dotted configuration keys and their values as typed."""
@@ -130,11 +128,6 @@ class SweepOptions:
         return self.storage / self.name
 
     @property
-    def mirror_folder(self) -> str | None:
-        """Where the copies of this sweep's records go; None without a mirror."""
-        return None if self.mirror is None else f"{self.mirror.rstrip('/')}/{self.name}"
-
-    @property
     def cache_folder(self) -> Path:
         """Folder of what sweeps share: token cache, demonstration files. No sweep's name begins with a dot."""
         return self.storage / ".cache"
@@ -162,7 +155,7 @@ class SweepOptions:
 
     @property
     def shares_stages(self) -> bool:
-        """Whether stages are kept for other trials, taken from them, and waited for."""
+        """Whether stages are kept for other trials, and taken from them."""
         return self.reuse and self.keep_bytes > 0
 
 

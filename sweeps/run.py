@@ -93,7 +93,7 @@ def show_dry_run(options: SweepOptions) -> None:
     """Prints what a sweep would do, or what is left to run of one."""
     from mtlib.model.encoder import preview_encoder
     from sweeps.driver.resume import describe_resume
-    from sweeps.driver.whole_sweep import TRYING, exclusive_folder
+    from sweeps.driver.whole_sweep import TRYING
     from sweeps.setup.encoder_checks import describe_family
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
@@ -109,9 +109,8 @@ def show_dry_run(options: SweepOptions) -> None:
     show_lines([*describe_family(encoder.pretrained), *describe_precision(inputs)])
     show_lines([f"The encoder is {encoder.place}."])
     if options.resume:
-        with exclusive_folder(options.folder):
-            fingerprint = encoder.pretrained.fingerprint if encoder.is_local else None
-            show_lines(describe_resume(options, inputs, fingerprint))
+        fingerprint = encoder.pretrained.fingerprint if encoder.is_local else None
+        show_lines(describe_resume(options, inputs, fingerprint))
     else:
         show_lines(describe_trials(options, inputs))
         show_lines(describe_stages(options, inputs))

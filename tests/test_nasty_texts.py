@@ -30,7 +30,7 @@ from sweeps import status
 from sweeps.cli.progress import show_progress
 from sweeps.cli.summary import show_answer
 from sweeps.driver.ledger import Ledger
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import ask_known, open_study
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
@@ -233,7 +233,7 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
 def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) -> None:
     key = "encoder.name"
     space = replace(SPACE, grid={key: VALUES})
-    study = open_study(tmp_path, NASTY)
+    study = open_study(tmp_path, NASTY, "overall")
     for number, value in enumerate(VALUES):
         ask_known(study, space, "grid", number, {key: value})
     assert [trial["params"] for trial in shown_trials(tmp_path)] == [{key: value} for value in VALUES]
@@ -246,7 +246,8 @@ def test_the_progress_of_a_sweep_shows_texts_as_they_are(is_terminal: bool) -> N
     console = Console(file=io.StringIO(), width=500, force_terminal=is_terminal)
     plan = SweepPlan(options=SweepOptions(name="mine", storage=Path("/x")), space=SPACE, data_folder=Path("/x"))
     with show_progress(console) as on_event:
-        for kind, facts in {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_lost": {"why": NASTY}}.items():
+        shown = {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_failed": {"why": NASTY}}
+        for kind, facts in shown.items():
             on_event(Event(kind=kind, lane=NASTY, trial_id=None, facts=facts, time=0.0), Ledger(plan=plan))  # type: ignore[arg-type]
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()

@@ -156,7 +156,15 @@ def read_numbers(path: Path) -> tuple[int, Mapping[str, Any]] | None:
         return None
 
 
+def set_aside(path: Path) -> Path:
+    """Renames a state that cannot be used, so that it is not found again, and nothing is lost; its new path."""
+    target = path.with_name(f"aside-{path.name}")
+    shutil.rmtree(target, ignore_errors=True)
+    path.rename(target)
+    return target
+
+
 def drop_states(folder: StateFolder) -> None:
     """Removes the states of a trial that has ended; its best weights stay."""
-    for path in (*saved_states(folder), *folder.path.glob(".*.partial")):
+    for path in (*saved_states(folder), *folder.path.glob("aside-*"), *folder.path.glob(".*.partial")):
         shutil.rmtree(path, ignore_errors=True)

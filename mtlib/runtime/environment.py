@@ -1,5 +1,6 @@
 """The environment that a trial's numbers depend on: sources, libraries, device, workers and threads."""
 
+import ast
 import contextlib
 import functools
 import hashlib
@@ -64,11 +65,22 @@ def describe_environment(device: torch.device | str) -> dict[str, Any]:
 
 @functools.cache
 def sources_hash() -> str:
-    """SHA-256, in hexadecimal, of the names and contents of the source files that can change a trained number."""
+    """SHA-256, in hexadecimal, of the names and the code of the source files that can change a trained number."""
     digest, package = hashlib.sha256(), Path(mtlib.__file__).parent
     for path in training_sources(package):
-        digest.update(path.encode() + b"\0" + (package / path).read_bytes() + b"\0")
+        digest.update(f"{path}\0{parsed_code((package / path).read_bytes())}\0".encode())
     return digest.hexdigest()
+
+
+def parsed_code(source: bytes) -> str:
+    """A file's code as it is parsed: without comments, docstrings and layout, which change no number."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):  # a docstring, or the string under a field
+            kept = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.dump(tree)
 
 
 def training_sources(package: Path) -> list[str]:

@@ -11,6 +11,9 @@ from mtlib.stages.draws import stage_sets
 from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 
+ENVIRONMENT = "environment"
+"""The part of a key that code, libraries, device, workers and threads decide."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
@@ -88,5 +91,5 @@ def key_parts(config: TrialConfig, index: int, epochs: int, origin: Origin) -> d
         "data": hash_of([[*key, origin.data[key]] for key in sorted(wanted)]),
         "encoder": origin.encoder,
         "starting weights": hash_of({name: digest for name, digest in origin.started.items() if name in parts}),
-        "environment": hash_of(dict(origin.environment)),
+        ENVIRONMENT: hash_of(dict(origin.environment)),
     }

@@ -17,7 +17,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
 from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.active_weights import active_weights
-from mtlib.stages.keys import Origin, key_parts, next_stage_starts_from_best
+from mtlib.stages.keys import ENVIRONMENT, Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
 from mtlib.training.linear_probe import fit_heads
 from mtlib.training.optimizer import AdamW, make_optimizer, optimizer_tensors, restore_optimizer
@@ -67,6 +67,9 @@ class Run:
     """Whether some worker's run should not continue, as read late."""
     is_wanted: bool = True
     """Whether this worker's run should continue; False ends it on all workers at the next step."""
+    environments: tuple[str, ...] = ()
+    """Digests of the environments in which it was trained before it was resumed here, if they are not the present one.
+    """
     seconds_before: float = 0.0
     """Seconds this trial had trained before it was resumed here."""
     started: float = field(default_factory=time.monotonic)
@@ -199,18 +202,20 @@ def state_of(run: Run) -> State:
     numbers: dict[str, Any] = {name: getattr(run, name) for name in ("stage", "epoch", "step", "sums", "best")}
     best = None if run.stage_best is None else run.stage_best[0]
     origin = key_parts(run.config, run.stage, run.epoch, run.origin)
-    return State(tensors=tensors, numbers={**numbers, "stage_best": best, "origin": origin, "seconds": run.seconds})
+    numbers |= {"stage_best": best, "origin": origin, "seconds": run.seconds, "environments": list(run.environments)}
+    return State(tensors=tensors, numbers=numbers)
 
 
 def restore(run: Run, state: State) -> None:
     """Restores a saved state: of this trial, or of another one that was equal up to there.
 
     Raises:
-        ValueError: the state is of another configuration, data, encoder, starting weights or environment, or lacks best
-            weights that the next stage starts from.
+        ValueError: the state is of another configuration, data, encoder or starting weights, or lacks best weights that
+            the next stage starts from.
     """
     numbers = state.numbers
     check_origin(run.config, run.origin, numbers)
+    run.environments = other_environments(run.config, run.origin, numbers)
     load_weights(run.model, group_of(state, "model."))
     for name, average in run.averages.items():
         load_weights(average, group_of(state, f"{name}."))
@@ -233,11 +238,22 @@ def check_origin(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]
     require(is_known, "a saved state must be of the same configuration", f"one after epoch {epoch} of stage {stage}")
     for name, fingerprint in key_parts(config, stage, epoch, origin).items():
         rule = f"a saved state must be of the same {name}, {fingerprint[:12]}"
-        require(numbers["origin"][name] == fingerprint, rule, numbers["origin"][name][:12])
+        is_same = name == ENVIRONMENT or numbers["origin"][name] == fingerprint
+        require(is_same, rule, numbers["origin"][name][:12])
     is_scored = epoch >= config.stages[stage].scored_epochs[0]
     has_best = not is_scored or not next_stage_starts_from_best(config, stage) or numbers["stage_best"] is not None
     rule = "a saved state must hold the stage's best weights, from which the next stage starts"
     require(has_best, rule, "one without them")
+
+
+def other_environments(config: TrialConfig, origin: Origin, numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Digests of the environments that led to the state with these numbers, if any is not the present one.
+
+    Such a state is not the one that its key stands for: other code, libraries, device or threads have trained a part.
+    """
+    present = key_parts(config, numbers["stage"], numbers["epoch"], origin)[ENVIRONMENT]
+    found = dict.fromkeys([*numbers.get("environments", []), numbers["origin"][ENVIRONMENT]])
+    return () if list(found) == [present] else tuple(found)
 
 
 def group_of(state: State, prefix: str) -> dict[str, Tensor]:

@@ -20,20 +20,17 @@ from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
-from results.records.epochs import predicted_epochs, read_curves, read_predictions
+from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import Location, folder_name, open_folder
-from results.records.heartbeat import find_stop_time
-from results.records.predictions import TrialEpoch, find_lost, stack_predictions
+from results.records.predictions import TrialEpoch, find_lost, predicted_epochs, read_predictions, stack_predictions
+from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
     COMPLETED,
     UNFINISHED,
     TrialRecord,
     read_sweep,
-    read_trials_table,
-    record_from_row,
     require_trial,
-    stopped_status,
     sweep_tasks,
 )
 
@@ -243,24 +240,16 @@ def load_sweep(path: Location) -> Sweep:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
     info = read_sweep(path)
-    stopped = find_stop_time(path)
-    table, tasks = read_trials_table(path)
-    records, trials = [record_from_row(row, tasks) for row in table.to_pylist()], trials_frame(typed_frame(table))
-    if stopped is not None:
-        records = [replace(record, status=stopped_status(record.status)) for record in records]
-        trials["status"] = trials["status"].map(stopped_status).astype("string")
-    curves = typed_frame(read_curves(path))
-    lost = lost_trials(path, records, curves, sweep_tasks(info))
-    if lost:
-        records = [mark_lost(record, lost) for record in records]
-        trials.loc[trials["trial"].isin(lost), "status"] = "failed"
-        trials["error"] = trials["trial"].map(lost).fillna(trials["error"]).astype("string")
+    stopped, found = find_stop_time(path), read_with_warnings(path)
+    curves = typed_frame(found.curves)
+    lost = lost_trials(path, found.records, curves, sweep_tasks(info))
+    records = tuple(mark_lost(record, lost) for record in found.records)
     return Sweep(
         path=path,
         info=info,
-        records=tuple(records),
-        trials=trials,
-        curves=curves[curves["trial"].isin(trials["trial"])],  # a running sweep may have started trials since
+        records=records,
+        trials=trials_frame(typed_frame(trials_table(records))),
+        curves=curves,
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
     )
 
@@ -270,7 +259,7 @@ def lost_trials(
 ) -> dict[str, str]:
     """By trial that has not failed: why its predictions at its best epoch, by which it is ranked, cannot be read.
 
-    Empty where all are lost: then a whole table is, and whoever reads it says so.
+    Empty where all are lost: then whoever reads them says so.
     """
     epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
     at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]

@@ -19,12 +19,13 @@ from results.analysis.comparison.groups import independent_groups
 from results.analysis.comparison.replicated_best import replicated_best
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
-from results.records.epochs import read_curves, reported_epochs
+from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import Location, open_folder, read_json
-from results.records.predictions import PredictionReader, find_lost, has_same_examples, logits_array
+from results.records.predictions import find_lost, has_same_examples, logits_array, reported_epochs
 from results.records.selection import Member
-from results.records.trials import read_sweep, read_trials, sweep_tasks
+from results.records.tables import read_curves, read_trials
+from results.records.trials import read_sweep, sweep_tasks
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
@@ -208,9 +209,8 @@ def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[st
     """Why predictions of some trials cannot be read, and what to do, by `describe_trial`."""
     lost: dict[str, str] = {}
     for sweep in dict.fromkeys(candidate.sweep for candidate in candidates):
-        own = [one for one in candidates if one.sweep == sweep]
-        reasons = find_lost(sweep, [(task.name, "dev", one.trial, one.epoch) for one in own])
-        lost |= {describe_trial(one): reasons[one.trial] for one in own if one.trial in reasons}
+        wanted = [(task.name, "dev", one.trial, one.epoch) for one in candidates if one.sweep == sweep]
+        lost |= {f"trial {trial} of {sweep}": reason for trial, reason in find_lost(sweep, wanted).items()}
     return lost
 
 
@@ -272,17 +272,15 @@ class CandidateReader:
 
     def __init__(self, candidates: Sequence[Candidate], task: Task) -> None:
         self.candidates, self.task = candidates, task
-        self.readers = {
-            sweep: PredictionReader(open_folder(sweep), task.name, "dev")
-            for sweep in dict.fromkeys(candidate.sweep for candidate in candidates)
-        }
+        self.roots = {sweep: open_folder(sweep) for sweep in {candidate.sweep for candidate in candidates}}
         self.first = self.read_table(0).select(["id", "label"])
         self.labels: Floats = self.first["label"].to_numpy().astype(np.float64)
 
     def read_table(self, place: int) -> pa.Table:
         """A candidate's predictions, which were there."""
         candidate = self.candidates[place]
-        table = self.readers[candidate.sweep].read((candidate.trial, candidate.epoch))
+        root = self.roots[candidate.sweep]
+        table = read_part(root, candidate.trial, candidate.epoch, self.task.name, "dev")
         rule = f"predictions of {self.task.name}-dev must stay while they are read"
         require(table is not None, rule, f"none of {describe_candidate(candidate)}")
         return table

@@ -8,7 +8,8 @@ from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
 from results.records.files import Location
-from results.records.trials import SWEEP_FILE, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import SWEEP_FILE, read_sweep
 
 DEV = "dev"
 

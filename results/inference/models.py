@@ -10,7 +10,8 @@ from mtlib.runtime.errors import require, require_name
 from results.ensembles.candidates import describe_candidate
 from results.records.files import Location, folder_name, is_file, open_folder
 from results.records.selection import SELECTION_FILE, Member, Selection
-from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep
 from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch

@@ -1,202 +1,213 @@
-"""Writes, reads and compacts curves and predictions: each trial writes files of its own, `compact` merges them.
+"""The epochs of trials: a Parquet file each, with the epoch's points of curves and its predictions.
 
-An epoch counts once it is in the trial's curves. Predictions are written first, so a row of a curve implies its
-predictions; predictions of an epoch that is in no curve (after a kill) are ignored.
+`trials/<trial>/epochs/0003.parquet` is written whole once the epoch has been scored, and before its scores are
+reported, so a reported score implies its predictions. A file does not name its trial: copying it copies the epoch. Its
+rows are predictions, in one row group for each task and split; its metadata holds the points.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as fs
+import pyarrow.parquet as pq
 
-from mtlib.tasks import Task
 from results.records.files import (
     Location,
-    is_temporary,
+    check_schema,
+    full_path,
     list_files,
-    open_atomic,
     open_folder,
+    open_parquet,
     parquet_writer,
-    read_parquet_if_exists,
+    report_damage,
+    write_bytes,
     write_group,
-    write_parquet,
 )
-from results.records.predictions import (
-    PredictionPart,
-    PredictionReader,
-    TrialEpoch,
-    advise_restoring,
-    compacted_path,
-    iter_predictions,
-    list_parts,
-    prediction_table,
-)
-from results.records.trials import CURVES, CURVES_BACKUP_FILE, CURVES_FILE, PREDICTIONS, UNFINISHED, read_trials
+from results.records.schemas import CURVES, EPOCH, PREDICTIONS
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.training.epoch_report import EpochReport, Point
 
+EPOCH_FILE = re.compile(r"trials/(?P<trial>[^/]+)/epochs/(?P<epoch>\d+)\.parquet")
+POINT_FIELDS = ("step", "task", "split", "metric", "value", "seconds")
+"""Fields of a point that its epoch's file keeps; the epoch follows from the file's name."""
+CONTENT, CHECKSUM = (b"points", b"parts", b"facts"), b"crc32"
+"""Keys of the file's metadata."""
 
-def write_epoch(folder: Location, trial: str, report: "EpochReport") -> None:
-    """Writes an epoch's predictions, then the trial's curves.
 
-    Writing an epoch again, after a resume, replaces it and deletes the rows of later epochs. After a kill at any
-    point the trial's record holds whole epochs only. One process at a time writes a trial.
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """What an epoch's file says besides predictions."""
+
+    points: tuple[Mapping[str, Any], ...]
+    """As rows of `CURVES`, without the trial."""
+    parts: tuple[tuple[str, str], ...]
+    """Task and split of each row group."""
+    facts: Mapping[str, Any]
+    """Plain JSON that the trial keeps with the epoch: `wall_seconds`, `peak_memory_bytes`."""
+
+
+def epoch_path(trial: str, epoch: int) -> str:
+    """Where an epoch is in the sweep's folder."""
+    return f"trials/{trial}/epochs/{epoch:04d}.parquet"
+
+
+def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapping[str, Any] | None = None) -> None:
+    """Writes an epoch's file, and deletes later epochs first: they followed from another training of this one.
+
+    One process at a time writes a trial. After a kill at any point its record holds whole epochs only.
+
+    Raises:
+        OSError: it cannot be written; earlier epochs stay.
     """
     root = open_folder(folder)
-    known = read_trial_curves(root, trial)
-    earlier = known.filter(pc.less(known["epoch"], report.epoch))
-    if earlier.num_rows < known.num_rows:  # these rows must not point at predictions that are about to change
-        write_parquet(root, curves_path(trial), earlier)
-    for part in report.predictions:
-        table = prediction_table(trial, report.epoch, part.ids, part.labels, part.logits)
-        path = PredictionPart(trial=trial, epoch=report.epoch, task=part.task, split=part.split).path
-        write_parquet(root, path, table)
-    write_parquet(root, curves_path(trial), pa.concat_tables([earlier, curve_rows(trial, report.points)]))
+    delete_epochs(root, trial, after=report.epoch)
+    values = ([point_row(point) for point in report.points], [(part.task, part.split) for part in report.predictions])
+    content = [json.dumps(value).encode() for value in (*values, dict(facts or {}))]
+    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: str(metadata_checksum(content)).encode()}
+    schema = EPOCH.with_metadata({**EPOCH.metadata, **own})
+    stream = io.BytesIO()
+    with parquet_writer(stream, schema) as writer:
+        for part in report.predictions:
+            write_group(writer, epoch_rows(part.ids, part.labels, part.logits))
+    write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
 
 
-def curves_path(trial: str) -> str:
-    """Path of a trial's own curves in the sweep's folder."""
-    return f"trials/{trial}/curves.parquet"
+def metadata_checksum(content: Sequence[bytes]) -> int:
+    """CRC-32 of what an epoch's metadata holds, which Parquet does not check."""
+    return zlib.crc32(b"\0".join(content))
 
 
-def end_path(trial: str) -> str:
-    """Path of the file with a trial's end; see `results.records.recovery`."""
-    return f"trials/{trial}/end.json"
+def point_row(point: "Point") -> list[Any]:
+    """A point as its epoch's file keeps it."""
+    return [getattr(point, name) for name in POINT_FIELDS]
 
 
-def curve_rows(trial: str, points: Iterable["Point"]) -> pa.Table:
-    """Points as rows of `curves.parquet`."""
-    names = [name for name in CURVES.names if name != "trial"]
-    rows = [{"trial": trial, **{name: getattr(point, name) for name in names}} for point in points]
+def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
+    """Predictions as rows of an epoch's file, from ids, labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
+    values = np.asarray(logits, dtype=np.float32)
+    rows, width = values.shape
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
+    columns = [
+        pa.array(ids, pa.string()),
+        pa.array(np.asarray(labels, dtype=np.float32)),
+        pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1))),
+    ]
+    return pa.Table.from_arrays(columns, schema=EPOCH)
+
+
+def open_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> tuple[pq.ParquetFile, Epoch]:
+    """An epoch's file, open, and its metadata.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is damaged, or of another schema; one line names it.
+    """
+    path = epoch_path(trial, epoch)
+    name, file = full_path(root, path), open_parquet(root, path)
+    try:
+        with report_damage(name):
+            check_schema(file.schema_arrow, EPOCH, name)
+        metadata = file.schema_arrow.metadata
+        content = [metadata[key] for key in CONTENT]
+        if str(metadata_checksum(content)).encode() != metadata[CHECKSUM]:
+            raise ValueError(f"{name}: truncated or damaged: its checksum is wrong")
+        points, parts, facts = map(json.loads, content)
+        if len(parts) != file.metadata.num_row_groups:
+            raise ValueError(f"{name}: truncated or damaged: {len(parts)} tables of predictions are missing")
+        rows = tuple({"epoch": epoch, **dict(zip(POINT_FIELDS, point, strict=True))} for point in points)
+        return file, Epoch(points=rows, parts=tuple((task, split) for task, split in parts), facts=facts)
+    except KeyError as error:
+        file.close()
+        raise ValueError(f"{name}: truncated or damaged: its metadata lacks {error}") from None
+    except BaseException:
+        file.close()
+        raise
+
+
+def read_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Epoch:
+    """An epoch without its predictions; raises as `open_epoch`."""
+    file, found = open_epoch(root, trial, epoch)
+    file.close()
+    return found
+
+
+def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, split: str) -> pa.Table | None:
+    """Predictions of a task's split, with the columns of `PREDICTIONS`; None if the epoch has none or does not exist.
+
+    Raises:
+        ValueError: the file is damaged or of another schema; one line names it.
+    """
+    try:
+        file, found = open_epoch(root, trial, epoch)
+    except FileNotFoundError:
+        return None
+    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
+        if (task, split) not in found.parts:
+            return None
+        table = file.read_row_group(found.parts.index((task, split)))
+    names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
+    epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
+    columns = {"id": table["id"], "trial": names, "epoch": epochs, "label": table["label"], "logits": table["logits"]}
+    return pa.table(columns, schema=PREDICTIONS)
+
+
+def check_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> None:
+    """Reads an epoch whole; ValueError, which names the file, if a page of it is damaged."""
+    file, _ = open_epoch(root, trial, epoch)
+    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
+        file.read()
+
+
+def list_epochs(root: fs.SubTreeFileSystem) -> dict[str, list[int]]:
+    """The epochs of each trial that has any, ascending."""
+    found: dict[str, list[int]] = {}
+    for match in (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, "trials")):
+        if match:
+            found.setdefault(match["trial"], []).append(int(match["epoch"]))
+    return found
+
+
+def trial_epochs(root: fs.SubTreeFileSystem, trial: str) -> list[int]:
+    """The epochs of a trial, ascending from 1 without a gap: what follows on a missing one does not count."""
+    matches = (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, f"trials/{trial}/epochs"))
+    numbers = {int(match["epoch"]) for match in matches if match}
+    return list(range(1, next(number for number in range(1, len(numbers) + 2) if number not in numbers)))
+
+
+def delete_epochs(root: fs.SubTreeFileSystem, trial: str, *, after: int) -> None:
+    """Deletes a trial's epochs after one, damaged ones too; the last goes first, so that a kill leaves no gap."""
+    matches = (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, f"trials/{trial}/epochs"))
+    for number in sorted((int(match["epoch"]) for match in matches if match), reverse=True):
+        if number > after:
+            root.delete_file(epoch_path(trial, number))
+
+
+def read_epochs(root: fs.SubTreeFileSystem, trial: str) -> tuple[list[Epoch], list[str]]:
+    """A trial's epochs up to a missing or damaged one, and a line for each damaged file."""
+    found: list[Epoch] = []
+    try:
+        for number in trial_epochs(root, trial):
+            found.append(read_epoch(root, trial, number))
+    except (ValueError, FileNotFoundError) as error:
+        return found, [str(error)]
+    return found, []
+
+
+def read_trial_curves(root: fs.SubTreeFileSystem, trial: str) -> pa.Table:
+    """The points of a trial's curves, epochs ascending; raises as `open_epoch`."""
+    return curve_rows(trial, (read_epoch(root, trial, epoch) for epoch in trial_epochs(root, trial)))
+
+
+def curve_rows(trial: str, epochs: Iterable[Epoch]) -> pa.Table:
+    """Points of epochs as rows of `CURVES`."""
+    rows = [{"trial": trial, **point} for epoch in epochs for point in epoch.points]
     return pa.Table.from_pylist(rows, schema=CURVES)
-
-
-def read_trial_curves(root: fs.SubTreeFileSystem, trial: str, compacted: pa.Table | None = None) -> pa.Table:
-    """A trial's curves: its own file, or its rows of the compacted table (`compacted` if given)."""
-    own = read_parquet_if_exists(root, curves_path(trial), CURVES)
-    if own is not None:
-        return own
-    table = read_compacted_curves(root) if compacted is None else compacted
-    return table.filter(pc.equal(table["trial"], trial))
-
-
-def read_compacted_curves(root: fs.SubTreeFileSystem) -> pa.Table:
-    """`curves.parquet`; empty if nothing has been compacted."""
-    table = read_parquet_if_exists(root, CURVES_FILE, CURVES)
-    return CURVES.empty_table() if table is None else table
-
-
-def read_curves(folder: Location) -> pa.Table:
-    """Every point of every curve of a sweep, compacted or not; ValueError if a file is damaged or of another schema.
-
-    Returns:
-        A table with the columns of `CURVES`, sorted by trial, in each trial as written: epochs ascend.
-    """
-    return merge_curves(open_folder(folder))[0]
-
-
-def merge_curves(root: fs.SubTreeFileSystem) -> tuple[pa.Table, list[str]]:
-    """The curves of a sweep, and the trials that still have files of their own."""
-    trials = [info.path.split("/")[1] for info in list_files(root, "trials") if info.path.endswith("/curves.parquet")]
-    found = {trial: read_parquet_if_exists(root, curves_path(trial), CURVES) for trial in trials}
-    own = {trial: table for trial, table in found.items() if table is not None}  # None: compacted since it was listed
-    table = read_compacted_curves(root)  # after them: it holds what has just been compacted
-    is_newer = pc.is_in(table["trial"], pa.array(list(own), pa.string()))
-    merged = pa.concat_tables([table.filter(pc.invert(is_newer)), *own.values()])
-    return merged.sort_by("trial"), list(own)
-
-
-def reported_epochs(curves: pa.Table) -> list[TrialEpoch]:
-    """Every reported trial and epoch, sorted."""
-    pairs = curves.group_by(["trial", "epoch"]).aggregate([])
-    return sorted(zip(pairs["trial"].to_pylist(), pairs["epoch"].to_pylist(), strict=True))
-
-
-def read_predictions(
-    folder: Location, task: str, split: str, *, trial: str | None = None, epoch: int | None = None
-) -> pa.Table:
-    """Predictions for every example of a split, compacted or not; of one trial or epoch if given.
-
-    Returns:
-        A table with the columns of `PREDICTIONS`, sorted by trial and epoch, examples in the order of the data.
-
-    Raises:
-        ValueError: a file is damaged or of another schema; one line names it.
-    """
-    root = open_folder(folder)
-    reported = reported_epochs(read_curves(folder) if trial is None else read_trial_curves(root, trial))
-    wanted = [key for key in reported if epoch in (None, key[1])]
-    found = [table for _, table in iter_predictions(root, task, split, wanted)]
-    return pa.concat_tables([PREDICTIONS.empty_table(), *found])
-
-
-def predicted_epochs(
-    points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]
-) -> Iterator[tuple[str, str, str, int]]:
-    """Task, split, trial and epoch of each point that is a score by the task's own metric: it has predictions."""
-    for point in points:
-        name = point["task"]
-        if name in tasks and point["metric"] == tasks[name].metric:
-            yield name, point["split"], point["trial"], int(point["epoch"])
-
-
-def compact(folder: Location) -> dict[str, str]:
-    """Merges the trials' own files into `curves.parquet` and the tables of predictions.
-
-    Predictions are written before the curves that point at them; then the files of ended trials (by `trials.parquet`)
-    are deleted. A kill at any point loses nothing, and readers see no difference, in mid-sweep too. The cost grows with
-    all predictions of the sweep: about 1 ms per 2,000 examples. One process at a time may run it.
-
-    Returns:
-        By trial, why predictions of it could not be read. Its files of predictions stay as they are.
-
-    Raises:
-        ValueError: another file, or a whole table, is damaged or of another schema; one line names it. Nothing has been
-            deleted then.
-    """
-    root = open_folder(folder)
-    ended = {record.trial_id for record in read_trials(folder) if record.status not in UNFINISHED}
-    curves, own_curves = merge_curves(root)
-    parts, lost = list_parts(root), dict[str, str]()
-    for task, split in sorted({(part.task, part.split) for part in parts}):
-        lost |= merge_predictions(root, task, split, reported_epochs(curves))
-    if own_curves:
-        write_parquet(root, CURVES_BACKUP_FILE, curves)
-        write_parquet(root, CURVES_FILE, curves)
-    for path in [part.path for part in parts if part.trial in ended and part.trial not in lost]:
-        root.delete_file(path)
-    for trial in ended.intersection(own_curves):
-        root.delete_file(curves_path(trial))
-    ends = {end_path(trial) for trial in ended}
-    stale = datetime.now(UTC) - timedelta(hours=1)  # temporary files that a kill has left
-    for info in list_files(root, ""):
-        if info.path in ends or (is_temporary(info.path) and info.mtime < stale):
-            root.delete_file(info.path)
-    return lost
-
-
-def merge_predictions(root: fs.SubTreeFileSystem, task: str, split: str, reported: list[TrialEpoch]) -> dict[str, str]:
-    """Rewrites the table of a task's split: one row group per reported trial and epoch that can be read.
-
-    Returns:
-        By trial, why others could not.
-    """
-    reader, lost = PredictionReader(root, task, split), dict[str, str]()
-    if reader.damage is not None and any(key not in reader.parts for key in reported):
-        raise reader.damage  # it is not replaced while it holds what no part does
-    with open_atomic(root, compacted_path(task, split)) as stream, parquet_writer(stream, PREDICTIONS) as writer:
-        for key in reported:
-            try:
-                table = reader.read(key)
-            except ValueError as error:
-                if key not in reader.parts:
-                    raise  # a passing error must not drop what only the table holds
-                lost[key[0]] = advise_restoring(str(error))
-                continue
-            if table is not None:
-                write_group(writer, table)
-    return lost

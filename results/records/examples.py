@@ -22,7 +22,7 @@ from results.records.files import (
     write_dataclass,
     write_parquet,
 )
-from results.records.trials import SCHEMA_VERSION, table_schema
+from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
 

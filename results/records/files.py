@@ -1,12 +1,13 @@
 """Atomic writes and checked reads of a sweep's files, on a disk or behind a URI."""
 
+import io
 import json
 import posixpath
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -21,8 +22,8 @@ Declared = TypeVar("Declared")
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 """Folder of the four packages."""
 
-Location = str | Path
-"""A folder: a path, or a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`."""
+Location: TypeAlias = str | Path | fs.SubTreeFileSystem
+"""A folder: a path, a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`, or what `open_folder` returns."""
 
 TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
@@ -36,6 +37,8 @@ NEVER_REPEATED = ("id", "logits", "value")
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
     """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI."""
+    if isinstance(location, fs.SubTreeFileSystem):
+        return location
     if "://" not in str(location):
         return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
     try:
@@ -130,13 +133,27 @@ def is_temporary(path: str) -> bool:
 
 @contextmanager
 def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
-    """A stream to a temporary file in the same folder, renamed to `path` when the block ends without an error."""
+    """A stream in memory, whose content becomes the file at `path` when the block ends without an error."""
+    stream = io.BytesIO()
+    yield stream
+    write_bytes(root, path, stream.getvalue())
+
+
+def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
+    """Writes a file whole or not at all, and makes its folder: by renaming on a disk, by one request to a bucket.
+
+    A bucket has no renaming, and shows a file once it has been sent; so all of its bytes must be there before.
+    """
+    if not isinstance(root.base_fs, fs.LocalFileSystem):
+        with root.open_output_stream(path) as stream:
+            stream.write(content)
+        return
     folder, name = posixpath.split(path)
     root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
     temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         with root.open_output_stream(temporary) as stream:
-            yield stream
+            stream.write(content)
         rename(root, temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -170,7 +187,7 @@ def report_damage(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: truncated or damaged: {first_line(error)}") from None
 
 

@@ -1,8 +1,8 @@
-"""The schemas of a sweep's files; reads and writes `sweep.json` and `trials.parquet`.
+"""The record of a trial, and `sweep.json`.
 
-A sweep folder holds `sweep.json`, `trials.parquet` (a row per trial), `curves.parquet` (a row per point of a curve),
-`predictions/<task>-<split>.parquet` (a row per example of each scored epoch), and in `trials/<trial>/` what a trial
-writes itself until it is compacted into those tables, `end.json` last. `hold_out.json` lists held-out train rows, and
+A sweep folder holds `sweep.json`, and in `trials/<trial>/` all that is known of a trial, which it writes itself
+(`results.records.trial_folder`). `trials.parquet` (a row per trial) and `curves.parquet` (a row per point of a curve)
+are caches of these folders (`results.records.tables`). `hold_out.json` lists held-out train rows, and
 `examples/<task>-dev.parquet` says which dev rows share texts (`results.records.examples`). Nothing is pickled.
 """
 
@@ -20,22 +20,14 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.tasks import TASKS, Task, in_order
 from results.records.files import (
     Location,
-    check_schema,
     check_version,
     folder_name,
     full_path,
-    is_file,
-    open_atomic,
     open_folder,
-    open_parquet,
     read_json,
-    report_damage,
     write_json,
-    write_parquet,
 )
-
-SCHEMA_VERSION = 2
-"""Version of all files together; a file of another version is refused."""
+from results.records.schemas import SCHEMA_VERSION, table_schema
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
 COMPLETED = ("complete", "reused")
@@ -51,15 +43,11 @@ OBJECTS = ("options", "space", "base", "data")
 """Keys of `sweep.json` that hold objects, if anything."""
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
-TRIALS_FILE = "trials.parquet"
-CURVES_FILE = "curves.parquet"
-TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE = ".trials-before.parquet", ".curves-copy.parquet"
-"""Backups: the trials before the last write, and a copy of the curves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """One trial as `trials.parquet` keeps it; by default, one that has not begun."""
+    """One trial as `trials.parquet` shows it; by default, one that has not begun."""
 
     trial_id: str
     """Configuration and replicate, e.g. `0003-r0`; column `trial`, as in every other table."""
@@ -104,37 +92,6 @@ class TrialRecord:
         require(self.status in STATUSES, f"status must be one of {', '.join(STATUSES)}", self.status)
 
 
-def table_schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
-    """A schema with the table's name, the schema version and the tasks in its metadata."""
-    metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
-    return pa.schema(list(columns.items()), metadata=metadata)
-
-
-CURVES = table_schema(
-    "curves",
-    {
-        "trial": pa.string(),
-        "step": pa.int64(),  # optimizer steps done, over all stages
-        "epoch": pa.int64(),  # from 1, over all stages
-        "task": pa.string(),  # or "overall"
-        "split": pa.string(),
-        "metric": pa.string(),
-        "value": pa.float64(),
-        "seconds": pa.float64(),  # of work on the trial so far
-    },
-)
-
-PREDICTIONS = table_schema(
-    "predictions",
-    {
-        "id": pa.string(),
-        "trial": pa.string(),
-        "epoch": pa.int64(),
-        "label": pa.float32(),
-        "logits": pa.list_(pa.float32()),  # as the head gives them, not clipped
-    },
-)
-
 ARROW_TYPES: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64()}
 """Types of columns by type of field; all others are text, `params` a JSON object."""
 
@@ -154,47 +111,10 @@ def trials_schema(tasks: Sequence[str]) -> pa.Schema:
     return table_schema("trials", columns, tasks)
 
 
-def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
-    """Writes `trials.parquet` atomically, with columns for the tasks in their order.
-
-    On a disk, the replaced file becomes `TRIALS_BACKUP_FILE`.
-    """
-    rows, root = [row_from_record(record, tasks) for record in records], open_folder(folder)
-    if isinstance(root.base_fs, fs.LocalFileSystem) and is_file(root, TRIALS_FILE):
-        with root.open_input_stream(TRIALS_FILE) as newest, open_atomic(root, TRIALS_BACKUP_FILE) as copy:
-            copy.write(newest.readall())
-    write_parquet(root, TRIALS_FILE, pa.Table.from_pylist(rows, schema=trials_schema(tasks)))
-
-
-def read_trials(folder: Location, file_name: str = TRIALS_FILE) -> list[TrialRecord]:
-    """Every trial of a sweep, in the order written, if any; ValueError if the file is damaged or of another schema."""
-    table, tasks = read_trials_table(folder, file_name)
-    return [record_from_row(row, tasks) for row in table.to_pylist()]
-
-
-def read_trials_table(folder: Location, file_name: str = TRIALS_FILE) -> tuple[pa.Table, tuple[str, ...]]:
-    """The table of `trials.parquet` and the tasks that it has columns for; raises as `read_trials` does."""
-    root = open_folder(folder)
-    name = full_path(root, file_name)
-    try:
-        file = open_parquet(root, file_name)
-    except FileNotFoundError:
-        return trials_schema(()).empty_table(), ()
-    tasks = tuple(json.loads((file.schema_arrow.metadata or {}).get(b"tasks", b"[]")))
-    check_schema(file.schema_arrow, trials_schema(tasks), name)
-    with file, report_damage(name):
-        return file.read(), tasks
-
-
 def best_trial(records: Iterable[TrialRecord], score: str = OVERALL) -> TrialRecord | None:
     """The trial with the highest dev score, of a task or overall, that has not failed; None if there is none."""
     scored = [record for record in records if score in record.best and record.status != "failed"]
     return max(scored, key=lambda record: record.best[score], default=None)
-
-
-def stopped_status(status: str) -> str:
-    """A trial's status in a sweep that is not running."""
-    return "interrupted" if status == "running" else status
 
 
 def row_from_record(record: TrialRecord, tasks: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from mtlib.runtime.errors import require, require_name
 from results.analysis.effects.searched_keys import first_number, searched_keys
 from results.ensembles.methods import BASE, FIRST_VALUES
 from results.records.files import Location, folder_name
-from results.records.trials import COMPLETED, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import COMPLETED, read_sweep
 
 ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""

@@ -14,7 +14,8 @@ from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
 from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection
-from results.records.trials import TrialRecord, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord, read_sweep
 from results.scoring.base_configuration import BaseConfiguration, find_base
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import check_rows, select_ensemble

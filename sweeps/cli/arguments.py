@@ -213,7 +213,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     """
     address = arguments.address or default_address
     address = None if address == "local" else address
-    storage, mirror = split_storage(arguments.storage)
+    storage = read_storage(arguments.storage)
     if "--resume" in arguments.given:
         return read_resumption(arguments, storage, address)
     for flag in ("--extend", "--retry-failed"):
@@ -238,7 +238,6 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),
         "name": f"{NAME if varied else space_name}-{now:%Y%m%d-%H%M%S}" if arguments.name is None else arguments.name,
         "storage": storage,
-        "mirror": mirror,
         "set": changes,
         "address": address,
     }
@@ -274,10 +273,10 @@ def find_sweep_folder(name: str, storage: Path) -> Path:
     return folder
 
 
-def split_storage(text: str) -> tuple[Path, str | None]:
-    """The local folder, and the URI that receives copies if `text` is one."""
-    uri = text if "://" in text else None
-    return Path(DEFAULT_STORAGE if uri else text).expanduser().resolve(), uri
+def read_storage(text: str) -> Path:
+    """The folder of --storage, as an absolute path."""
+    require("://" not in text, "--storage must be a folder", text)
+    return Path(text).expanduser().resolve()
 
 
 def check_data_folder(text: str) -> Path:

@@ -79,7 +79,7 @@ def print_end(options: SweepOptions, outcome: "SweepOutcome", *, is_ranked: bool
 
 
 def end_silently(options: SweepOptions, outcome: "SweepOutcome") -> Ending:
-    """Copies the records to the mirror, if there is one."""
+    """Only says how it ended."""
     from sweeps.cli.summary import end_sweep
 
     return end_sweep(options, outcome)

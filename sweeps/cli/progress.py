@@ -16,7 +16,7 @@ from sweeps.cli.sweep_state import progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import OnEvent
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 
 MAX_TRIAL_LINES = 12
 """Running trials that the live table shows."""
@@ -88,18 +88,16 @@ def lasting_lines(event: Event) -> list[str]:
         return [event.facts["text"]]
     if event.kind == "lane_open":
         return [f"{event.lane} is open on {event.facts['host']}"]
-    if event.kind == "lane_lost":
-        return [f"{event.lane} is lost: {event.facts['why']}"]
     if event.kind == "lane_down":
-        return [f"{event.lane} is down and waits for free resources: {event.facts['why']}"]
+        return [f"{event.lane} is down: {event.facts['why']}; Ray restarts its workers"]
+    if event.kind == "lane_failed":
+        return [f"{event.lane} cannot open: {event.facts['why']}"]
     if event.kind == "lane_closed":
         return [f"{event.lane} is idle and has released its resources"]
     if event.kind == "requeued":
-        return [f"{event.trial_id} waits for a free lane"]
+        return [f"{event.trial_id} waits for a free lane: {event.facts['why']}"]
     if event.kind == "resumed":
         return [f"{event.trial_id} continues from its last state: {event.facts['why'] or 'its lane was restarted'}"]
-    if event.kind == "waiting":
-        return [f"{event.trial_id} waits: {event.facts['what']}"]
     if event.kind == "starting_point":
         return begin_lines(str(event.trial_id), event.facts)
     if event.kind == "stage_finished" and event.facts["why_not"]:
@@ -111,7 +109,7 @@ def lasting_lines(event: Event) -> list[str]:
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:
     """What a trial reuses, and a note on its own earlier work."""
-    notes = [facts["note"]] if facts["note"] else []
+    notes = list(facts["notes"])
     if facts["taken_from"]:
         return [*notes, f"{trial_id} is equal to {facts['taken_from']}, which is reused"]
     if facts["shared_steps"]:

@@ -11,9 +11,9 @@ from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
 from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
-from results.records.mirror import update_mirror
 from results.records.selection import write_selection
-from results.records.trials import TrialRecord, read_trials
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
 from results.table import print_ranking
@@ -43,7 +43,7 @@ def show_answer(folder: Path) -> bool:
 
 
 def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
-    """Prints how a sweep ended, below its ranking, and copies its records to its mirror.
+    """Prints how a sweep ended, below its ranking.
 
     Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
     command for it is printed instead.
@@ -62,10 +62,9 @@ def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: boo
 
 
 def end_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
-    """Copies a sweep's records to its mirror; the exit code, and what went wrong."""
-    error = copy_records(options)
-    code = SWEEP_FAILED if error or not (is_ranked or outcome.is_interrupted) else exit_code(outcome)
-    messages = (*outcome.closing_errors, *([error] if error else []), *describe_outcome(outcome, options))
+    """How a sweep ended: the exit code, and what went wrong."""
+    code = exit_code(outcome) if is_ranked or outcome.is_interrupted else SWEEP_FAILED
+    messages = (*outcome.closing_errors, *describe_outcome(outcome, options))
     return Ending(outcome=outcome, exit_code=code, messages=messages)
 
 
@@ -144,7 +143,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     from results.page.write import PAGE_FILE  # here: the verdict is printed before it is loaded
 
     folder = shlex.quote(str(options.folder))
-    copies = [f"Copies: {options.mirror_folder}"] if options.mirror_folder else []
     resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
@@ -161,18 +159,6 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     ]
     return [
         f"Files: {options.folder}",
-        *copies,
         "Next:",
         *(line for purpose, command in commands for line in (f"  {purpose}", f"    {command}")),
     ]
-
-
-def copy_records(options: SweepOptions) -> str | None:
-    """Copies the records to the mirror, if there is one; returns why that failed, None if it did not."""
-    if options.mirror_folder is None:
-        return None
-    try:
-        update_mirror(options.folder, options.mirror_folder)
-    except Exception as error:  # of which kind depends on what is behind the URI
-        return f"The records could not be copied to {options.mirror_folder}: {first_line(error)}"
-    return None

@@ -4,15 +4,15 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.analysis.ranking.next_commands import program, resume_command
-from results.records.files import is_file, open_folder
-from results.records.heartbeat import HEARTBEAT_FILE, Progress, TrialProgress, read_heartbeat
+from results.records.driver_file import Progress, TrialProgress, read_driver
+from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
     OVERALL,
@@ -20,8 +20,6 @@ from results.records.trials import (
     TrialRecord,
     best_trial,
     read_sweep,
-    read_trials,
-    stopped_status,
     sweep_tasks,
 )
 from sweeps.cli.time_left import num_planned_epochs, seconds_left
@@ -153,11 +151,10 @@ def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Excep
 
 def read_sweep_state(folder: Path) -> SweepState:
     """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
-    info, records = read_sweep(folder), read_trials(folder)
-    heartbeat = read_heartbeat(folder)
-    stopped = heartbeat.stop_time if heartbeat else None
-    is_running = stopped is None and is_file(open_folder(folder), HEARTBEAT_FILE)
-    running = [record.trial_id for record in records if is_running and record.status == "running"]
+    info, records, driver = read_sweep(folder), read_trials(folder), read_driver(folder)
+    stopped = driver.stop_time if driver else None
+    is_running = driver is not None and stopped is None
+    progress = driver.progress if driver is not None and is_running else {}
     space, options = info.get("space") or {}, saved_counts(info)
     num_configurations = options.num_drawn or len({record.number for record in records})
     return SweepState(
@@ -166,18 +163,13 @@ def read_sweep_state(folder: Path) -> SweepState:
         question=str(space.get("question", "")),
         metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
-        records=tuple(records if is_running else map(as_stopped, records)),
+        records=tuple(records),
         num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
         num_configurations=num_configurations,
         is_running=is_running,
         stopped_at=stopped,
-        progress={name: heartbeat.progress.get(name, {}) if heartbeat else {} for name in running},
+        progress=progress,
     )
-
-
-def as_stopped(record: TrialRecord) -> TrialRecord:
-    """A trial of a sweep that does not run."""
-    return replace(record, status=stopped_status(record.status))
 
 
 def saved_counts(info: Mapping[str, Any]) -> SweepOptions:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from results.records.heartbeat import Progress, TrialProgress
+from results.records.driver_file import Progress, TrialProgress
 from results.records.trials import TrialRecord
 
 TIMED_STATUSES = ("complete", "pruned")

@@ -7,7 +7,6 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeps.cluster.ray_internals import available_resources_by_node
 from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
@@ -57,37 +56,30 @@ def lanes_that_fit(nodes: Sequence[Resources], need: Resources, num_workers: int
     return sum(workers_that_fit(node, need) for node in nodes) // num_workers
 
 
-def num_lanes(plan: SweepPlan) -> int:
-    """How many lanes the sweep opens: as many as fit the free resources of the cluster, at least one.
+def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int) -> int:
+    """How many lanes the sweep may have now.
 
-    Raises:
-        ValueError: not even one lane fits the whole cluster.
+    Ray does not reserve memory for lanes, so all must fit the cluster together. Of what is free, only the sum over the
+    nodes is known: a lane that does not fit a node of it waits.
+
+    Args:
+        plan: of the sweep.
+        num_open: its lanes that have workers.
+        num_waiting: its lanes that wait for resources, which are not taken from what is free yet.
+
+    Returns:
+        At least 1: with an autoscaler nothing may fit yet, and Ray sees the demand of the lane that waits.
     """
-    if not fits_cluster(plan):
-        needed = describe_lane(plan)
-        raise ValueError(f"a trial must fit the cluster, which has {describe_cluster()}; it needs {needed}")
     need = resources_per_worker(plan)
-    fitting = max(1, lanes_that_fit(available_resources(), need, plan.options.workers))
-    num_trainings = plan.options.num_trials(plan.num_configurations)
-    return min(fitting, num_trainings, plan.options.concurrent or num_trainings)
+    total = lanes_that_fit(total_resources(), need, plan.options.workers)
+    free = to_resources(ray.available_resources())
+    num_free = workers_that_fit(free, need) // plan.options.workers
+    return max(1, min(total, num_open + max(num_waiting, num_free)))
 
 
 def fits_cluster(plan: SweepPlan) -> bool:
     """Whether the alive nodes could hold a lane if they were idle."""
     return lanes_that_fit(total_resources(), resources_per_worker(plan), plan.options.workers) > 0
-
-
-def num_more_lanes(plan: SweepPlan, num_lanes: int, num_waiting: int) -> int:
-    """How many further lanes fit.
-
-    Of the sweep's `num_lanes` lanes, `num_waiting` may still wait for resources. Ray does not reserve memory for lanes,
-    so all must also fit the whole cluster together.
-    """
-    need = resources_per_worker(plan)
-    free, total = (
-        lanes_that_fit(nodes, need, plan.options.workers) for nodes in (available_resources(), total_resources())
-    )
-    return max(0, min(free - num_waiting, total - num_lanes))
 
 
 def alive_nodes() -> dict[str, str]:
@@ -120,12 +112,6 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
 def total_resources() -> list[Resources]:
     """All resources of each alive node."""
     return [to_resources(node["Resources"]) for node in ray.nodes() if node["Alive"]]
-
-
-def available_resources() -> list[Resources]:
-    """Free resources of each alive node."""
-    free = available_resources_by_node()
-    return [to_resources(free.get(node, {})) for node in alive_nodes()]
 
 
 def to_resources(amounts: Mapping[str, float]) -> Resources:

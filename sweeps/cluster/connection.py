@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,21 +18,14 @@ import ray
 
 from mtlib.runtime.errors import first_line, require
 from results.records.files import PROJECT_FOLDER
+from sweeps.cluster.background_run import is_inside_ray
 from sweeps.cluster.garbage_collection import collect_rarely
-from sweeps.cluster.local_processes import kill_processes, kill_ray, ray_processes
-from sweeps.cluster.ray_internals import (
-    DRIVER_VARIABLES,
-    GCS_PORT_VARIABLE,
-    LOCAL_VARIABLES,
-    WORKER_VARIABLES,
-    silence_process_messages,
-    skip_shutdown_at_exit,
-    use_saved_token,
-    without_monitors,
-)
+from sweeps.cluster.ray_settings import WORKER_VARIABLES
 
-THREAD_PREFIX = "sweep: "
-"""Prefix of the names of threads that call Ray."""
+GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
+"""Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
+TOKEN_FILE = Path("~/.ray/auth_token").expanduser()
+"""Which a local Ray leaves, and which `ray start` on this machine then asks for."""
 OBJECT_STORE_BYTES = 200 * 2**20
 """Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
 SOCKET_BYTES = 107
@@ -53,10 +46,10 @@ CONNECT_SECONDS = 5.0
 
 @contextlib.contextmanager
 def connected_to_ray(address: str | None) -> Iterator[str | None]:
-    """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields a cluster's dashboard.
+    """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields its dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
-    its driver. What is left of a Ray that was started here is killed when it has been shut down or the process ends.
+    its driver.
 
     Args:
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
@@ -69,33 +62,14 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     if ray.is_initialized():
         yield None
         return
-    dashboard = None
-    if address is None:
-        start_local()
-    else:
-        dashboard = connect(address)
+    dashboard = start_local() if address is None else connect(address)
     try:
         yield dashboard
     finally:
         if is_inside_ray():
-            skip_shutdown_at_exit()
-            atexit.register(kill_ray)
+            atexit.unregister(ray.shutdown)
         else:
-            shut_down()
-
-
-def shut_down() -> None:
-    """Disconnects from Ray, and ends the one that this process has started."""
-    processes = ray_processes()
-    try:
-        ray.shutdown()
-    finally:
-        kill_processes(processes)
-
-
-def is_inside_ray() -> bool:
-    """Whether the thread of a `BackgroundRun` still runs."""
-    return any(thread.name.startswith(THREAD_PREFIX) for thread in threading.enumerate())
+            ray.shutdown()
 
 
 def end_process(code: int) -> NoReturn:
@@ -103,50 +77,19 @@ def end_process(code: int) -> NoReturn:
     if is_inside_ray():
         sys.stdout.flush()
         sys.stderr.flush()
-        kill_ray()
         os._exit(code)
     sys.exit(code)
 
 
-class BackgroundRun:
-    """A run of Ray Train or Ray Tune in a thread: in the main thread these would take over Ctrl-C."""
-
-    def __init__(self, fit: Callable[[], object], name: str) -> None:
-        self.name = name
-        self.error: str | None = None
-        """Why the run itself failed."""
-        self._fit = fit
-        self._thread = threading.Thread(target=self._run, name=f"{THREAD_PREFIX}{name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has ended and its resources are free."""
-        return not self._thread.is_alive()
-
-    def wait(self, seconds: float) -> None:
-        """Waits for the end of the run, at most so long."""
-        self._thread.join(max(0.0, seconds))
-
-    def _run(self) -> None:
-        try:
-            self._fit()
-        except Exception as error:  # ends the run, and is left to the driver
-            self.error = f"{type(error).__name__}: {first_line(error)}"
-
-
 def silence_ray() -> None:
-    """Keeps Ray's own messages off the terminal; environment variables that the user has set stay."""
-    for name, value in DRIVER_VARIABLES.items():
-        os.environ.setdefault(name, value)
+    """Keeps Ray's own messages off the terminal."""
     warnings.filterwarnings("ignore", module=r"ray\.")
-    silence_process_messages()
     for name in ("ray", "ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def start_local() -> None:
-    """Starts Ray on this machine, without its dashboard (see `sweeps.cluster.dashboard`).
+def start_local() -> str | None:
+    """Starts Ray on this machine.
 
     Ray waits 30 s for its own processes, too few where many others run: then it is started again.
 
@@ -158,8 +101,7 @@ def start_local() -> None:
     reason = ""
     for _ in range(START_ATTEMPTS):
         try:
-            start_local_once()
-            return
+            return start_local_once()
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if START_TIMEOUT not in str(error):
@@ -192,19 +134,17 @@ def use_own_token() -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())
 
 
-def start_local_once() -> None:
-    """Starts Ray, with a port of its own; raises Exception where its processes take too long."""
+def start_local_once() -> str | None:
+    """Starts Ray, with a port of its own; its dashboard's URL. Raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
-    for name, value in LOCAL_VARIABLES.items():
-        os.environ.setdefault(name, value)
     try:
-        with ignoring_interrupts(), without_monitors():
+        with ignoring_interrupts():
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
-            ray.init(
+            context = ray.init(
                 address="local",
-                include_dashboard=False,
+                include_dashboard=True,  # also frees what killed controllers of lanes have reserved
                 object_store_memory=OBJECT_STORE_BYTES,
                 runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
                 log_to_driver=False,
@@ -212,6 +152,7 @@ def start_local_once() -> None:
             )
     finally:
         del os.environ[GCS_PORT_VARIABLE]
+    return f"http://{context.dashboard_url}" if context.dashboard_url else None
 
 
 @contextlib.contextmanager
@@ -258,8 +199,8 @@ def connect(address: str) -> str | None:
         host, _, port = address.rpartition(":")
         if port.isdigit():  # Ray would retry for minutes and print each attempt
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()):
-            use_saved_token()  # a local Ray leaves one in ~/.ray, which `ray start` on this machine then requires
+        if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
         with silent_stderr():  # where there is no cluster, it prints a line for each attempt
             context = ray.init(
                 address=address,

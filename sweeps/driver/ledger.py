@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord, write_trials
+from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import TrialSpec, make_spec, num_expected_trials
 
@@ -22,11 +21,9 @@ class Ledger:
     records: dict[str, TrialRecord] = field(default_factory=dict)
     """By trial id, in order of suggestion."""
     progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of running trials, as in a heartbeat (`results.records.heartbeat.Progress`)."""
+    """Of running trials, as in `driver.json` (`results.records.driver_file.Progress`)."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
-    is_changed: bool = False
-    """Whether the records differ from those on disk."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -52,7 +49,7 @@ class Ledger:
 
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
     """A ledger of the trials of a resumed sweep and of the points of a grid."""
-    ledger = Ledger(plan=plan, is_changed=True, records={record.trial_id: record for record in known})
+    ledger = Ledger(plan=plan, records={record.trial_id: record for record in known})
     points = grid_trials(plan.space) if plan.options.search == "grid" else []
     for number, params in enumerate(points):
         add_trial(ledger, make_spec(plan.space, number, 0, params))
@@ -63,7 +60,6 @@ def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
     """Adds a queued trial, unless it is there."""
     if spec.trial_id in ledger.records:
         return
-    ledger.is_changed = True
     ledger.records[spec.trial_id] = queued_record(spec)
 
 
@@ -84,7 +80,7 @@ def apply_event(ledger: Ledger, event: Event) -> None:
     """Updates the ledger by one event."""
     if event.kind == "lane_open":
         ledger.lanes[str(event.lane)] = event.facts["host"]
-    elif event.kind in ("lane_down", "lane_closed", "lane_lost"):
+    elif event.kind in ("lane_down", "lane_closed", "lane_failed"):
         ledger.lanes.pop(str(event.lane), None)
     elif event.trial_id is not None:
         apply_to_trial(ledger, event.trial_id, event)
@@ -96,12 +92,11 @@ def apply_to_trial(ledger: Ledger, trial_id: str, event: Event) -> None:
     if event.kind == "progress":
         ledger.progress[trial_id] = {**ledger.progress.get(trial_id, {}), **event.facts}
         return
-    if event.kind in ("waiting", "stage_finished"):
+    if event.kind == "stage_finished":
         return
     changes = {"started": on_start, "resumed": on_start, "starting_point": on_starting_point, "report": on_report}
     changes |= {"requeued": on_requeue, "ended": on_end}
     ledger.records[trial_id] = changes[event.kind](record, event, ledger)
-    ledger.is_changed = True
 
 
 def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -109,16 +104,14 @@ def on_start(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     before = ledger.progress.get(record.trial_id, {}) if event.kind == "resumed" else {}
     ledger.progress[record.trial_id] = {"since": before.get("since", event.time - record.wall_seconds)}
     started = record.started or datetime.fromtimestamp(event.time, UTC).isoformat(timespec="milliseconds")
-    record = replace(record, status="running", host=event.facts["host"], started=started, error=None)
-    if event.kind == "resumed":
-        return record
-    # In a resumed sweep the trial is about to repeat its earlier reports.
-    return replace(record, best={}, last={}, best_epoch={}, epochs=0, steps=0)
+    return replace(record, status="running", host=event.facts["host"], started=started, error=None)
 
 
 def on_starting_point(record: TrialRecord, event: Event, _ledger: Ledger) -> TrialRecord:
     """The trial has found its starting point."""
-    return replace(record, shared_steps=event.facts["shared_steps"], taken_from=event.facts["taken_from"])
+    reused = {name: event.facts[name] for name in ("shared_steps", "taken_from")}
+    # The trial is about to repeat its earlier reports.
+    return replace(record, **reused, best={}, last={}, best_epoch={}, epochs=0, steps=0)
 
 
 def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
@@ -133,7 +126,8 @@ def on_report(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
         epochs=epoch,
         steps=event.facts["step"],
         device_seconds=event.facts["seconds"] * ledger.plan.options.workers,
-        wall_seconds=wall_seconds(record, event, ledger),
+        wall_seconds=event.facts.get("wall_seconds", record.wall_seconds),
+        peak_memory_bytes=event.facts.get("peak_memory_bytes", record.peak_memory_bytes),
         checkpoint=f"trials/{record.trial_id}/checkpoint",
     )
 
@@ -147,18 +141,16 @@ def on_requeue(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord
 
 def on_end(record: TrialRecord, event: Event, ledger: Ledger) -> TrialRecord:
     """The trial has ended; one that never had a lane stays queued unless it failed."""
-    seconds, how = wall_seconds(record, event, ledger), event.facts["how"]
+    how, facts = event.facts["how"], event.facts
     ledger.progress.pop(record.trial_id, None)
-    if not event.facts["was_started"] and how == "interrupted":
+    if not facts["was_started"] and how == "interrupted":
         return record
     return replace(
         record,
         status=how,
-        error=event.facts["error"],
-        wall_seconds=seconds,
-        peak_memory_bytes=event.facts.get("peak_memory_bytes", 0),
-        shared_steps=event.facts.get("shared_steps", record.shared_steps),
-        taken_from=event.facts.get("taken_from", record.taken_from),
+        error=facts["error"],
+        wall_seconds=facts.get("wall_seconds", record.wall_seconds),
+        peak_memory_bytes=max(record.peak_memory_bytes, facts.get("peak_memory_bytes", 0)),
     )
 
 
@@ -173,16 +165,4 @@ def close_ledger(ledger: Ledger) -> None:
     for trial_id, record in ledger.records.items():
         if record.status == "running":
             ledger.records[trial_id] = replace(record, status="interrupted")
-            ledger.is_changed = True
     ledger.progress.clear()
-
-
-def save_ledger(ledger: Ledger, folder: Path) -> None:
-    """Writes `trials.parquet` if a trial has changed."""
-    if not ledger.is_changed:
-        return
-    named = {name for record in ledger.records.values() for name in record.best if name != OVERALL}
-    tasks = [*ledger.plan.space.base.active_tasks, *sorted(named - set(ledger.plan.space.base.active_tasks))]
-    records = sorted(ledger.records.values(), key=lambda record: (record.number, record.replicate))
-    write_trials(folder, records, tasks)
-    ledger.is_changed = False

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 
 
 @dataclass(kw_only=True)

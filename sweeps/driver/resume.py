@@ -1,6 +1,6 @@
 """Resumes a sweep: reads its options, checks that its inputs are unchanged, and finds what is left to run."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +10,11 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
-from results.records.examples import write_groups
-from results.records.recovery import discard_trial_files, read_records_as_left, recover
+from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
+from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs
@@ -26,7 +26,7 @@ class Resumed:
     """A sweep that is ready to continue."""
 
     plan: SweepPlan
-    known: tuple[TrialRecord, ...]
+    known: KnownTrials
     """Its trials; those that are queued will be run."""
     notes: tuple[str, ...]
     """Lines to print."""
@@ -34,7 +34,7 @@ class Resumed:
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to run."""
-        return is_sweep_over(self.plan, self.known)
+        return is_sweep_over(self.plan, self.known.records)
 
 
 def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
@@ -61,27 +61,20 @@ def resume_sweep(
     `options` are the saved ones as the command line, `arguments`, changes them.
 
     Raises:
-        ValueError: the space, the data or the encoder has changed (the difference is named), or its records are lost.
+        ValueError: the space, the data or the encoder has changed; the difference is named.
     """
-    from sweeps.search.study import repair_journal  # here: a dry run does not load Optuna
-
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
-    found, damage = recover(options.folder), repair_journal(options.folder)
-    for trial in found.lost if options.retry_failed else ():
-        discard_trial_files(options.folder, trial)  # it would continue behind the epochs whose predictions are lost
-    known = tuple(relocate(requeue_failed(record, options, found.lost), inputs.space) for record in found.records)
+    known = read_present(options, inputs.space)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
-    if "tasks" in info["base"]["data"]:  # sweeps of earlier versions have no definitions
-        info["base"]["data"]["tasks"] = to_dict(inputs.space.base.data.tasks)  # files may have other names
+    info["base"]["data"]["tasks"] = to_dict(inputs.space.base.data.tasks)  # files may have other names
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
-    write_groups(options.folder, inputs.dev)  # sweeps of earlier versions have none
     write_sweep(options.folder, info)
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
-    notes = [*found.notes, *([damage] if damage else []), *describe_progress(plan, known), *changed_code(info)]
+    notes = [*known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
@@ -89,16 +82,23 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     """What `resume_sweep` would run, in lines; nothing is changed. `encoder` is None if its weights are not here."""
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
-    found = read_records_as_left(options.folder)
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    known = [requeue_failed(record, options, found.lost) for record in found.records]
-    left = list_pending(plan, known, {record.trial_id: record for record in found.records})
-    return [*found.notes, *describe_progress(plan, known), *left, *changed_code(info)]
+    known = read_present(options, inputs.space)
+    before = {record.trial_id: record for record in read_trials(options.folder)}
+    left = list_pending(plan, known.records, before)
+    return [*known.notes, *describe_progress(plan, known.records), *left, *changed_code(info)]
 
 
-def requeue_failed(record: TrialRecord, options: SweepOptions, lost: Collection[str]) -> TrialRecord:
-    """A trial, queued again if it has failed, or lost its predictions, and --retry-failed is given."""
-    is_retried = options.retry_failed and (record.status == "failed" or record.trial_id in lost)
+def read_present(options: SweepOptions, space: SearchSpace) -> KnownTrials:
+    """A sweep's trials, failed ones queued again with --retry-failed, with present names of encoder and files."""
+    found = read_known(options, space.metric, space.base.data.tasks)
+    records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
+    return replace(found, records=records)
+
+
+def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:
+    """A trial, queued again if it has failed and --retry-failed is given."""
+    is_retried = options.retry_failed and record.status == "failed"
     return replace(record, status="queued", error=None) if is_retried else record
 
 
@@ -121,6 +121,6 @@ def changed_code(info: Mapping[str, Any]) -> list[str]:
         return []
     return [
         "Note: mtlib or a library has changed since the sweep began. Finished trials were trained with the old code, "
-        "the others will be trained with the new code; unfinished trials start over. Their scores may not be "
+        "the others go on, from their last states, with the new code; trial.json says which. Their scores may not be "
         "comparable."
     ]

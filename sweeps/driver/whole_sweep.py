@@ -1,18 +1,17 @@
 """A sweep from its checks to its end, for the command and for Python; what it prints is left to a listener."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtlib.model.encoder import load_encoder
-from mtlib.runtime.errors import require
-from results.records.trials import TrialRecord
+from results.records.driver_file import Ownership
+from sweeps.cluster.ray_settings import set_driver_variables
+from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.reuse.file_locks import claim_file
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_family
 from sweeps.setup.inputs import read_inputs
@@ -55,6 +54,8 @@ class Listener:
 def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence[str]) -> Ending:
     """Runs a new sweep, or what is left of one that is resumed; `arguments` are those of its command.
 
+    An error before the first trial of a new sweep leaves no folder.
+
     Raises:
         ValueError: one line: space, data, encoder, machine or storage do not fit the options.
         KeyboardInterrupt: interrupted twice, or before its trials.
@@ -66,50 +67,48 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     inputs = fit_encoder(options, inputs, encoder)
     listener.show([*describe_family(encoder), *describe_precision(inputs)])
     if options.resume:
-        with exclusive_folder(options.folder):
+        with Ownership(options.folder) as ownership:
             resumed = resume_sweep(options, inputs, encoder, arguments)
             listener.show(resumed.notes)
-            run = finish_ended_sweep if resumed.is_over else run_and_finish
-            return run(options, resumed.plan, listener, resumed.known)
+            if resumed.is_over:
+                return finish_ended_sweep(options, resumed.plan, listener, resumed.known)
+            return run_and_finish(options, resumed.plan, listener, ownership, resumed.known)
     need = describe_disk_need(options, inputs, measure_encoder(encoder))
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoder, arguments)
-    with exclusive_folder(options.folder):
-        return run_and_finish(options, plan, listener, ())
-
-
-@contextlib.contextmanager
-def exclusive_folder(folder: Path) -> Iterator[None]:
-    """Locks a sweep's folder for this process; ValueError if another one runs the sweep."""
-    claim = claim_file(folder / ".lock")
-    require(claim is not None, "a sweep must not be running already", folder)
-    assert claim is not None
     try:
-        yield
-    finally:
-        claim.release()
+        with Ownership(options.folder) as ownership:
+            return run_and_finish(options, plan, listener, ownership)
+    except Exception:
+        discard_unstarted(options.folder)  # after the last writing of `driver.json`
+        raise
 
 
-def finish_ended_sweep(
-    options: SweepOptions, plan: SweepPlan, listener: Listener, known: Sequence[TrialRecord]
-) -> Ending:
+def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
     """Finishes a resumed sweep with nothing left to run, and completes what a kill at its very end prevented."""
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
     from sweeps.search.study import open_study
 
-    # A new searcher tells the study the ends that it has missed.
-    SweepSearcher(
-        plan, open_study(plan.options.folder, plan.options.name), on_new=lambda _spec: None, max_live=1, known=known
+    study = open_study(plan.options.folder, plan.options.name, plan.space.metric)
+    SweepSearcher(  # tells the study of all ends
+        plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
     )
-    ledger = open_ledger(plan, known)
+    ledger = open_ledger(plan, known.records)
+    closing_errors = close_records(plan, ledger)
     listener.answer(options)
-    return listener.finish(options, outcome_of(ledger, close_records(plan, ledger)))
+    return listener.finish(options, outcome_of(ledger, closing_errors))
 
 
-def run_and_finish(options: SweepOptions, plan: SweepPlan, listener: Listener, known: Sequence[TrialRecord]) -> Ending:
-    """Runs a sweep in its folder and finishes it; removes the folder if an error comes before the first trial."""
+def run_and_finish(
+    options: SweepOptions,
+    plan: SweepPlan,
+    listener: Listener,
+    ownership: Ownership,
+    known: KnownTrials | None = None,
+) -> Ending:
+    """Runs a sweep in its folder and finishes it."""
     is_answered = False
 
     def answer() -> None:
@@ -118,16 +117,12 @@ def run_and_finish(options: SweepOptions, plan: SweepPlan, listener: Listener, k
         listener.answer(options)
         is_answered = True
 
-    try:
-        from sweeps.driver.run_sweep import run_plan
+    set_driver_variables()
+    from sweeps.driver.run_sweep import run_plan
 
-        with contextlib.ExitStack() as display:
-            on_event = display.enter_context(listener.watch())
-            outcome = run_plan(plan, on_event, known, on_trained=answer)
-    except Exception:
-        if not options.resume:
-            discard_unstarted(plan.options.folder)
-        raise
+    with contextlib.ExitStack() as display:
+        on_event = display.enter_context(listener.watch())
+        outcome = run_plan(plan, on_event, ownership, known, on_trained=answer)
     if not is_answered:
         listener.answer(options)
     return listener.finish(options, outcome)

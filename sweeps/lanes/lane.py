@@ -1,4 +1,4 @@
-"""Opens lanes: each is one run of Ray Train that lasts as long as there are trials to train.
+"""A lane on the driver: a run of Ray Train in a thread, which lasts as long as there are trials to train.
 
 Ray Train's controller imports this file for its callback, so nothing here loads torch at once.
 """
@@ -13,32 +13,29 @@ from ray.actor import ActorHandle
 from ray.train import FailureConfig, RunConfig, ScalingConfig, UserCallback
 
 from mtlib.runtime.errors import first_line
-from sweeps.cluster.capacity import alive_nodes
-from sweeps.cluster.connection import BackgroundRun
-from sweeps.lanes.mailbox import UNEXPLAINED
+from sweeps.cluster.background_run import BackgroundRun
+from sweeps.lanes.channel import UNEXPLAINED
 
 if TYPE_CHECKING:
     from sweeps.lanes.worker import LaneSetup
 
 REPORT_SECONDS = 30.0
-"""Time limit of a report to the mailbox."""
-MAX_FAILED_STARTS = 3
-"""How often Ray Train may fail to start a lane's workers; the mailbox decides about failures after that."""
+"""Time limit of a report to the channel."""
 
 
 class LaneCallback(UserCallback):  # type: ignore[misc]
     """Reports from Ray Train's controller, on the driver's node, that a lane's workers have died."""
 
-    def __init__(self, mailbox: ActorHandle[Any], lane: str) -> None:
-        self._mailbox = mailbox
+    def __init__(self, channel: ActorHandle[Any], lane: str) -> None:
+        self._channel = channel
         self._lane = lane
 
     def after_exception(self, run_context: Any, worker_exceptions: Mapping[int, Exception]) -> None:  # noqa: ARG002
         """Called before Ray Train restarts the workers, for which it may wait long."""
-        # An error here would end the run; without the report the mailbox notices when the lane registers again.
+        # An error here would end the run; without the report the channel notices when the lane opens again.
         with contextlib.suppress(Exception):
-            why, alive = describe_worker_errors(worker_exceptions), list(alive_nodes())
-            ray.get(self._mailbox.report_dead_workers.remote(self._lane, why, alive), timeout=REPORT_SECONDS)
+            why = describe_worker_errors(worker_exceptions)
+            ray.get(self._channel.report_dead_workers.remote(self._lane, why), timeout=REPORT_SECONDS)
 
 
 def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
@@ -47,15 +44,17 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 
-def open_lane(setup: "LaneSetup", storage: Path) -> BackgroundRun:
-    """Opens one lane; Ray Train's own files go into `storage`."""
-    from sweeps.cluster.train_internals import choose_trainer, fit_lean
+def open_lane(setup: "LaneSetup", scratch: Path) -> BackgroundRun:
+    """Opens one lane; Ray Train's own files go into `scratch`."""
+    from ray.train.torch import TorchTrainer
+
     from sweeps.lanes.worker import run_lane
 
     options = setup.plan.options
     resources = {"CPU": float(options.cpus_per_worker), "GPU": options.gpus_per_worker}
-    trainer = choose_trainer(options.workers)(
-        lambda: run_lane(setup),
+    trainer = TorchTrainer(
+        run_lane,
+        train_loop_config={"setup": setup},
         scaling_config=ScalingConfig(
             num_workers=options.workers,
             use_gpu=options.gpus_per_worker > 0,
@@ -63,9 +62,9 @@ def open_lane(setup: "LaneSetup", storage: Path) -> BackgroundRun:
         ),
         run_config=RunConfig(
             name=setup.lane,
-            storage_path=str(storage),
-            failure_config=FailureConfig(max_failures=-1, controller_failure_limit=MAX_FAILED_STARTS),
-            callbacks=[LaneCallback(setup.mailbox, setup.lane)],
+            storage_path=str(scratch),
+            failure_config=FailureConfig(max_failures=-1),
+            callbacks=[LaneCallback(setup.channel, setup.lane)],
         ),
     )
-    return BackgroundRun(lambda: fit_lean(trainer), setup.lane)
+    return BackgroundRun(trainer.fit, setup.lane)

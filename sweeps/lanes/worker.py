@@ -1,9 +1,9 @@
 """The workers of a lane: load once, then train one trial after another until none is left.
 
 A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder weights and token cache are
-warm for every trial after the first. Rank 0 communicates with the mailbox and broadcasts what is next. An error that
-all workers meet alike fails the trial and the lane continues; any other error ends the worker, and Ray Train restarts
-the lane's workers.
+warm for every trial after the first. Rank 0 communicates with the channel and broadcasts what is next. An error that
+all workers meet alike fails the trial and the lane goes on; any other error ends the worker, and Ray Train restarts the
+lane's workers.
 """
 
 import gc
@@ -17,26 +17,20 @@ from typing import Any
 import ray
 import torch
 from ray.actor import ActorHandle
-from ray.util.placement_group import get_current_placement_group
 
-from mtlib.checkpoints.state import drop_states, why_full
+from mtlib.checkpoints.state import why_full
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
-from results.records.recovery import delete_end, write_end
+from results.records.trial_folder import TrialEnd, delete_end, write_end, write_start
+from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial
-from sweeps.lanes.messages import Assignment, FinalStatus
-from sweeps.lanes.peak_memory import peak_memory, release_memory, reset_peak_memory
+from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
-from sweeps.lanes.worker_trial import (
-    TrialRun,
-    describe_error,
-    from_rank_0,
-    run_trial,
-)
+from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, from_rank_0, run_trial, start_of
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import TrialFolder, trial_folder
+from sweeps.reuse.finished_trials import trial_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,38 +39,35 @@ class LaneSetup:
 
     lane: str
     """Its name."""
-    mailbox: ActorHandle[Any]
+    channel: ActorHandle[Any]
     plan: SweepPlan
 
 
-def run_lane(setup: LaneSetup) -> None:
-    """Trains trials until the mailbox has none; runs on every worker of the lane."""
+def run_lane(loop_config: Mapping[str, Any]) -> None:
+    """Trains trials until the channel has none; runs on every worker of the lane, as Ray Train's training function.
+
+    `loop_config` has the `LaneSetup` at `setup`.
+    """
+    setup: LaneSetup = loop_config["setup"]
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
-    nodes = dict(gather_from_workers((ray.get_runtime_context().get_node_id(), socket.gethostname())))
-    if not from_rank_0(lambda: ray.get(setup.mailbox.register_lane.remote(setup.lane, nodes, own_group()))):
+    nodes = gather_from_workers(ray.get_runtime_context().get_node_id())
+    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes))):
         return
     base, folders = setup.plan.space.base, (setup.plan.data_folder, setup.plan.options.cache_folder)
     try:  # loads data and encoder before the first trial is requested
         problem = first_problem(lambda: cached_corpus(base, *folders))
     except Exception as error:
-        ray.get(setup.mailbox.report_load_failure.remote(setup.lane, describe_error(error), can_retry=True))
-        raise
+        problem = describe_error(error)
     if problem is not None:
-        from_rank_0(lambda: ray.get(setup.mailbox.report_load_failure.remote(setup.lane, problem, can_retry=False)))
+        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, problem)))
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
-    place = socket.gethostname(), os.getpid()
-    while (answer := from_rank_0(lambda: ray.get(setup.mailbox.next_trial.remote(setup.lane, *place)))) != "close":
+    place = {"host": socket.gethostname(), "pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
+    while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
         if isinstance(answer, Assignment):
-            run_assignment(setup, answer)
-
-
-def own_group() -> str | None:
-    """The id of the placement group that holds this worker; None outside of one."""
-    group = get_current_placement_group()
-    return None if group is None else group.id.hex()
+            train_assigned(setup, answer)
 
 
 def first_problem(attempt: Callable[[], Any]) -> str | None:
@@ -89,37 +80,41 @@ def first_problem(attempt: Callable[[], Any]) -> str | None:
     return next((found for found in gather_from_workers(message) if found is not None), None)
 
 
-def run_assignment(setup: LaneSetup, assignment: Assignment) -> None:
+def train_assigned(setup: LaneSetup, assignment: Assignment) -> None:
     """Trains one trial and reports how it ended.
 
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
     """
-    device = own_device(setup.plan.options.gpus_per_worker)
+    plan, device = setup.plan, own_device(setup.plan.options.gpus_per_worker)
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
-    folder = trial_folder(setup.plan.options, assignment.trial_id)
-    plan = setup.plan
-    reporter = TrialReporter(setup.mailbox, folder.sweep_folder, assignment.trial_id, plan.space.metric, plan.tasks)
-    if is_first:
-        delete_end(folder.sweep_folder, assignment.trial_id)
-    status: FinalStatus = "failed"
-    is_full = False
+    folder = trial_folder(plan.options, assignment.trial_id)
+    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
+    begun = start_of(assignment, folder, socket.gethostname())
+    status: TrialStatus = "failed"
+    run, is_full = None, False
     try:
-        loaded, error = load_on_workers(setup.plan, TrialConfig.from_json(assignment.config), device)
+        if is_first:
+            delete_end(folder.root, assignment.trial_id)
+        loaded, error = load_on_workers(plan, TrialConfig.from_json(str(assignment.trial["config"])), device)
         if loaded is not None:
-            status, error = run_trial(TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device))
+            run = TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device)
+            status, error = run_trial(run, begun)
     except Exception as found:
         if not is_contained(found, device, is_alone):
-            report_error(reporter, found)
+            reporter.report_error(describe_error(found))
             raise
         error, is_full = describe_error(found), why_full(found) is not None
     if is_first:
-        facts = {"peak_memory_bytes": peak_memory(device), **reporter.facts}
-        end = {"how": status, "error": error, "time": time.time(), **facts}
-        if status != "interrupted" and record_end(folder, end) and not is_full:
-            drop_states(folder.states)  # where the disk was full, a retry continues from them
-        reporter.report_end(status, error, facts)
+        if is_full:  # what happened to the disk is not the trial's failure
+            reporter.report_end("interrupted", error, {"wall_seconds": reporter.wall_seconds})
+        elif run is None:  # it cannot be loaded
+            write_start(folder.root, begun)
+            write_end(folder.root, assignment.trial_id, TrialEnd(how=status, error=error, time=time.time()))
+            reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
+        else:
+            end_trial(run, status, error)
     release_memory()
 
 
@@ -131,17 +126,6 @@ def own_device(gpus_per_worker: float) -> torch.device:
 
     device: torch.device = get_device()
     return device
-
-
-def record_end(folder: TrialFolder, facts: Mapping[str, Any]) -> bool:
-    """Records how a trial ended; False if the disk is full: the states must then stay."""
-    try:
-        write_end(folder.sweep_folder, folder.trial_id, facts)
-    except OSError as error:
-        if why_full(error) is None:
-            raise
-        return False
-    return True
 
 
 def load_on_workers(
@@ -166,11 +150,3 @@ def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> 
 def may_be_external(error: BaseException) -> bool:
     """Whether the trial may not be the cause: torch raises a RuntimeError for a lost peer and for a broken GPU."""
     return isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
-
-
-def report_error(reporter: TrialReporter, error: BaseException) -> None:
-    """Reports the error that ends this worker: as the trial's failure, or as one that a retry may not meet."""
-    if may_be_external(error):
-        reporter.report_worker_error(describe_error(error))
-    else:
-        reporter.report_end("failed", describe_error(error), {})

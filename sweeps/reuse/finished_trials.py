@@ -1,34 +1,36 @@
-"""Finished trials that equal trials reuse: registering, finding and linking them; and the record of reused work.
+"""Finished trials that equal trials reuse: registering, finding and linking them.
 
-All of this works on files, on rank 0 of a lane. A trial's folder holds `checkpoint/` (its states and best weights), its
-curves and predictions, and `shared.json`, the record of what it reused instead of training it.
+All of this works on files, on rank 0 of a lane. The register of a storage has a file for each key of a trial's end,
+which names finished trials with it.
 """
 
 import json
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow.fs as fs
 
 from mtlib.checkpoints.best_weights import CHECKSUMS, check_weights, weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
 from mtlib.stages.keys import Cut
-from results.records.epoch_transfer import copy_epochs
-from results.records.trials import OVERALL
+from results.records.epochs import check_epoch, epoch_path
+from results.records.files import open_folder
+from results.records.trial_folder import read_end
+from results.records.trials import COMPLETED, OVERALL
 from sweeps.options import SweepOptions
 from sweeps.reuse.stage_entry import link_files
 from sweeps.reuse.stage_store import StageStore, stage_store
 from sweeps.reuse.weight_pruning import replace_json
 
-BEST_FILE, REUSED_WORK_FILE, FINISHED_FILE = "best.json", "shared.json", "finished.json"
+BEST_FILE = "best.json"
 FINISHED_FOLDER = "finished"
 """Folder of a storage's register of finished trials, below the folder that its sweeps share."""
 MAX_REGISTERED = 5
 """Equal trials that the register holds."""
-FETCHED = ".taken"
-"""Folder in a trial's folder for files that are about to replace the trial's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,11 @@ class TrialFolder:
         """The trial's own folder."""
         return self.sweep_folder / "trials" / self.trial_id
 
+    @property
+    def root(self) -> fs.SubTreeFileSystem:
+        """The sweep's folder, for its records."""
+        return open_folder(self.sweep_folder)
+
 
 def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     """The folder of a trial of the sweep with these options."""
@@ -61,45 +68,17 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReusedWork:
-    """What a trial has reused instead of training it."""
-
-    steps: int = 0
-    """Optimizer steps."""
-    seconds: float = 0.0
-    """Seconds that they took when they were trained."""
-    taken_from: str | None = None
-    """`sweep/trial`, if the whole trial was reused."""
-
-
-def read_reused_work(folder: TrialFolder) -> ReusedWork:
-    """What the trial has reused so far."""
-    try:
-        return ReusedWork(**json.loads((folder.path / REUSED_WORK_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
-        return ReusedWork()
-
-
-def write_reused_work(folder: TrialFolder, reused: ReusedWork) -> None:
-    """Records what the trial has reused."""
-    folder.path.mkdir(parents=True, exist_ok=True)
-    replace_json(folder.path / REUSED_WORK_FILE, asdict(reused))
-
-
 def score_names(config: TrialConfig) -> tuple[str, ...]:
     """Names of a trial's scores; the best epoch by each keeps its weights."""
     return *config.active_tasks, OVERALL
 
 
 def register_finished(folder: TrialFolder, cut: Cut) -> None:
-    """Registers a completed trial under the key of its end, and writes the key into its own folder.
+    """Registers a completed trial, whose end is on record, under the key of its end.
 
     Trials that were registered before stay, behind it: their sweeps may outlive this one.
     """
-    for parent in (folder.path, folder.finished_folder):
-        parent.mkdir(parents=True, exist_ok=True)
-    replace_json(folder.path / FINISHED_FILE, {"key": cut.key})
+    folder.finished_folder.mkdir(parents=True, exist_ok=True)
     own = f"{folder.sweep_folder.name}/{folder.trial_id}"
     trials = [own, *(name for name in registered_trials(folder, cut) if name != own)]
     writer = f".{folder.sweep_folder.name}-{folder.trial_id}"
@@ -116,13 +95,14 @@ def registered_trials(folder: TrialFolder, cut: Cut) -> list[str]:
 
 
 def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> list[TrialFolder]:
-    """Folders of finished trials that are equal up to a cut, the newest first.
+    """Folders of other finished trials that are equal up to a cut, the newest first.
 
     The register may be out of date: a sweep may have been deleted and another have its name, and pruning deletes
     weights. Those of the best epochs by all scores in `names` must exist.
     """
     found = [other_folder(folder, *Path(name).parts) for name in registered_trials(folder, cut)]
-    return [other for other in found if is_finished_at(other, cut) and set(names) <= best_names(other)]
+    others = [other for other in found if other.path != folder.path]
+    return [other for other in others if is_finished_at(other, cut) and set(names) <= best_names(other)]
 
 
 def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
@@ -135,9 +115,10 @@ def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
 def is_finished_at(folder: TrialFolder, cut: Cut) -> bool:
     """Whether the trial's own folder records that it has finished at a cut."""
     try:
-        return bool(json.loads((folder.path / FINISHED_FILE).read_text()) == {"key": cut.key})
-    except (OSError, ValueError):
+        end = read_end(folder.root, folder.trial_id)
+    except ValueError:
         return False
+    return end is not None and end.how in COMPLETED and end.key == cut.key
 
 
 def best_names(folder: TrialFolder) -> set[str]:
@@ -148,44 +129,45 @@ def best_names(folder: TrialFolder) -> set[str]:
         return set()
 
 
-def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> str | None:
-    """Links an equal, intact trial of the storage into `FETCHED`; the trial's own files are untouched.
-
-    `FETCHED` then holds the other trial's `checkpoint` folder, and `trials/` with its epochs under this trial's name.
-
-    Returns `sweep/trial` of the other trial; None if there is none.
-    """
-    fetched = folder.path / FETCHED
-    for source in find_finished(folder, cut, names):
-        if source.path == folder.path:
-            continue
-        shutil.rmtree(fetched, ignore_errors=True)
-        try:
-            link_best(source.states.path, fetched / "checkpoint", names)
-            copy_epochs(source.sweep_folder, source.trial_id, fetched, folder.trial_id, cut.total_epochs)
-        except (OSError, ValueError):
-            shutil.rmtree(fetched, ignore_errors=True)
-        else:
-            return f"{source.sweep_folder.name}/{source.trial_id}"
-    return None
-
-
-def link_best(source: Path, target: Path, names: Sequence[str]) -> None:
-    """Links the best weights of a checkpoint folder, by all of `names`, into a new one.
+def finished_files(source: TrialFolder, cut: Cut, names: Sequence[str]) -> dict[str, Path]:
+    """The files of a finished trial that an equal one links, by path below its folder, all of them undamaged.
 
     Raises:
         OSError: some are missing.
         ValueError: some are damaged, or were pruned.
     """
-    states, best = StateFolder(path=source), json.loads((source / BEST_FILE).read_text())
-    require(set(best) == set(names), f"{source} must hold the best weights by {', '.join(names)}", ", ".join(best))
+    states, best = source.states, json.loads((source.states.path / BEST_FILE).read_text())
+    require(set(best) == set(names), f"{states.path} must hold the best weights by {', '.join(names)}", ", ".join(best))
     for epoch in sorted(set(best.values())):
         check_weights(states, epoch)
-    link_files(best_files(states, best.values()) | {BEST_FILE: source / BEST_FILE}, target)
+    for epoch in range(1, cut.total_epochs + 1):
+        check_epoch(source.root, source.trial_id, epoch)
+    weights = {f"checkpoint/{name}": path for name, path in best_files(states, best.values()).items()}
+    return epoch_files(source, cut.total_epochs) | weights | {f"checkpoint/{BEST_FILE}": states.path / BEST_FILE}
+
+
+def epoch_files(folder: TrialFolder, epochs: int) -> dict[str, Path]:
+    """The files of a trial's first epochs, by path below its folder."""
+    paths = (Path(epoch_path(folder.trial_id, epoch)) for epoch in range(1, epochs + 1))
+    return {f"epochs/{path.name}": folder.sweep_folder / path for path in paths}
 
 
 def best_files(states: StateFolder, epochs: Iterable[int]) -> dict[str, Path]:
     """Files with the weights of best epochs, and their checksums, by name below the checkpoint folder."""
     paths = {weights_path(states, epoch) for epoch in epochs}
-    sums = states.path / "weights" / CHECKSUMS  # missing in checkpoints older than checksums
-    return {f"weights/{path.name}": path for path in (*sorted(paths), *([sums] if sums.is_file() else []))}
+    return {f"weights/{path.name}": path for path in (*sorted(paths), states.path / "weights" / CHECKSUMS)}
+
+
+def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str], into: Path) -> str | None:
+    """Links the files of an equal, intact trial of the storage into a new folder.
+
+    Returns `sweep/trial` of the other trial; None if there is none, and then the folder does not exist.
+    """
+    for source in find_finished(folder, cut, names):
+        try:
+            link_files(finished_files(source, cut, names), into)
+        except (OSError, ValueError):
+            shutil.rmtree(into, ignore_errors=True)
+            continue
+        return f"{source.sweep_folder.name}/{source.trial_id}"
+    return None

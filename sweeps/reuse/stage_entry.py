@@ -95,7 +95,9 @@ def is_intact(entry: StageEntry, folder: Path) -> bool:
 
 def last_use(folder: Path) -> float:
     """When an entry was last used, in seconds since 1970."""
-    return (folder / ENTRY_FILE).stat().st_mtime
+    with contextlib.suppress(OSError):  # evicted by another sweep
+        return (folder / ENTRY_FILE).stat().st_mtime
+    return 0.0
 
 
 def last_change(folder: Path) -> float:

@@ -27,13 +27,13 @@ class HalvingScheduler(ASHAScheduler):  # type: ignore[misc]
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Enters a trial under our id."""
-        super().on_trial_add(tune_controller, SimpleNamespace(trial_id=trial.config["trial_id"]))
+        super().on_trial_add(tune_controller, SimpleNamespace(trial_id=trial.config["trial"]["trial_id"]))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:  # noqa: ARG002
         """The decision after a report; the last report enters the rungs like any other."""
-        if trial.config["replicate"] > 0:
+        if trial.config["trial"]["replicate"] > 0:
             return str(TrialScheduler.CONTINUE)
-        decision = self._decide(trial.config["trial_id"], result["epoch"], result["best"])
+        decision = self._decide(trial.config["trial"]["trial_id"], result["epoch"], result["best"])
         return str(TrialScheduler.CONTINUE if result.get("is_last") else decision)
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:

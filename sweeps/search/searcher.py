@@ -7,8 +7,8 @@ start before the first training has ended where a lane would be idle; one that h
 if the first fails. With `--replicate-best` the best configurations get further replicates once all have ended; Optuna
 receives none of these, so that its values stay comparable.
 
-When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them,
-until the sweep is resumed.
+When a sweep is stopped, configurations that have not ended stay running in the study, where dashboards show them. A
+resumed sweep has a new study, to which the configurations on record are added.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,27 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from results.records.recovery import read_end
-from results.records.trials import TrialRecord
+from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.space import grid_trials
-from sweeps.lanes.messages import BEST_PREFIX
+from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.options import SweepPlan
 from sweeps.search.base_point import base_point
-from sweeps.search.optuna_internals import reopen_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
-from sweeps.search.study import (
-    ask_known,
-    ask_new,
-    describe_end,
-    fail_unknown,
-    has_all_params,
-    name_metric,
-    newest_trials,
-    reopen_ended,
-)
+from sweeps.search.study import add_ended, ask_known, ask_new, describe_end
 from sweeps.search.trial_spec import (
     CompletedTrial,
     TrialSpec,
@@ -73,14 +62,15 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         on_new: Callable[[TrialSpec], None],
         max_live: int,
         known: Sequence[TrialRecord] = (),
+        history: Mapping[str, Sequence[tuple[int, float]]] | None = None,
     ) -> None:
         """Queues the points of a grid, and those of the `known` trials of a resumed sweep that have not ended.
 
         `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
-        changes this later.
+        changes this later. `history` has the scored epochs of known trials, and their best score so far at each.
         """
         super().__init__(metric="best", mode="max")
-        name_metric(study, plan.space.metric)
+        self._history = history or {}
         self._plan = plan
         self._study = study
         self._on_new = on_new
@@ -96,8 +86,6 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Ids of the replicates that are on record or have been queued in this run."""
         self._has_chosen_best = plan.options.replicate_best is None
         self._is_stopped = False
-        self._interrupted: list[TrialSpec] = []
-        """Trials that were interrupted, or failed, while the sweep was being stopped."""
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
         self._restore_known()
@@ -121,13 +109,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._running[trial_id] = spec
         self.order.add_trial(spec.trial_id, self._stage_keys_of(spec))
         self._on_new(spec)
-        values = ", ".join(f"{key}={value}" for key, value in spec.params.items())
-        return {
-            "trial_id": spec.trial_id,
-            "replicate": spec.replicate,
-            "title": f"{spec.trial_id} {values}",
-            "config": spec.config.to_json(),
-        }
+        return {"trial": spec.describe()}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
@@ -136,23 +118,15 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             self._report(spec, result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Tells Optuna how a configuration ended, once all its trials have."""
+        """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
         spec = self._running.pop(trial_id)
         self.order.remove_trial(spec.trial_id)
-        if error and self._is_stopped:
-            self._interrupted.append(spec)
-        else:
-            self._end(spec, None if error else result)
+        if not error and result is not None and result["status"] != "interrupted":
+            self._end(spec, None if result["status"] == "failed" else result)
 
     def stop(self) -> None:
         """Ends the suggestions; Optuna is still told of trials that complete or are pruned from now on."""
         self._is_stopped = True
-
-    def finish(self) -> None:
-        """Once Tune has ended: tells Optuna of trials that failed, by their own records, as the sweep was stopped."""
-        for spec in self._interrupted:
-            if read_end(self._plan.options.folder, spec.trial_id) is not None:
-                self._end(spec, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing for Tune's pickle of its own settings, which is never read."""
@@ -165,34 +139,40 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
     def _restore_known(self) -> None:
-        """Brings the study in line with the records of a resumed sweep, and queues its unfinished trials."""
-        space, search, known = self._plan.space, self._plan.options.search, self._known
-        by_number = {number: [record for record in known if record.number == number] for number in numbers_of(known)}
-        left = {number: unfinished_specs(self._plan, records) for number, records in by_number.items()}
-        common = {number: [spec for spec in specs if not self._is_further(spec)] for number, specs in left.items()}
-        recorded = [(number, trial) for number, trial in newest_trials(self._study).items() if number in by_number]
-        complete = [n for n, trial in recorded if has_all_params(trial, space, search, by_number[n][0].params)]
-        fail_unknown(self._study, complete)
-        reopened = [number for number in common if common[number]]
-        restarted = [number for number in reopened if common[number][0].replicate == 0]
-        self._study = reopen_ended(self._study, self._plan.options.folder, reopened, restarted)
-        asked = newest_trials(self._study)
+        """Tells the study of the configurations of a resumed sweep, and queues its unfinished trials."""
+        by_number = {number: [r for r in self._known if r.number == number] for number in numbers_of(self._known)}
         for number, records in by_number.items():
-            self._pending += left[number]
-            trial = asked.get(number)
-            is_running = trial is not None and trial.state == TrialState.RUNNING
-            if is_running or (trial is None and not common[number]):
-                self._restore_configuration(records, trial, len(common[number]))
+            left = unfinished_specs(self._plan, records)
+            num_open = sum(not self._is_further(spec) for spec in left)
+            self._pending += left
+            if num_open:
+                trial, completed = self._ask_known(number, records[0].params), self._completed_before(number)
+                if any(one.replicate == 0 for one in completed):  # any other first trial reports its epochs again
+                    for epoch, best in self._history.get(trial_id_of(number, 0), ()):
+                        trial.report(best, epoch)
+                self._configurations[number] = OpenConfiguration(trial=trial, num_open=num_open, completed=completed)
+            else:
+                self._add_ended(number, records)
 
-    def _restore_configuration(self, records: Sequence[TrialRecord], trial: FrozenTrial | None, num_left: int) -> None:
-        """Opens a configuration that has not ended in the study; tells its end if none of its trials are left."""
-        number = records[0].number
-        open_trial = self._ask_known(number, records[0].params) if trial is None else reopen_trial(self._study, trial)
-        completed = self._completed_before(number)
-        self._configurations[number] = OpenConfiguration(trial=open_trial, num_open=num_left, completed=completed)
-        if num_left == 0:
-            state = TrialState.PRUNED if records[0].status == "pruned" else TrialState.FAIL
-            self._tell(number, TrialState.COMPLETE if completed else state, records[0].best)
+    def _add_ended(self, number: int, records: Sequence[TrialRecord]) -> None:
+        """Adds a configuration without a trial that is left."""
+        completed, first = sorted(self._completed_before(number), key=lambda one: one.replicate), records[0]
+        state = TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL
+        ids, scores = [trial_id_of(number, 0)], [first.best] if first.best else []
+        if completed:
+            state, ids, scores = TrialState.COMPLETE, [t.trial_id for t in completed], [t.scores for t in completed]
+        add_ended(
+            self._study,
+            self._plan.space,
+            self._plan.options.search,
+            number,
+            first.params,
+            state=state,
+            value=sum(trial.best for trial in completed) / len(completed) if completed else None,
+            reports=self._history.get(trial_id_of(number, 0), ()),
+            trial_ids=ids,
+            scores=scores,
+        )
 
     def _completed_before(self, number: int) -> list[CompletedTrial]:
         """The trials of a configuration that had completed before the sweep was resumed."""
@@ -208,7 +188,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         configuration.num_open -= 1
         if result and spec.replicate == 0:
             self._report(spec, result)
-        if spec.replicate == 0 and not (result and result["is_last"]):
+        if spec.replicate == 0 and not (result and result["status"] in COMPLETED):
             configuration.first_state = TrialState.PRUNED if result else TrialState.FAIL
             configuration.first_scores = best_scores(result or {})
             self._drop_replicates(spec.number)

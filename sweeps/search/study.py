@@ -1,53 +1,45 @@
 """The Optuna study of a sweep: its journal, its search domain, and configurations sampled from it one by one."""
 
 import hashlib
-import itertools
 import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
-from sweeps.lanes.messages import BEST_PREFIX
-from sweeps.search.optuna_internals import (
-    is_attribute_entry,
-    is_end_entry,
-    is_journal_entry,
-    is_report_entry,
-    reopen_trial,
-    storage_id,
-)
+from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.search.trial_spec import trial_id_of
 
 JOURNAL_NAME = "optuna-journal.log"
-PARTIAL_NAME = f".{JOURNAL_NAME}.partial"
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
 TRIALS_ATTRIBUTE = "trials"
 """The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
 
 
-def open_study(folder: Path, name: str) -> optuna.Study:
-    """The study in the sweep's folder, which `optuna-dashboard` opens; a new one where there is none yet."""
+def open_study(folder: Path, name: str, metric: str) -> optuna.Study:
+    """A new study with a journal in the sweep's folder, which `optuna-dashboard` opens.
+
+    An earlier journal is replaced: what it knew, the folders of the trials know better.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
-    return optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
-
-
-def name_metric(study: optuna.Study, metric: str) -> None:
-    """Names the study's values in dashboards, in the study of an earlier version too."""
-    if study.metric_names != [metric]:
-        with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
-            study.set_metric_names([metric])
+    journal = folder / JOURNAL_NAME
+    journal.unlink(missing_ok=True)
+    storage = JournalStorage(JournalFileBackend(str(journal)))
+    study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
+    with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
+        study.set_metric_names([metric])
+    return study
 
 
 def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> None:
@@ -58,96 +50,66 @@ def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence
         trial_ids: of its trials that count.
         scores: of each that is scored the highest of each task and overall; their means are shown.
     """
-    trial.set_user_attr(TRIALS_ATTRIBUTE, " ".join(trial_ids))
+    for name, value in end_attributes(trial_ids, scores).items():
+        trial.set_user_attr(name, value)
+
+
+def end_attributes(trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What a dashboard shows of a configuration that has ended; arguments as of `describe_end`."""
+    means = {}
     for name in scores[0] if scores else ():
         found = [own[name] for own in scores if name in own]
-        trial.set_user_attr(f"{BEST_PREFIX}{name}", sum(found) / len(found))
+        means[f"{BEST_PREFIX}{name}"] = sum(found) / len(found)
+    return {TRIALS_ATTRIBUTE: " ".join(trial_ids), **means}
 
 
-def repair_journal(folder: Path) -> str | None:
-    """Drops everything from the first damaged line of a sweep's journal, which no other process may have open.
-
-    A power cut or a full disk may leave a line incomplete. Optuna would append the next entry to it and could then read
-    neither.
-
-    Returns:
-        A note on what was dropped; None if nothing was.
-    """
-    path = folder / JOURNAL_NAME
-    if not path.exists():
-        return None
-    content = path.read_bytes()
-    lines = list(itertools.takewhile(is_journal_entry, content.splitlines(keepends=True)))
-    whole = b"".join(lines)
-    num_dropped = len(content) - len(whole)
-    if num_dropped == 0:
-        return None
-    partial = folder / PARTIAL_NAME
-    partial.write_bytes(whole)
-    partial.replace(path)
-    restored = "Optuna's study is restored from the sweep's records"
-    return f"{path}: its last {num_dropped} bytes were damaged and are dropped; {restored}"
-
-
-def newest_trials(study: optuna.Study) -> dict[int, FrozenTrial]:
-    """The newest trial of the study for each configuration, by number; one may have been asked for again."""
-    numbered = [(trial.user_attrs.get(NUMBER_ATTRIBUTE), trial) for trial in study.get_trials(deepcopy=False)]
-    return {number: trial for number, trial in numbered if number is not None}
-
-
-def has_all_params(trial: FrozenTrial, space: SearchSpace, search: str, params: Mapping[str, Any]) -> bool:
-    """Whether the study has all values of a configuration: a damaged journal may have lost the last ones."""
-    return set(trial.params) == {key_title(key) for key in domain_of(space, search) if is_set(params, key)}
-
-
-def fail_unknown(study: optuna.Study, numbers: Collection[int]) -> None:
-    """Marks queued and running trials of the study as failed, except running ones with one of these numbers.
-
-    A driver that is killed leaves trials that are queued, or that were asked for and never recorded. Their
-    configuration numbers are used again.
-    """
-    for trial in study.get_trials(deepcopy=False):
-        if trial.state == TrialState.WAITING:
-            study.tell(study.ask(), state=TrialState.FAIL)  # only asking takes a trial, the oldest, off the queue
-        elif trial.state == TrialState.RUNNING and trial.user_attrs.get(NUMBER_ATTRIBUTE) not in numbers:
-            reopen_trial(study, trial).set_user_attr(NUMBER_ATTRIBUTE, None)
-            study.tell(trial.number, state=TrialState.FAIL)
-
-
-def reopen_ended(
-    study: optuna.Study, folder: Path, numbers: Collection[int], restarted: Collection[int]
-) -> optuna.Study:
-    """The study with the trials of these configurations running again instead of ended.
-
-    Optuna does not change a trial that has ended, and a second one would count the configuration twice. So the journal
-    is rewritten without these ends. No other process may have it open for writing, and a dashboard that shows it must
-    be restarted.
+def add_ended(
+    study: optuna.Study,
+    space: SearchSpace,
+    search: str,
+    number: int,
+    params: Mapping[str, Any],
+    *,
+    state: TrialState,
+    value: float | None,
+    reports: Sequence[tuple[int, float]],
+    trial_ids: Sequence[str],
+    scores: Sequence[Mapping[str, float]],
+) -> None:
+    """Adds a configuration that ended before the sweep was resumed.
 
     Args:
-        study: the study in the sweep's `folder`.
-        numbers: of the configurations to reopen; those that have not ended, or are unknown, do not change.
-        restarted: the reopened configurations that start over; their intermediate values and scores are removed too.
+        study: of the sweep.
+        space, search: of the sweep.
+        number: of the configuration.
+        params: its searched values.
+        state, value: how it ended, and with which score if it completed; a pruned one has its last report, as when
+            Optuna is told of it.
+        reports: scored epochs of its first trial, and its best score so far at each.
+        trial_ids, scores: as in `describe_end`.
     """
-    ended = {number: storage_id(trial) for number, trial in newest_trials(study).items() if trial.state.is_finished()}
-    ends = {ended[number] for number in numbers if number in ended}
-    values = {ended[number] for number in restarted if number in ended}
-    if not ends:
-        return study
-    partial = folder / PARTIAL_NAME
-    partial.unlink(missing_ok=True)
-    entries = JournalFileBackend(str(folder / JOURNAL_NAME)).read_logs(0)
-    kept = [
-        entry
-        for entry in entries
-        if not (
-            is_end_entry(entry, ends)
-            or is_report_entry(entry, values)
-            or is_attribute_entry(entry, values, BEST_PREFIX)
+    domain = {key: item for key, item in domain_of(space, search).items() if is_set(params, key)}
+    if state == TrialState.PRUNED and reports:
+        value = reports[-1][1]
+    study.add_trial(
+        optuna.trial.create_trial(
+            state=state,
+            value=value,
+            params={key_title(key): as_choice(value_at(params, key)) for key in domain},
+            distributions={key_title(key): distribution_of(item) for key, item in domain.items()},
+            intermediate_values=dict(reports),
+            user_attrs={NUMBER_ATTRIBUTE: number, **end_attributes(trial_ids, scores)},
         )
-    ]
-    JournalFileBackend(str(partial)).append_logs(kept)
-    partial.replace(folder / JOURNAL_NAME)
-    return open_study(folder, study.study_name)
+    )
+
+
+def distribution_of(item: Range) -> BaseDistribution:
+    """What Optuna knows of a searched range."""
+    if isinstance(item, Float):
+        return FloatDistribution(item.low, item.high, log=item.log)
+    if isinstance(item, Int):
+        return IntDistribution(item.low, item.high, log=item.log)
+    return CategoricalDistribution([as_choice(value) for value in item.values])
 
 
 def domain_of(space: SearchSpace, search: str) -> dict[SearchKey, Range]:
@@ -162,13 +124,13 @@ def ask_new(
 ) -> tuple[optuna.Trial, dict[str, Any]]:
     """Asks the study for a configuration, key by key, without those whose condition does not hold.
 
-    Each ask has a sampler with a seed of its own, from the sweep's seed and the number of asks before it, so that a
-    resumed sweep does not repeat its first samples.
+    Each ask has a sampler with a seed of its own, from the sweep's seed and the configuration's number, so that a
+    resumed sweep repeats no samples, though it may not know all configurations that were asked for before.
 
     Returns:
         Optuna's trial, numbered in the order of asking, and the searched values for `trial_config`.
     """
-    study.sampler = sampler_for(search, seed, len(study.get_trials(deepcopy=False)))
+    study.sampler = sampler_for(search, seed, number)
     trial = study.ask()
     trial.set_user_attr(NUMBER_ATTRIBUTE, number)
     trial.set_user_attr(TRIALS_ATTRIBUTE, trial_id_of(number, 0))
@@ -198,9 +160,9 @@ def value_at(params: Mapping[str, Any], key: SearchKey) -> Any:
     return params[key] if isinstance(key, str) else tuple(params[part] for part in key)
 
 
-def sampler_for(search: str, seed: int, num_asked: int) -> BaseSampler:
-    """The sampler of one ask, after `num_asked` others. For a grid, whose points are enqueued, any will do."""
-    digest = hashlib.sha256(f"{seed} {num_asked}".encode()).digest()
+def sampler_for(search: str, seed: int, number: int) -> BaseSampler:
+    """The sampler of one configuration. For a grid, whose points are enqueued, any will do."""
+    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     sampler_seed = int.from_bytes(digest[:4], "big")
     return TPESampler(seed=sampler_seed) if search == "tpe" else RandomSampler(seed=sampler_seed)
 

@@ -28,6 +28,20 @@ class TrialSpec:
     def trial_id(self) -> str:
         return trial_id_of(self.number, self.replicate)
 
+    def describe(self) -> dict[str, Any]:
+        """The trial as plain data, for the channel and for `trial.json`."""
+        values = ", ".join(f"{key}={value}" for key, value in self.params.items())
+        return {
+            "trial_id": self.trial_id,
+            "number": self.number,
+            "replicate": self.replicate,
+            "seed": self.config.seed,
+            "params": dict(self.params),
+            "config": self.config.to_json(),
+            "config_hash": self.config.content_hash,
+            "title": f"{self.trial_id} {values}",
+        }
+
 
 def trial_id_of(number: int, replicate: int) -> str:
     """A trial's id, e.g. `0003-r0`."""

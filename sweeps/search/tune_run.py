@@ -1,39 +1,82 @@
 """The run of Ray Tune, in a thread of the driver: it suggests trials and decides on their reports."""
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as fs
 from ray import tune
 from ray.actor import ActorHandle
 from ray.tune.schedulers import TrialScheduler
 
-from sweeps.cluster.connection import BackgroundRun
-from sweeps.cluster.ray_internals import patient_tune
+from results.records.trial_folder import TrialEnd, write_end
+from sweeps.cluster.background_run import BackgroundRun
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.tune_trial import trial_function
+from sweeps.search.tune_trial import HEAD_NODE, TrialProcess
+
+MAX_DEATHS = 20
+"""Deaths of one trial's process in Tune, which holds nothing, after which Ray itself must be broken."""
 
 
-class DecisionCallback(tune.Callback):  # type: ignore[misc]
-    """Passes each decision of the scheduler to the lane that waits for it, without the detour over the trial."""
+class VerdictCallback(tune.Callback):  # type: ignore[misc]
+    """Passes each verdict of the scheduler to the lane that waits for it, without the detour over the trial's process.
 
-    def __init__(self, mailbox: ActorHandle[Any]) -> None:
-        self._mailbox = mailbox
+    It alone writes the end of a pruned trial, before the lane hears of it: so an end on record is never in doubt.
+    """
+
+    def __init__(self, channel: ActorHandle[Any], root: fs.SubTreeFileSystem) -> None:
+        self._channel, self._root = channel, root
 
     def on_trial_result(self, *, trial: Any, result: dict[str, Any], **_info: Any) -> None:
-        """Tune marks a report as done if the scheduler stops the trial."""
-        self._mailbox.set_decision.remote(trial.config["trial_id"], result["trained_epochs"], bool(result["done"]))
+        """Tune marks a report as done if the scheduler stops the trial; a trial's end has a status."""
+        if result["status"]:
+            return
+        trial_id, epoch = trial.config["trial"]["trial_id"], result["trained_epochs"]
+        if result["done"]:
+            write_end(self._root, trial_id, TrialEnd(how="pruned", epochs=epoch, time=time.time()))
+        self._channel.decide.remote(trial_id, epoch, bool(result["done"]))
 
     def on_trial_error(self, *, trial: Any, **_info: Any) -> None:
-        """Tune has given up the trial, so its lane must end it."""
-        self._mailbox.cancel_trial.remote(trial.config["trial_id"], "its process in Ray Tune died")
+        """Tune has given up a trial's process, which has died `MAX_DEATHS` times."""
+        why = f"Ray Tune could not keep a process for {trial.config['trial']['trial_id']}"
+        self._channel.report_tune_failure.remote(why)
+
+
+class SweepStopper(tune.Stopper):  # type: ignore[misc]
+    """Ends Tune once the sweep is stopped."""
+
+    def __init__(self) -> None:
+        self._is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Lets Tune end, whatever its trials do."""
+        self._is_stopped.set()
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:  # noqa: ARG002
+        """Whether a trial stops after a report: that is the scheduler's verdict alone."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether Tune ends."""
+        return self._is_stopped.is_set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing for Tune's own snapshot, which is never read."""
+        return {}
 
 
 def start_tune(
-    mailbox: ActorHandle[Any], searcher: SweepSearcher, scheduler: TrialScheduler, storage: Path
+    channel: ActorHandle[Any],
+    searcher: SweepSearcher,
+    scheduler: TrialScheduler,
+    stopper: SweepStopper,
+    root: fs.SubTreeFileSystem,
+    scratch: Path,
 ) -> BackgroundRun:
-    """Starts Tune; its own files go into `storage`, where nothing reads them."""
+    """Starts Tune; its own files go into `scratch`, where nothing reads them; ends of pruned trials into `root`."""
     tuner = tune.Tuner(
-        trial_function(mailbox),
+        tune.with_resources(tune.with_parameters(TrialProcess, channel=channel), HEAD_NODE),
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,
@@ -43,17 +86,17 @@ def start_tune(
             trial_dirname_creator=trial_name,
         ),
         run_config=tune.RunConfig(
-            name="trials", storage_path=str(storage), verbose=0, callbacks=[DecisionCallback(mailbox)]
+            name="trials",
+            storage_path=str(scratch),
+            verbose=0,
+            callbacks=[VerdictCallback(channel, root)],
+            stop=stopper,
+            failure_config=tune.FailureConfig(max_failures=MAX_DEATHS),
         ),
     )
-
-    def fit() -> None:
-        with patient_tune():
-            tuner.fit()
-
-    return BackgroundRun(fit, "search")
+    return BackgroundRun(tuner.fit, "search")
 
 
 def trial_name(trial: Any) -> str:
     """Tune's name of a trial is ours."""
-    return str(trial.config["trial_id"])
+    return str(trial.config["trial"]["trial_id"])

@@ -1,56 +1,65 @@
-"""A Tune trial: a light function that hands its configuration to a lane and passes the lane's reports to Tune.
+"""A Tune trial: a light process that hands its trial to the channel and the lane's reports to Tune.
 
-It holds no device, and this file imports no torch, so that its process starts fast. The scheduler's decisions do not
-pass through it: a callback of Tune (`sweeps.search.tune_run`) gives them to the mailbox.
+It holds no device, and this file imports no torch, so that it starts fast and is reused for the next trial. The
+scheduler's verdicts do not pass through it: a callback of Tune (`sweeps.search.tune_run`) gives them to the channel.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import ray
 from ray import tune
 from ray.actor import ActorHandle
 
-from sweeps.cluster.ray_internals import HEAD_NODE_RESOURCES
-from sweeps.lanes.messages import BEST_PREFIX, TrialEnd
+from sweeps.lanes.channel import BEST_PREFIX
+
+HEAD_NODE = {"CPU": 0, "node:__internal_head__": 0.001}
+"""Resources of the process: a negligible share of the head node's marker, as Tune rejects an empty request."""
 
 
-class TrialFailed(RuntimeError):  # noqa: N818 - says what happened
-    """The trial failed or was interrupted on its lane."""
+class TrialProcess(tune.Trainable):  # type: ignore[misc]
+    """Submits a trial, and returns a scored epoch of it at each step, the last time its end."""
 
+    def setup(self, config: dict[str, Any], channel: ActorHandle[Any] | None = None) -> None:
+        """Tune has started the process, or restarted it: then the channel knows the trial, and repeats its reports."""
+        assert channel is not None
+        self.channel = channel
+        self.submit(config["trial"])
 
-def trial_function(mailbox: ActorHandle[Any]) -> Callable[[dict[str, Any]], None]:
-    """The function that Tune runs for every trial, with the little it needs of the cluster."""
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Tune hands the next trial to the process; its own `config` is the new one already."""
+        self.submit(new_config["trial"])
+        return True
 
-    def trial(config: dict[str, Any]) -> None:
-        forward_reports(mailbox, config)
+    def submit(self, trial: Mapping[str, Any]) -> None:
+        """Hands a trial to the channel."""
+        self.name, self.title, self.num_seen = str(trial["trial_id"]), str(trial["title"]), 0
+        ray.get(self.channel.submit.remote(dict(trial)))
 
-    return tune.with_resources(trial, HEAD_NODE_RESOURCES)  # type: ignore[no-any-return]
+    def step(self) -> dict[str, Any]:
+        """Waits for the trial's next scored epoch, or its end. Ray's dashboard shows the trial in the call's name."""
+        call = self.channel.next_report.options(name=self.title)
+        report = ray.get(call.remote(self.name, self.num_seen))
+        self.num_seen += 1
+        return tune_metrics(report)
 
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Nothing: the trial's folder holds its state."""
 
-def forward_reports(mailbox: ActorHandle[Any], suggested: Mapping[str, str]) -> None:
-    """Submits a trial, as the searcher suggests it, and reports to Tune until it has ended; raises TrialFailed.
-
-    Ray's dashboard shows the trial's title, in one call per epoch.
-    """
-    trial_id = suggested["trial_id"]
-    ray.get(mailbox.submit.remote(trial_id, suggested["config"]))
-    while True:
-        message = ray.get(mailbox.next_report.options(name=suggested["title"]).remote(trial_id))
-        if isinstance(message, TrialEnd):
-            break
-        tune.report(tune_metrics(message))
-    if message.status in ("failed", "interrupted"):
-        raise TrialFailed(message.error or message.status)
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Nothing."""
 
 
 def tune_metrics(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics that Tune's schedulers and searchers get; `epoch` counts overall scores."""
-    bests = {f"{BEST_PREFIX}{name}": score for name, score in report["bests"].items()}
+    """The metrics that Tune's schedulers and searchers get; `epoch` counts overall scores, `done` is a trial's end."""
+    bests = {f"{BEST_PREFIX}{name}": score for name, score in report.get("bests", {}).items()}
     return {
         **bests,
-        "epoch": report["scored_epoch"],
-        "trained_epochs": report["epoch"],
-        "best": report["best"],
-        "is_last": report["is_last"],
+        "epoch": report.get("scored_epoch", 0),
+        "trained_epochs": report.get("epoch", 0),
+        "best": report.get("best", float("-inf")),
+        "is_last": report.get("is_last", False),
+        "status": report.get("status", ""),
+        "error": report.get("error"),
+        "done": "status" in report,
     }

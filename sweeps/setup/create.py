@@ -12,8 +12,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER, open_atomic, open_folder
-from results.records.mirror import update_mirror
-from results.records.trials import SPACE_FILE, read_trials, write_sweep
+from results.records.trials import SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
@@ -46,20 +45,13 @@ def create_sweep(
             with open_atomic(open_folder(options.folder), SPACE_FILE) as stream:
                 stream.write(inputs.space_source)
         write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
-    if options.mirror_folder is not None:
-        try:
-            with writing_to(options.mirror_folder):
-                update_mirror(options.folder, options.mirror_folder)
-        except ValueError:
-            discard_unstarted(options.folder)
-            raise
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
     return SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
 
 
 def discard_unstarted(folder: Path) -> None:
     """Removes a sweep's folder if none of its trials has started, so that its name is free again."""
-    if all(record.status == "queued" and record.started is None for record in read_trials(folder)):
+    if not (folder / "trials").exists():
         shutil.rmtree(folder)
 
 

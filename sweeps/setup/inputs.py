@@ -20,7 +20,6 @@ from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
 from mtlib.tasks import Task, in_order
-from results.records.files import list_files, open_folder
 from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
@@ -87,18 +86,9 @@ class SweepInputs:
 
 
 def check_name_is_free(options: SweepOptions) -> None:
-    """Raises ValueError if a new sweep's name is taken already, here or at the mirror."""
-    if options.resume:
-        return
+    """Raises ValueError if a new sweep's name is taken already."""
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
-    require(not options.folder.exists(), rule, options.folder)
-    if options.mirror_folder is not None:
-        try:
-            is_used = bool(list_files(open_folder(options.mirror_folder), ""))
-        except OSError as error:
-            found = f"{options.mirror}: {first_line(error)}"
-            raise ValueError(f"--storage must be a URI that can be read, got {found}") from error
-        require(not is_used, rule, options.mirror_folder)
+    require(options.resume or not options.folder.exists(), rule, options.folder)
 
 
 def read_inputs(options: SweepOptions) -> SweepInputs:

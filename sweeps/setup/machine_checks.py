@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from mtlib.runtime.errors import require
+from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.options import SweepOptions
 
 
@@ -28,6 +29,7 @@ def count_gpus(address: str | None) -> int:
     """GPUs of this machine, or of the cluster at an address."""
     if address is None:
         return torch.cuda.device_count()
+    set_driver_variables()
     from sweeps.cluster.capacity import total_resources  # here: a dry run on this machine does not load Ray
     from sweeps.cluster.connection import connected_to_ray
 

@@ -39,7 +39,6 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The question, data and encoder of a sweep, and where its files go."""
     space = inputs.space
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
-    copies = f", copies of the records in {options.mirror_folder}" if options.mirror_folder else ""
     file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
     lines = [
         f"Sweep {options.name}: {space.question}",
@@ -47,7 +46,7 @@ def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
         f"Data: {inputs.data_folder} (train rows: {rows})",
         f"Encoder: {space.base.encoder.name}",
         *wrapped([describe_base(space)], output_width()),
-        f"Files: {options.folder}{copies}",
+        f"Files: {options.folder}",
         *wrapped(inputs.notes, output_width()),
     ]
     left_out = (f"Left out: {line}." for line in inputs.left_out)

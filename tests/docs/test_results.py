@@ -21,7 +21,8 @@ from results.analysis.plots import SweepPlots
 from results.analysis.sweep import Sweep, load_sweep
 from results.analysis.sweeps import load_sweeps
 from results.records.epochs import write_epoch
-from results.records.trials import OVERALL, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import OVERALL, write_sweep
 from tests.docs.page_blocks import ROOT
 from tests.results.conftest import build_record, build_report
 

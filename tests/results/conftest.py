@@ -15,7 +15,8 @@ from mtlib.training.evaluation import Predictions, task_metrics
 from results.analysis.sweep import Sweep
 from results.records import files as storage
 from results.records.epochs import write_epoch
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.killed import Killed
 
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}
@@ -125,7 +126,7 @@ def make_record() -> Callable[..., TrialRecord]:
 
 @pytest.fixture
 def sweep_folder(tmp_path: Path) -> Path:
-    """A sweep of three trials, two epochs each, none compacted; the third is still running."""
+    """A sweep of three trials, two epochs each; the third is still running."""
     folder = tmp_path / "sweep"
     write_sweep(folder, {"name": "example", "space": {"name": "smart_lambda"}})
     write_trials(folder, [build_record(0), build_record(1), build_record(2, status="running")], tuple(TASKS))

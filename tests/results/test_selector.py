@@ -16,10 +16,11 @@ from mtlib.tasks import TASKS
 from results.ensembles.candidates import read_pool
 from results.ensembles.methods import SELECTION_METHODS, TITLES
 from results.ensembles.selection_method import Settings
-from results.records.epochs import write_epoch
+from results.records.epochs import epoch_path, write_epoch
 from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.selection import select_all as choosing
 from results.selection.report import PARETO_TITLE
 from results.selection.select_ensemble import select_ensemble
@@ -212,10 +213,11 @@ def test_single_trial_is_selected(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_trial_with_deleted_weights_is_not_selected(sweep: Path, capsys: Capture) -> None:
-    shutil.rmtree(sweep / "trials" / "0001-r0")
+    shutil.rmtree(sweep / "trials" / "0001-r0" / "checkpoint")
     run(capsys, sweep, *FAST, "--task", "sst", "--method", "single")
     assert members(read_selection(sweep)) in ([("mine", "0000-r0")], [("mine", "0002-r0")])
-    shutil.rmtree(sweep / "trials")
+    for trial in (sweep / "trials").iterdir():
+        shutil.rmtree(trial / "checkpoint", ignore_errors=True)
     assert one_line_exit(main, capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
@@ -309,14 +311,13 @@ def test_sweep_without_scored_trials_is_one_line(tmp_path: Path, capsys: Capture
     assert one_line_exit(main, capsys, sweep) == rule
 
 
-def test_a_damaged_table_of_a_task_leaves_the_others(sweep: Path, capsys: Capture) -> None:
-    path = sweep / "predictions" / "sst-dev.parquet"
-    path.write_bytes(path.read_bytes()[:200])
+def test_a_trial_with_a_damaged_epoch_is_left_out_and_named(sweep: Path, capsys: Capture) -> None:
+    path = sweep / epoch_path("0001-r0", 2)
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
     text = " ".join(run(capsys, sweep, *FAST))
-    assert list(read_selection(sweep).tasks) == ["qqp", "sts"]
-    assert "Nothing was chosen for SST: " in text
-    assert "sst-dev.parquet: truncated or damaged" in text
-    assert "sst-dev.parquet: truncated or damaged" in one_line_exit(main, capsys, sweep, *FAST, "--task", "sst")
+    assert list(read_selection(sweep).tasks) == ["sst", "qqp", "sts"]
+    assert f"{path}: truncated or damaged" in text
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(

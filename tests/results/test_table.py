@@ -14,11 +14,11 @@ import pytest
 
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.sweep import Sweep, load_sweep
-from results.records.epochs import compact
-from results.records.heartbeat import HEARTBEAT_FILE
+from results.records.tables import write_caches
 from results.records.trials import write_sweep
 from results.table import main, print_ranking
 from search_spaces.space import describe_space, load_space
+from tests.driver_files import write_driver
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
 from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
 
@@ -63,7 +63,7 @@ def test_killed_sweep_shows_when_it_stopped_and_how_to_resume(
 def test_times_of_today_have_no_date(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stop_last_trial(sweep_folder, "running")
     now = datetime.now().replace(microsecond=0)
-    (sweep_folder / HEARTBEAT_FILE).write_text(json.dumps({"time": now.timestamp(), "has_stopped": True}))
+    write_driver(sweep_folder, time=now.timestamp(), has_stopped=True)
     print_ranking(load_sweep(sweep_folder))
     assert f"\nStopped at {now:%H:%M}. To continue:\n  python sweeps/run.py --resume" in capsys.readouterr().out
 
@@ -76,9 +76,9 @@ def test_new_sweep_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "No trials yet." in capsys.readouterr().out
 
 
-def test_ranking_is_equal_before_and_after_compaction(sweep_folder: Path) -> None:
+def test_ranking_is_equal_before_and_after_caches_are_written(sweep_folder: Path) -> None:
     before = load_sweep(sweep_folder).ranking()
-    compact(sweep_folder)
+    write_caches(sweep_folder, [])
     pd.testing.assert_frame_equal(load_sweep(sweep_folder).ranking(), before)
     assert before["number"].tolist() == [2, 1, 0]
 
@@ -269,8 +269,7 @@ def test_invalid_sweep_folder_is_one_line_and_exit_code_2(tmp_path: Path, capsys
 
 
 def test_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compact(sweep_folder)
-    path = sweep_folder / "curves.parquet"
+    path = sweep_folder / "sweep.json"
     path.write_bytes(path.read_bytes()[:-7])
     assert main([str(sweep_folder)]) == 2
     captured = capsys.readouterr()
@@ -284,7 +283,7 @@ def test_sweep_of_another_version_is_one_line_and_exit_code_2(
     path = sweep_folder / "sweep.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
     assert main([str(sweep_folder)]) == 2
-    assert capsys.readouterr().err == f"error: {path}: schema version must be 2, got 99\n"
+    assert capsys.readouterr().err == f"error: {path}: schema version must be 3, got 99\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -45,7 +46,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "hold_out": 0.2,
     "dry_run": True,
 }
-"""Options of a new sweep, none at its default; `data`, `storage` and `mirror` are left out."""
+"""Options of a new sweep, none at its default; `data` and `storage` are left out."""
 
 
 def with_options(plan: SweepPlan, **changes: Any) -> SweepPlan:
@@ -98,6 +99,7 @@ def private_ray() -> Iterator[None]:
     """A Ray of two CPUs that only these tests know; started once, ended when all are done."""
     import ray
 
+    from sweeps.cluster.background_run import is_inside_ray
     from sweeps.cluster.connection import silence_ray, worker_environment
 
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:  # Ray's sockets need a short path
@@ -114,4 +116,7 @@ def private_ray() -> Iterator[None]:
             _system_config={"memory_monitor_refresh_ms": 0},
         )
         yield
+        deadline = time.monotonic() + 60
+        while is_inside_ray() and time.monotonic() < deadline:  # a thread of a sweep would crash this process
+            time.sleep(0.1)
         ray.shutdown()

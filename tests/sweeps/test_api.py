@@ -4,7 +4,6 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ import ray
 import sweeps.driver.run_sweep
 from mtlib.tasks import TASKS
 from results.ensembles.selection_method import Settings
-from results.records.trials import TrialRecord, read_sweep
+from results.records.trials import read_sweep
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, load_space
 from sweeps.api import FinishedSweep, TrialReport, option_words, ray_address, run_sweep, text_rows, trial_report
-from sweeps.driver.ledger import open_ledger, save_ledger
-from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.lanes.messages import Event
+from sweeps.driver.ledger import open_ledger
+from sweeps.driver.run_sweep import SweepOutcome
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan
 
@@ -41,9 +40,8 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
     """The plans of the sweeps that would run; nothing is trained."""
     found: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord] = (), **_hooks: object) -> SweepOutcome:
+    def note(plan: SweepPlan, *_given: object, **_hooks: object) -> SweepOutcome:
         found.append(plan)
-        save_ledger(open_ledger(plan, known), plan.options.folder)
         return SweepOutcome(counts={"complete": 7}, failures={})
 
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", note)

@@ -22,8 +22,10 @@ from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
-from results.records.epochs import compact, read_predictions, write_epoch
-from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from results.records.epochs import write_epoch
+from results.records.predictions import read_predictions
+from results.records.tables import read_trials, write_trials
+from results.records.trials import TrialRecord, write_sweep
 from sweeps.driver.ledger import queued_record
 from sweeps.export import main
 from sweeps.search.trial_spec import TrialSpec
@@ -106,12 +108,9 @@ def sweep(trained_sweep: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("best", ["overall", *TASKS])
-@pytest.mark.parametrize("is_compacted", [False, True])
 def test_exported_best_epoch_gives_the_recorded_predictions(
-    best: str, is_compacted: bool, sweep: Path, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
+    best: str, sweep: Path, tmp_path: Path, tiny_corpus: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if is_compacted:
-        compact(sweep)
     assert main([str(sweep), TRIAL, str(tmp_path / "model"), "--best", best]) == 0
     checkpoint = sweep / "trials" / TRIAL / "checkpoint"
     epoch = json.loads((checkpoint / "best.json").read_text())[best]

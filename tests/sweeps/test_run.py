@@ -14,12 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import torch
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from safetensors.torch import load_file
 from transformers import AutoModel
 
@@ -27,18 +30,24 @@ import sweeps.driver.run_sweep
 import sweeps.driver.whole_sweep
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
-from mtlib.tasks import TASKS
 from results.analysis.sweep import load_sweep
-from results.records.trials import TrialRecord, read_sweep, read_trials, write_trials
-from search_spaces.space import load_space
+from results.records.driver_file import Ownership
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord, read_sweep
+from search_spaces.space import grid_trials, load_space
 from sweeps.cluster.connection import free_port
-from sweeps.driver.ledger import open_ledger, save_ledger
-from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+from sweeps.driver.history import KnownTrials
+from sweeps.driver.ledger import open_ledger
+from sweeps.driver.resume import read_saved_options
+from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
 from sweeps.options import SweepPlan
 from sweeps.run import main
-from sweeps.search.study import open_study
+from sweeps.search.study import JOURNAL_NAME
+from sweeps.search.trial_spec import make_spec
+from sweeps.setup.inputs import read_inputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
+from tests.recorded_trials import write_trial
 from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"
@@ -65,7 +74,13 @@ def small_sweep(data: Path, encoder: Path, storage: Path) -> list[str]:
 
 def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Replaces the function that runs a sweep."""
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *given, **_hooks: run(*given))
+
+    def run_plan(
+        plan: SweepPlan, on_event: OnEvent, _ownership: Ownership, known: KnownTrials | None = None, **_hooks: object
+    ) -> SweepOutcome:
+        return run(plan, on_event, known.records if known else ())
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run_plan)
 
 
 def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = ()) -> SweepOutcome:
@@ -375,6 +390,14 @@ def test_second_ctrl_c_exits_with_code_130(command: list[str], monkeypatch: pyte
     assert main(command) == 130
 
 
+def write_trials(folder: Path, *statuses: str) -> None:
+    """Writes the folders of the first trials, after one epoch each, as a run leaves them."""
+    options = read_saved_options(folder, {})
+    space = read_inputs(options).space
+    for number, (status, params) in enumerate(zip(statuses, grid_trials(space), strict=False)):
+        write_trial(folder, make_spec(space, number, 0, params), status, (0.5,))
+
+
 @dataclass
 class InterruptedSweep:
     """A sweep interrupted with its first trial complete and its second failed, and the later calls that run it."""
@@ -389,12 +412,9 @@ def interrupted_storage(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_f
     """A storage with an interrupted sweep `first`; must not be changed."""
 
     def interrupt(plan: SweepPlan, _on_event: OnEvent, known: Sequence[TrialRecord]) -> SweepOutcome:
-        ledger = open_ledger(plan, known)
-        for number, status in enumerate(("complete", "failed", "interrupted")):
-            name = f"{number:04d}-r0"
-            ledger.records[name] = replace(ledger.records[name], status=status, epochs=1)
-        save_ledger(ledger, plan.options.folder)
-        return SweepOutcome(counts=ledger.counts, failures={}, is_interrupted=True, error=None)
+        write_trials(plan.options.folder, "complete", "failed", "interrupted")
+        close_records(plan, open_ledger(plan, known))
+        return SweepOutcome(counts={}, failures={}, is_interrupted=True, error=None)
 
     storage = tmp_path_factory.mktemp("interrupted")
     with pytest.MonkeyPatch.context() as patch:
@@ -424,7 +444,7 @@ def test_resumed_sweep_has_its_records_and_options(
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
     (plan,), (known,) = interrupted.plans, interrupted.known
     assert (plan.options.folder, plan.space.base.encoder.max_length) == (interrupted.folder, 32)
-    assert [record.status for record in known] == ["complete", "failed", *["queued"] * 5]
+    assert [record.status for record in known] == ["complete", "failed", "queued"], "the others have not begun"
     text = capsys.readouterr().out
     assert "2 of 7 trials have ended; " in text
     assert "Files: " in text
@@ -435,7 +455,7 @@ def test_resumed_sweep_has_its_records_and_options(
 
 def test_sweep_resumes_by_its_folder_and_retries_failed_trials(interrupted: InterruptedSweep) -> None:
     assert main(["--resume", str(interrupted.folder), "--retry-failed", "--concurrent", "1"]) == 0
-    assert [record.status for record in interrupted.known[0]] == ["complete", *["queued"] * 6]
+    assert [record.status for record in interrupted.known[0]] == ["complete", "queued", "queued"]
     assert interrupted.plans[0].options.concurrent == 1
 
 
@@ -451,11 +471,11 @@ def test_sweep_of_another_driver_is_refused(
     replace_run(monkeypatch, second)
     assert main(["--resume", str(interrupted.folder)]) == 0
     assert codes == [2]
-    assert f"error: a sweep must not be running already, got {interrupted.folder}\n" in capsys.readouterr().err
+    assert f"error: a sweep must not be running already, got {interrupted.folder}, run by" in capsys.readouterr().err
     assert len(read_sweep(interrupted.folder)["resumed"]) == 1, "the second has changed nothing"
 
 
-def test_new_sweep_is_locked(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_sweep_has_one_driver(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
 
     def second(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
@@ -490,7 +510,7 @@ def test_dry_run_of_a_resumed_sweep_shows_pending_trials_and_changes_nothing(
     assert lines[at + 1 :] == [
         "To be run:",
         "  0002-r0  interrupted after epoch 1",
-        *(f"  000{number}-r0  queued" for number in (3, 4, 5, 6)),
+        "  4 configurations that no trial has been given yet",
         "Dry run: nothing was started.",
     ]
     assert not any(line.startswith("In all") for line in lines)
@@ -526,9 +546,7 @@ def test_dry_run_refuses_what_resuming_refuses(
 def test_finished_sweep_is_reported_and_ranked_without_ray(
     interrupted: InterruptedSweep, status: str, code: int, capsys: Capture
 ) -> None:
-    scores: dict[str, Any] = {"best": {"overall": 0.5}, "last": {"overall": 0.5}, "best_epoch": {"overall": 1}}
-    records = [replace(record, status="complete", **scores) for record in read_trials(interrupted.folder)]
-    write_trials(interrupted.folder, [replace(records[0], status=status, error="it broke"), *records[1:]], tuple(TASKS))
+    write_trials(interrupted.folder, status, *["complete"] * 6)
     (interrupted.folder / ".ray").mkdir()
     capsys.readouterr()
     assert main(["--resume", str(interrupted.folder)]) == code
@@ -541,8 +559,9 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     assert interrupted.plans == [], "no Ray was opened"
     assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
     assert not (interrupted.folder / ".ray").exists(), "a driver that was killed at the end had left it"
-    trials = open_study(interrupted.folder, interrupted.folder.name).get_trials()
-    assert sorted(trial.user_attrs["configuration"] for trial in trials if trial.state.is_finished()) == list(range(7))
+    storage = JournalStorage(JournalFileBackend(str(interrupted.folder / JOURNAL_NAME)))
+    trials = optuna.load_study(study_name=interrupted.folder.name, storage=storage).trials
+    assert sum(trial.state.is_finished() for trial in trials) == 7, "for optuna-dashboard"
 
 
 def test_demonstration_in_a_moved_storage_resumes(
@@ -552,9 +571,7 @@ def test_demonstration_in_a_moved_storage_resumes(
     known: list[TrialRecord] = []
 
     def run(plan: SweepPlan, on_event: OnEvent, before: Sequence[TrialRecord] = ()) -> SweepOutcome:
-        ledger = open_ledger(plan, before)
-        save_ledger(ledger, plan.options.folder)
-        known[:] = ledger.records.values()
+        known[:] = open_ledger(plan, before).records.values()
         return outcome(plan, on_event)
 
     replace_run(monkeypatch, run)

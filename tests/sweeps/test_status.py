@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.records.heartbeat import write_heartbeat
-from results.records.trials import TrialRecord, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord
 from sweeps.status import main
+from tests.driver_files import write_driver
 from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT, run_process
 from tests.sweeps.cli.test_sweep_state import Write, trial, write
@@ -21,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 
 def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Path, capsys: Capture) -> None:
     write(trial(0, "complete"), trial(1, "queued"))
-    (write(trial(0, "complete"), name="broken") / "trials.parquet").write_bytes(b"")
+    (write(trial(0, "complete"), name="broken") / "sweep.json").write_bytes(b"")
     assert main(["--storage", str(tmp_path)]) == 0
     damaged, header, line, *commands = capsys.readouterr().out.splitlines()
     assert damaged.startswith("broken cannot be read: ")
@@ -48,7 +49,7 @@ def test_steps_of_running_trials_are_shown_but_not_in_a_log(
     steps: list[Callable[[], None]], tmp_path: Path, capsys: Capture
 ) -> None:
     place = {"since": time.time(), "epoch": 2, "step": 7, "num_steps": 40}
-    write_heartbeat(tmp_path / "mine", {"0000-r0": place})
+    write_driver(tmp_path / "mine", {"0000-r0": place})
     assert main(["mine", "--storage", str(tmp_path)]) == 0
     assert "7 of 40" in capsys.readouterr().out
     assert main(["mine", "--storage", str(tmp_path), "--follow"]) == 0
@@ -83,7 +84,7 @@ def test_unchanged_rows_are_not_printed_again(
 
     def end(_seconds: float) -> None:
         write_trials(folder, [trial(0, "complete", epochs=4, steps=1_000_000), trial(1, "queued")], tuple(TASKS))
-        write_heartbeat(folder, has_stopped=True)
+        write_driver(folder, has_stopped=True)
 
     monkeypatch.setattr(time, "sleep", end)
     assert main([str(tmp_path / "mine"), "--follow"]) == 0
@@ -122,7 +123,8 @@ def steps(write: Write, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], No
 
         def apply() -> None:
             write_trials(folder, records, tuple(TASKS))
-            write_heartbeat(folder, has_stopped=has_stopped)
+            running = {} if has_stopped else {"0000-r0": {"since": time.time()}}
+            write_driver(folder, running, has_stopped=has_stopped)
 
         return apply
 

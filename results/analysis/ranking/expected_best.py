@@ -15,7 +15,8 @@ from mtlib.tasks import Task, bounds_text, in_order, title_of, value_of
 from results.analysis.comparison.bootstrap import Floats
 from results.analysis.ranking.rank import group_by_configuration
 from results.records.files import Location
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, read_trials, sweep_tasks
+from results.records.tables import read_trials
+from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, sweep_tasks
 
 LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""

@@ -26,7 +26,8 @@ from results.inference.models import ModelSource, find_encoders, find_trials, lo
 from results.inference.predictor import ensemble_of, load_predictor
 from results.records.files import PROJECT_FOLDER, Location, check_output, folder_name, open_folder
 from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
-from results.records.trials import OVERALL, read_sweep, read_trials
+from results.records.tables import read_trials
+from results.records.trials import OVERALL, read_sweep
 from results.records.weights import read_bytes
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from results.analysis.plots import SweepPlots
 from results.analysis.sweep import Sweep, load_sweep
 from results.figures.embeddings import Embedded
 from results.page.write import build_page, inputs_of
-from results.records.epochs import compact, write_epoch
+from results.records.epochs import write_epoch
 from results.records.selection import TradeOff, write_selection
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import write_recorded_sweep
@@ -87,7 +88,6 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         assert report.overall is not None
         records.append(replace(record, best={**record.best, "overall": report.overall}))
     write_search(folder, records)
-    compact(folder)
     limit = TradeOff(name="topk", max_models=9, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
     write_selection(folder, build_selection(tasks={"sst": build_task(trade_offs=(limit,))}))
     return load_sweep(folder)

@@ -13,7 +13,8 @@ from mtlib.training.epoch_report import EpochReport
 from results.analysis.sweep import load_sweep
 from results.analysis.sweeps import Sweeps, distinct_ends, load_sweeps, stack_frames
 from results.records.epochs import write_epoch
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from results.table import load_sweeps as load_from_table
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
 

@@ -9,7 +9,7 @@ import pandas as pd
 from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.ranking.rank import RankedConfiguration, Score
 from results.figures.chart import Axis, Band, Bars, Chart, Heatmap, Labels, Panel, Reference, Series
-from results.records.trials import CURVES
+from results.records.schemas import CURVES
 
 HOSTILE = '<script>alert("1")</script> <b>bold</b> &amp; $x_1$\nsecond'
 """A text with markup, TeX and two lines."""

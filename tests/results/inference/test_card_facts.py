@@ -7,7 +7,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.inference.card_facts import trial_card_facts
 from results.records.files import open_folder
-from results.records.trials import read_trials
+from results.records.tables import read_trials
 from tests.results.conftest import build_record
 
 INFO = {

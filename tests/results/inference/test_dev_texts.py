@@ -14,7 +14,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import content_fingerprint
 from mtlib.tasks import TASKS
 from results.inference.dev_texts import data_folder, read_dev_texts
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
 from tests.task_tables import read_folder

@@ -161,4 +161,4 @@ def test_file_is_written_whole_or_not_at_all(
     monkeypatch.setattr(leaderboard, "predict_texts", fail)
     with pytest.raises(ValueError, match=r"^sst 13$"):
         write(singles(trained_folder), tiny_folder, trained_folder, tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
+    assert not list(tmp_path.glob("out/*"))

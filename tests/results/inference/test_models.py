@@ -14,7 +14,8 @@ from mtlib.tasks import TASKS
 from results.inference.models import ModelSource, find_sweeps, find_trials, load_models
 from results.records.files import Location
 from results.records.selection import read_selection
-from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from results.records.tables import read_trials, write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
 

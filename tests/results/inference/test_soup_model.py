@@ -28,7 +28,8 @@ from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.predictor import load_predictor, model_logits, predict_texts, tokenize_rows
 from results.inference.soup_model import find_shapes, load_soup
 from results.records.selection import Member, Selection, read_selection, write_selection
-from results.records.trials import read_trials, write_sweep, write_trials
+from results.records.tables import read_trials, write_trials
+from results.records.trials import write_sweep
 from results.records.weights import read_trial_weights
 from tests.mtlib.stages.inert_cases import OTHER_PREDICTION, SAME_PREDICTION, all_tasks_config
 from tests.one_line_error import one_line_error

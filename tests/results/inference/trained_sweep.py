@@ -18,10 +18,12 @@ from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.analysis.comparison.bootstrap import Floats
-from results.records.epochs import read_predictions, write_epoch
+from results.records.epochs import write_epoch
 from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
+from results.records.predictions import read_predictions
 from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
-from results.records.trials import TrialRecord, read_trials, write_sweep, write_trials
+from results.records.tables import read_trials, write_trials
+from results.records.trials import TrialRecord, write_sweep
 from tests.results.conftest import build_record
 
 FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"

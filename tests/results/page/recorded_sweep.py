@@ -9,8 +9,9 @@ from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.sweep import Sweep, load_sweep
-from results.records.epochs import compact, write_epoch
-from results.records.trials import OVERALL, TrialRecord, write_sweep, write_trials
+from results.records.epochs import write_epoch
+from results.records.tables import write_trials
+from results.records.trials import OVERALL, TrialRecord, write_sweep
 from search_spaces.space import describe_space, load_space, trial_config
 from tests.results.conftest import build_record, build_report
 from tests.results.selection.scored_sweep import keep_weights
@@ -113,7 +114,6 @@ def write_recorded_sweep(
                 write_epoch(folder, records[-1].trial_id, report)
             keep_weights(folder, records[-1].trial_id, overall=num_epochs)
     write_trials(folder, records, tuple(TASKS))
-    compact(folder)
     return load_sweep(folder)
 
 

@@ -41,10 +41,9 @@ from results.page.health import (
     weak_dev_sets,
     weak_penalties,
 )
-from results.records.epochs import write_epoch
-from results.records.files import open_folder, write_parquet
-from results.records.predictions import PredictionPart, prediction_table
-from results.records.trials import CURVES, TrialRecord
+from results.records.epochs import epoch_path, write_epoch
+from results.records.schemas import CURVES
+from results.records.trials import TrialRecord
 from tests.results.analysis.effects.test_answer import curve_of
 from tests.results.conftest import build_record, build_report
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep
@@ -217,9 +216,16 @@ def dev_table(sweep: Sweep, task: str, labels: Sequence[float], ids: Sequence[st
     """Every trial's predictions for dev, with other labels and ids, and as many rows."""
     for trial in sorted(set(sweep.trials["trial"])):
         for epoch in (1, 2):
-            table = prediction_table(trial, epoch, ids, labels, np.zeros((len(ids), TASKS[task].num_logits)))
-            part = PredictionPart(trial=trial, epoch=epoch, task=task, split="dev")
-            write_parquet(open_folder(sweep.path), part.path, table)
+            report = build_report(epoch)
+            own = Predictions(
+                task=task,
+                split="dev",
+                ids=list(ids),
+                labels=np.array(labels, np.float32),
+                logits=np.zeros((len(ids), TASKS[task].num_logits), np.float32),
+            )
+            others = tuple(part for part in report.predictions if (part.task, part.split) != (task, "dev"))
+            write_epoch(sweep.path, trial, replace(report, predictions=(own, *others)))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +257,7 @@ def test_dev_sets_are_read_from_a_finished_trial(tmp_path: Path, status: str) ->
     dev_table(sweep, "sst", [1], ["a"])
     first, second, *others = sweep.records
     ended = with_records(folder, [replace(first, status=status), second, *others])
-    (folder / PredictionPart(trial=first.trial_id, epoch=2, task="sst", split="dev").path).unlink()
+    (folder / epoch_path(first.trial_id, 2)).unlink()
     assert only(list(weak_dev_sets(ended))).what.startswith("SST has 1 dev row")
     none = with_records(folder, [replace(record, status=status) for record in sweep.records])
     assert list(weak_dev_sets(none)) == []

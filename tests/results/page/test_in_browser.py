@@ -17,9 +17,10 @@ from results.figures.embeddings import Embedded
 from results.figures.predictions import MAX_POINTS
 from results.page.sections import PageInputs
 from results.page.write import PAGE_FILE, build_page, inputs_of, write_page
-from results.records.epochs import compact, write_epoch
+from results.records.epochs import write_epoch
 from results.records.selection import write_selection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.selection.select_all import SelectionRequest, select_from
 from tests.results.conftest import build_report
 from tests.results.page.recorded_sweep import best_of, recorded, sweep_info, with_records, write_recorded_sweep
@@ -172,7 +173,6 @@ def large(folder: Path) -> list[PageInputs]:
         for report in reports:
             write_epoch(folder / "mine", record.trial_id, report)
     write_trials(folder / "mine", records, tuple(TASKS))
-    compact(folder / "mine")
     return [inputs_of(load_sweep(folder / "mine"))]
 
 
@@ -198,7 +198,6 @@ def many_keys(folder: Path) -> list[PageInputs]:
         for report in reports:
             write_epoch(folder / "mine", records[-1].trial_id, report)
     write_trials(folder / "mine", records, tuple(TASKS))
-    compact(folder / "mine")
     return [inputs_of(load_sweep(folder / "mine"))]
 
 

@@ -15,6 +15,7 @@ from results.analysis.sweep import load_sweep
 from results.inference.models import load_models
 from results.page.models import best_kept_trial, embed_dev, texts_reader
 from tests.one_line_error import one_line_error
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.page.recorded_sweep import write_recorded_sweep
 
 
@@ -82,7 +83,6 @@ def test_embeddings_are_what_the_heads_of_a_trained_model_receive(
 
 def test_lost_predictions_are_one_line(trained_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(trained_folder, tmp_path / "lost")
-    for path in (tmp_path / "lost").rglob("qqp-dev*"):
-        path.unlink()
+    change_predictions(tmp_path / "lost", "qqp", lose)
     line = one_line_error(embed_dev, load_sweep(tmp_path / "lost"), read_texts, device="cpu")
-    assert "qqp-dev.parquet: predictions of trial" in line
+    assert "predictions of trial" in line

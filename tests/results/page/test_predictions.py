@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from mtlib.tasks import TASKS
@@ -31,6 +30,7 @@ from results.page.predictions import (
 )
 from results.records.selection import Member, Selection
 from tests.one_line_error import one_line_error
+from tests.results.analysis.changed_epochs import change_predictions
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.test_selection import build_selection, build_task
 
@@ -100,12 +100,7 @@ def test_task_without_scores_has_no_single_model(recorded_sweep: Sweep) -> None:
 def reordered(sweep: Sweep, folder: Path, change: Callable[[pa.Table], pa.Table]) -> Path:
     """A copy of a sweep, whose dev predictions of SST are changed in each epoch of each trial."""
     shutil.copytree(str(sweep.path), folder)
-    path = folder / "predictions" / "sst-dev.parquet"
-    file = pq.ParquetFile(path)
-    tables = [change(file.read_row_group(number)) for number in range(file.num_row_groups)]
-    with pq.ParquetWriter(path, file.schema_arrow) as writer:
-        for table in tables:
-            writer.write_table(table)
+    change_predictions(folder, "sst", change)
     return folder
 
 

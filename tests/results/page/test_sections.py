@@ -1,5 +1,6 @@
 """Each section has the blocks of what there is; what cannot be made says why, and the rest is there."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,10 @@ from results.page.sections import (
     sweep_sections,
     value_blocks,
 )
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
 from tests.results.records.test_selection import build_selection
@@ -96,7 +99,7 @@ def test_section_that_cannot_be_made_says_why(tmp_path: Path) -> None:
 
 def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    (tmp_path / "mine" / "predictions" / "sst-dev.parquet").unlink()
+    change_predictions(tmp_path / "mine", "sst", lose)
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
     assert any(isinstance(block, Chart) for block in sections["search"])
     assert "Ranking: could not be made: " in texts_of(sections["answer"])
@@ -111,7 +114,9 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
 def test_lost_predictions_leave_all_charts_of_training(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep)["training"]
-    (tmp_path / "mine" / "predictions" / "sst-dev.parquet").write_bytes(b"damaged")
+    for path in (tmp_path / "mine").glob("trials/*/epochs/*.parquet"):
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])  # of SST, which comes first
     damaged = PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None)
     blocks = next(list(s.blocks) for s in sweep_sections(damaged) if s.name == "training")
     assert [block.name for block in blocks if isinstance(block, Chart | TextTable)] == names
@@ -121,7 +126,7 @@ def test_lost_predictions_leave_all_charts_of_training(tmp_path: Path) -> None:
 
 def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None:
     write_recorded_sweep(tmp_path / "mine")
-    (tmp_path / "mine" / "curves.parquet").unlink()
+    shutil.rmtree(tmp_path / "mine" / "trials")
     sections = sweep_sections(PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None))
     texts = {section.name: texts_of(list(section.blocks)) for section in sections}
     assert texts["predictions"] == f"There is nothing to show: the curves of {tmp_path}/mine are missing."

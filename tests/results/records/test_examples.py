@@ -49,7 +49,7 @@ def test_record_is_read_back_as_written(tmp_path: Path) -> None:
 def test_record_is_readable_json(tmp_path: Path) -> None:
     write_hold_out(tmp_path, RECORD)
     assert json.loads((tmp_path / "hold_out.json").read_text()) == {
-        "schema_version": 2,
+        "schema_version": 3,
         "share": 0.1,
         "tasks": {
             task: {"ids": table.ids, "fingerprint": content_fingerprint({(task, "held"): table})}
@@ -73,11 +73,11 @@ def test_sweep_without_held_out_rows_is_one_line(tmp_path: Path) -> None:
     [
         ("{", "truncated or damaged"),
         ("[1]", "must be a JSON object, got list"),
-        ("{}", "schema version must be 2, got none"),
-        ('{"schema_version": 1, "share": 0.1, "tasks": {}}', "schema version must be 2, got 1"),
-        ('{"schema_version": 2, "tasks": {}}', "share is missing"),
-        ('{"schema_version": 2, "share": 0.1, "tasks": {"a": {"ids": ["x"]}}}', "tasks.a.fingerprint is missing"),
-        ('{"schema_version": 2, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
+        ("{}", "schema version must be 3, got none"),
+        ('{"schema_version": 1, "share": 0.1, "tasks": {}}', "schema version must be 3, got 1"),
+        ('{"schema_version": 3, "tasks": {}}', "share is missing"),
+        ('{"schema_version": 3, "share": 0.1, "tasks": {"a": {"ids": ["x"]}}}', "tasks.a.fingerprint is missing"),
+        ('{"schema_version": 3, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
     ],
 )
 def test_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:

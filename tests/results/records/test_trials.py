@@ -1,80 +1,35 @@
-"""Trials and the sweep's description are read back as written; anything that does not fit is one line."""
+"""A trial survives its row of the table, and the sweep's description is read back; what does not fit is one line."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.fs as fs
-import pyarrow.parquet as pq
 import pytest
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
-from results.records import trials as records
+from results.records.schemas import SCHEMA_VERSION
 from results.records.trials import (
-    CURVES,
     OBJECTS,
-    PREDICTIONS,
     STATUSES,
-    TRIALS_BACKUP_FILE,
     TrialRecord,
     best_trial,
     read_sweep,
-    read_trials,
-    trials_schema,
+    record_from_row,
+    row_from_record,
     write_sweep,
-    write_trials,
 )
 from tests.one_line_error import one_line_error
 
 MakeRecord = Callable[..., TrialRecord]
-Kill = Callable[[int, bool], type[BaseException]]
 TASK_NAMES = ("sst", "qqp", "sts")
 
 
-def test_tables_have_these_columns() -> None:
-    assert trials_schema(("sst", "new")).names == [
-        *("trial", "number", "config_hash", "replicate", "seed", "status", "params", "config"),
-        *("best_sst", "best_new", "best_overall", "last_sst", "last_new", "last_overall"),
-        *("best_epoch_sst", "best_epoch_new", "best_epoch_overall", "epochs", "steps", "shared_steps"),
-        *("device_seconds", "wall_seconds", "peak_memory_bytes", "checkpoint", "taken_from", "error", "host"),
-        "started",
-    ]
-    assert CURVES.names == ["trial", "step", "epoch", "task", "split", "metric", "value", "seconds"]
-    assert PREDICTIONS.names == ["id", "trial", "epoch", "label", "logits"]
-    assert PREDICTIONS.field("logits").type == pa.list_(pa.float32())
-    versions = {schema.metadata[b"schema_version"] for schema in (trials_schema(()), CURVES, PREDICTIONS)}
-    assert versions == {b"2"}
-
-
-def test_trials_are_read_back_as_written(tmp_path: Path, make_record: MakeRecord) -> None:
-    params = {"smart.weight": 0.1, "smart.mode": "paper", "tasks.sst.batch_size": 8, "x": None, "y": [1, 2], "z": True}
-    nothing: dict[str, Any] = {
-        "best": {},
-        "last": {},
-        "best_epoch": {},
-        "checkpoint": None,
-        "host": None,
-        "started": None,
-    }
-    written = [
-        make_record(0),
-        make_record(1, 2, "failed", params=params, error="line one\nline two"),
-        make_record(2, status="queued", **nothing),
-        make_record(3, best={"qqp": 0.1 + 0.2}, last={"qqp": 0.3}, best_epoch={"qqp": 1}),
-        make_record(4, status="reused", taken_from="earlier/0007-r1", shared_steps=30),
-    ]
-    write_trials(tmp_path, written, TASK_NAMES)
-    assert read_trials(tmp_path) == written
-    assert list(read_trials(tmp_path)[1].params) == list(params)
-
-
 @pytest.mark.parametrize("status", STATUSES)
-def test_every_status_can_be_written(tmp_path: Path, make_record: MakeRecord, status: str) -> None:
-    write_trials(tmp_path, [make_record(0, status=status)], TASK_NAMES)
-    assert read_trials(tmp_path)[0].status == status
+def test_trial_survives_its_row(make_record: MakeRecord, status: str) -> None:
+    params = {"smart.weight": 0.1, "smart.mode": "paper", "tasks.sst.batch_size": 8, "x": None, "y": [1, 2], "z": True}
+    written = make_record(1, 2, status, params=params, best={"qqp": 0.1 + 0.2}, error="line one\nline two", host=None)
+    found = record_from_row(row_from_record(written, TASK_NAMES), TASK_NAMES)
+    assert found == written
+    assert list(found.params) == list(params)
 
 
 def test_another_status_is_refused(make_record: MakeRecord) -> None:
@@ -82,85 +37,9 @@ def test_another_status_is_refused(make_record: MakeRecord) -> None:
         make_record(0, status="done")
 
 
-def test_trials_can_be_read_by_pandas_alone(tmp_path: Path, make_record: MakeRecord) -> None:
-    write_trials(tmp_path, [make_record(0), make_record(1, best={"qqp": 0.5})], TASK_NAMES)
-    frame = pd.read_parquet(tmp_path / "trials.parquet")
-    assert frame["best_qqp"].tolist() == [0.75, 0.5]
-    assert frame["best_sst"].isna().tolist() == [False, True]
-
-
-def test_score_of_a_task_without_columns_is_an_assertion_error(tmp_path: Path, make_record: MakeRecord) -> None:
-    with pytest.raises(AssertionError, match="0000-r0 has best of"):
-        write_trials(tmp_path, [make_record(0)], ("sst",))
-
-
-def test_sweep_without_trials_file_has_none(tmp_path: Path) -> None:
-    assert read_trials(tmp_path) == []
-
-
-def test_trials_of_another_version_are_refused_by_name(
-    tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(records, "SCHEMA_VERSION", 3)
-    write_trials(tmp_path, [make_record(0)], TASK_NAMES)
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"trials.parquet: schema version must be 2, got 3$"):
-        read_trials(tmp_path)
-
-
-def test_previous_trials_are_kept(tmp_path: Path, make_record: MakeRecord) -> None:
-    written = [[make_record(number) for number in range(count)] for count in (1, 2, 3)]
-    write_trials(tmp_path, written[0], TASK_NAMES)
-    assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == []
-    for before, newest in pairwise(written):
-        write_trials(tmp_path, newest, TASK_NAMES)
-        assert read_trials(tmp_path) == newest
-        assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == before
-
-
-@pytest.mark.parametrize("is_before", [True, False])
-@pytest.mark.parametrize("renames", [1, 2])
-def test_kill_while_trials_are_written_leaves_two_whole_files(
-    tmp_path: Path, make_record: MakeRecord, kill_at_rename: Kill, renames: int, is_before: bool
-) -> None:
-    first, second, third = ([make_record(number) for number in range(count)] for count in (1, 2, 3))
-    write_trials(tmp_path, first, TASK_NAMES)
-    write_trials(tmp_path, second, TASK_NAMES)
-    with pytest.raises(kill_at_rename(renames, is_before)):
-        write_trials(tmp_path, third, TASK_NAMES)
-    is_done, is_kept = (renames, is_before) == (2, False), (renames, is_before) != (1, True)
-    assert read_trials(tmp_path) == (third if is_done else second)
-    assert read_trials(tmp_path, TRIALS_BACKUP_FILE) == (second if is_kept else first)
-
-
-def test_only_a_local_folder_keeps_previous_trials(
-    tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bucket = fs.SubTreeFileSystem(str(tmp_path), fs.PyFileSystem(fs.FSSpecHandler(LocalFileSystem())))
-    monkeypatch.setattr(records, "open_folder", lambda _: bucket)
-    for count in (1, 2):
-        write_trials("a bucket", [make_record(number) for number in range(count)], TASK_NAMES)
-    assert [path.name for path in tmp_path.iterdir()] == ["trials.parquet"]
-    assert len(read_trials("a bucket")) == 2
-
-
-def test_truncated_trials_are_named(tmp_path: Path, make_record: MakeRecord) -> None:
-    write_trials(tmp_path, [make_record(0)], TASK_NAMES)
-    path = tmp_path / "trials.parquet"
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"trials.parquet: truncated or damaged"):
-        read_trials(tmp_path)
-
-
-def test_foreign_table_is_named(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"trial": ["a"]}), tmp_path / "trials.parquet")
-    with pytest.raises(ValueError, match=r"trials.parquet: table must be trials, got none$"):
-        read_trials(tmp_path)
-
-
 def test_description_is_read_back_with_its_version(tmp_path: Path) -> None:
     write_sweep(tmp_path / "sweep", {"name": "a", "packages": {"torch": "2"}})
-    assert read_sweep(tmp_path / "sweep") == {"schema_version": 2, "name": "a", "packages": {"torch": "2"}}
+    assert read_sweep(tmp_path / "sweep") == {"schema_version": SCHEMA_VERSION, "name": "a", "packages": {"torch": "2"}}
 
 
 def test_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:
@@ -216,7 +95,7 @@ def test_description_of_another_version_is_refused(tmp_path: Path, text: str, go
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(ValueError) as caught:
         read_sweep(tmp_path)
-    assert str(caught.value) == f"{tmp_path / 'sweep.json'}: schema version must be 2, got {got}"
+    assert str(caught.value) == f"{tmp_path / 'sweep.json'}: schema version must be {SCHEMA_VERSION}, got {got}"
 
 
 @pytest.mark.parametrize("name", OBJECTS)

@@ -15,7 +15,8 @@ from results.analysis.effects.frame import render_effects
 from results.ensembles.methods import FIRST_VALUES
 from results.ensembles.selection_method import Settings
 from results.figures.effects import effect_chart
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.scoring.base_configuration import NO_BASE, find_base
 from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from

@@ -1,14 +1,20 @@
 """An untrained sweep with scores, predictions and weight records of every epoch."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.tasks import TASKS
-from results.records.epochs import compact, write_epoch
-from results.records.trials import write_sweep, write_trials
+from mtlib.training.epoch_report import Point
+from mtlib.training.evaluation import Predictions
+from results.records.epochs import epoch_path, read_epoch, read_part, trial_epochs, write_epoch
+from results.records.files import open_folder
+from results.records.predictions import logits_array
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.results.conftest import build_record, build_report
 
 
@@ -22,7 +28,6 @@ def build_sweep(folder: Path, *skills: float, first_seed: int = 0, **of_record: 
         for epoch in (1, 2):
             write_epoch(folder, name, build_report(epoch, skill=skill, seed=first_seed + number))
         keep_weights(folder, name)
-    compact(folder)
     return folder
 
 
@@ -36,3 +41,21 @@ def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
         name = weights_path(StateFolder(path=path.parent), epoch)
         name.parent.mkdir(exist_ok=True)
         name.touch()
+
+
+def replace_predictions(folder: Path, trial: str, epoch: int, own: Predictions) -> None:
+    """Writes an epoch again with other predictions of one task's split; scores and all others stay."""
+    root = open_folder(folder)
+    found = read_epoch(root, trial, epoch)
+    last = [number for number in trial_epochs(root, trial) if number > epoch]
+    later = {number: (folder / epoch_path(trial, number)).read_bytes() for number in last}
+    kept = [own]
+    for task, split in found.parts:
+        table = read_part(root, trial, epoch, task, split)
+        if table is not None and (task, split) != (own.task, own.split):
+            labels, logits = table["label"].to_numpy(), logits_array(table)
+            kept.append(Predictions(task=task, split=split, ids=table["id"].to_pylist(), labels=labels, logits=logits))
+    points = tuple(Point(**point) for point in found.points)
+    write_epoch(folder, trial, replace(build_report(epoch), points=points, predictions=tuple(kept)))
+    for number, content in later.items():
+        (folder / epoch_path(trial, number)).write_bytes(content)

@@ -6,7 +6,8 @@ from typing import Any
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from tests.results.inference.trained_sweep import small_config, train_trials
 
 ALIKE = ("0000-r0", "0001-r0", "0002-r0")

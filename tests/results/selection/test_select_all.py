@@ -10,20 +10,20 @@ import pytest
 from mtlib.config.schema import to_dict
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS, Task
+from mtlib.training.evaluation import Predictions
 from results.ensembles.candidates import Pool, read_pool
 from results.ensembles.methods import ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
-from results.records.files import open_folder, write_parquet
-from results.records.predictions import PredictionPart, prediction_table
 from results.records.selection import RecordedSearch, TaskSelection
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.scoring.shared_model import choose_shared_model
 from results.selection import select_all as choosing
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, scored_tasks, select_from
 from results.selection.select_ensemble import select_ensemble
 from tests.results.conftest import build_record
-from tests.results.selection.scored_sweep import build_sweep, keep_weights
+from tests.results.selection.scored_sweep import build_sweep, keep_weights, replace_predictions
 
 FAST = Settings(bags=0)
 
@@ -128,9 +128,14 @@ def with_dev_set(folder: Path, task: str, labels: Sequence[float], num_trials: i
     for trial in (f"{number:04d}-r0" for number in range(num_trials)):
         for epoch in (1, 2):
             logits = random.normal(2.5, 1, size=(len(labels), TASKS[task].num_logits))
-            table = prediction_table(trial, epoch, list(map(str, range(len(labels)))), labels, logits)
-            part = PredictionPart(trial=trial, epoch=epoch, task=task, split="dev")
-            write_parquet(open_folder(folder), part.path, table)
+            own = Predictions(
+                task=task,
+                split="dev",
+                ids=list(map(str, range(len(labels)))),
+                labels=np.array(labels, np.float32),
+                logits=logits.astype(np.float32),
+            )
+            replace_predictions(folder, trial, epoch, own)
 
 
 @pytest.mark.parametrize("method", ["auto", "one_model"])

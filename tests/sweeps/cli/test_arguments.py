@@ -104,10 +104,9 @@ def test_address_of_the_surrounding_ray_is_the_default() -> None:
     assert read_options(found, NOW, "10.0.0.1:6379").address is None
 
 
-def test_storage_uri_is_a_mirror_of_a_local_folder() -> None:
-    options = read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
-    assert options.mirror == "s3://bucket/sweeps"
-    assert options.storage == Path.home().resolve() / "multitask-sweeps"
+def test_storage_is_a_folder_not_a_uri() -> None:
+    with pytest.raises(ValueError, match=r"^--storage must be a folder, got s3://bucket/sweeps$"):
+        read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
 
 
 @pytest.mark.parametrize(

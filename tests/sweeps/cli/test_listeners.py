@@ -1,6 +1,5 @@
 """The listeners of a sweep: one prints everything, the other nothing."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from sweeps.cli.listeners import printing_listener, silent_listener
 from sweeps.driver.ledger import open_ledger
 from sweeps.driver.whole_sweep import Ending
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions
 from tests.sweeps.cli.test_summary import outcome_with
 from tests.sweeps.conftest import MakePlan
@@ -31,13 +30,6 @@ def test_silent_listener_prints_nothing_and_describes_the_end(
     failed = outcome_with(counts={"failed": 1}, failures={"0000-r0": "diverged"})
     assert listener.finish(options, failed) == Ending(outcome=failed, exit_code=3, messages=("1 of 1 trials failed.",))
     assert capsys.readouterr() == ("", "")
-
-
-def test_silent_listener_copies_the_records(make_plan: MakePlan, tmp_path: Path) -> None:
-    options = make_plan(mirror=f"file://{tmp_path}/copies").options
-    (options.folder / "sweep.json").write_text("{}")
-    assert silent_listener().finish(options, outcome_with()).exit_code == 0
-    assert (tmp_path / "copies" / "sweep" / "sweep.json").exists()
 
 
 def test_printing_listener_prints_lines_and_events(make_plan: MakePlan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sweeps.cli.progress import ledger_seconds_left, live_lines, show_progress, summary
 from sweeps.driver.ledger import Ledger, apply_event, open_ledger
-from sweeps.lanes.messages import Event
+from sweeps.lanes.channel import Event
 from tests.sweeps.conftest import MakePlan
 
 NOON = 1_700_000_000.0
@@ -27,8 +27,10 @@ def scored(epoch: int, at: float = NOON, **scores: float) -> Event:
     return event("report", at=at, epoch=epoch, scores=scores, step=epoch, seconds=1.0)
 
 
-def ended(how: str, at: float = NOON, error: str | None = None) -> Event:
-    return event("ended", at=at, how=how, error=error, was_started=True)
+def ended(how: str, at: float = NOON, error: str | None = None, wall: float | None = None) -> Event:
+    """`wall`: seconds that the trial has had a lane, by default all since noon."""
+    wall_seconds = at - NOON if wall is None else wall
+    return event("ended", at=at, how=how, error=error, was_started=True, wall_seconds=wall_seconds)
 
 
 def after(ledger: Ledger, *events: Event) -> Ledger:
@@ -113,15 +115,15 @@ def test_notes_and_lanes_are_shown(make_plan: MakePlan) -> None:
     events = [
         event("note", None, text="Ray's dashboard: http://127.0.0.1:8265"),
         event("lane_open", None, host="node7", pid=1),
-        event("lane_lost", None, why="its node is gone"),
-        event("lane_down", None, why="node other (bbbbbbbb) died"),
+        event("lane_down", None, why="node bbbbbbbb died"),
+        event("lane_failed", None, why="sst.csv is missing"),
         event("lane_closed", None),
     ]
     assert printed(open_ledger(make_plan()), *events) == [
         "Ray's dashboard: http://127.0.0.1:8265",
         "lane0 is open on node7",
-        "lane0 is lost: its node is gone",
-        "lane0 is down and waits for free resources: node other (bbbbbbbb) died",
+        "lane0 is down: node bbbbbbbb died; Ray restarts its workers",
+        "lane0 cannot open: sst.csv is missing",
         "lane0 is idle and has released its resources",
     ]
 
@@ -145,8 +147,8 @@ def test_brackets_in_searched_values_are_shown(make_plan: MakePlan) -> None:
 
 
 def test_lost_lane_is_shown(make_plan: MakePlan) -> None:
-    lines = printed(open_ledger(make_plan()), started(), event("requeued"))
-    assert lines[-1] == "0000-r0 waits for a free lane"
+    lines = printed(open_ledger(make_plan()), started(), event("requeued", why="node bbbbbbbb died"))
+    assert lines[-1] == "0000-r0 waits for a free lane: node bbbbbbbb died"
 
 
 def test_live_lines_shows_each_running_trials_progress(make_plan: MakePlan) -> None:
@@ -186,11 +188,13 @@ def test_pause_between_two_runs_does_not_lengthen_trials(make_plan: MakePlan) ->
     ledger = after(open_ledger(evening.plan, evening.records.values()), started(at=morning))
     after(ledger, event("progress", epoch=1, step=50, num_steps=100))
     assert ledger_seconds_left(ledger, morning + 2) == pytest.approx(10 + 2 * 20)
-    after(ledger, ended("complete", morning + 12))
+    after(ledger, ended("complete", morning + 12, wall=20))
     assert ledger_seconds_left(ledger, morning + 12) == pytest.approx(2 * 20)
     evening = after(open_ledger(evening.plan), started(), ended("interrupted", NOON + 8))
     again = open_ledger(evening.plan, evening.records.values())
-    assert "0000-r0 complete after 20 s" in printed(again, started(at=morning), ended("complete", morning + 12))
+    assert "0000-r0 complete after 20 s" in printed(
+        again, started(at=morning), ended("complete", morning + 12, wall=20)
+    )
 
 
 def test_two_lanes_need_half_the_time(make_plan: MakePlan) -> None:
@@ -210,7 +214,7 @@ def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
 def test_further_replicates_take_as_long_as_whole_trials(make_plan: MakePlan) -> None:
     """Of three configurations the first completes in 100 seconds and the second is stopped after 20."""
     plan = make_plan(replicates=2)
-    stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True)
+    stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True, wall_seconds=20)
     ends = started(), ended("complete", NOON + 100), started("0001-r0", NOON + 100), stopped
     ledger = after(open_ledger(plan), *ends)
     assert ledger_seconds_left(ledger, NOON + 120) == pytest.approx(60 + 2 * 100)
@@ -222,9 +226,9 @@ def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None
     assert ledger_seconds_left(ledger, NOON + 21) is None
 
 
-def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, note: str | None = None) -> Event:
+def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, notes: tuple[str, ...] = ()) -> Event:
     return event(
-        "starting_point", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, note=note
+        "starting_point", epochs=epochs, shared_steps=steps, shared_seconds=0.0, taken_from=taken_from, notes=notes
     )
 
 
@@ -235,8 +239,7 @@ def start_event(epochs: int, steps: int = 0, taken_from: str | None = None, note
         (start_event(2), ["0000-r0 continues after epoch 2"]),
         (start_event(2, 1234), ["0000-r0 reuses 1,234 steps that were trained before"]),
         (start_event(3, 99, "old/0004-r0"), ["0000-r0 is equal to old/0004-r0, which is reused"]),
-        (start_event(0, note="0000-r0 starts over: it was damaged"), ["0000-r0 starts over: it was damaged"]),
-        (event("waiting", what="another sweep trains it"), ["0000-r0 waits: another sweep trains it"]),
+        (start_event(0, notes=("a state is damaged", "it starts over")), ["a state is damaged", "it starts over"]),
         (event("stage_finished", stage=0, why_not=None), []),
         (event("stage_finished", stage=0, why_not="no room"), ["0000-r0: stage 0 is not kept for others: no room"]),
         (event("ended", how="reused", error=None, was_started=True), None),

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 import sweeps.driver.run_sweep
 from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.sweep import load_sweep
-from results.records.trials import SPACE_FILE, TrialRecord, read_sweep
-from sweeps.driver.run_sweep import OnEvent, SweepOutcome
+from results.records.trials import SPACE_FILE, read_sweep
+from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from tests.one_line_error import one_line_exit
@@ -63,7 +62,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[SweepPlan]:
     """The plans of the sweeps that would run."""
     found: list[SweepPlan] = []
 
-    def note(plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] = (), **_hooks: object) -> SweepOutcome:
+    def note(plan: SweepPlan, *_given: object, **_hooks: object) -> SweepOutcome:
         found.append(plan)
         return SweepOutcome(counts={"complete": 2}, failures={}, is_interrupted=True, error=None)
 
@@ -91,16 +90,6 @@ def test_resumed_sweep_reads_its_copy_of_the_file(
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
     (first.folder / SPACE_FILE).unlink()
     assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
-
-
-def test_copy_is_among_the_records_at_a_uri(
-    command: list[str], plans: list[SweepPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    uri = tmp_path / "bucket"
-    main([*command, "--storage", f"file://{uri}", "--name", "mine"])
-    assert plans[0].options.folder == tmp_path / "multitask-sweeps" / "mine"
-    assert (uri / "mine" / SPACE_FILE).read_text() == SPACE
 
 
 def test_file_can_be_listed_and_previewed(command: list[str], file: Path, capsys: pytest.CaptureFixture[str]) -> None:

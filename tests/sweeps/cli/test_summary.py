@@ -14,7 +14,8 @@ from results.ensembles.selection_method import Settings
 from results.records.epochs import write_epoch
 from results.records.files import PROJECT_FOLDER
 from results.records.selection import read_selection
-from results.records.trials import read_sweep, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest
 from sweeps.cli.arguments import build_parser, find_sweep_folder
@@ -85,7 +86,7 @@ def test_interrupted_sweep_ends_with_the_resume_command(
     options: Build, why: str | None, begins: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
-    asked = options(mirror="nowhere://bucket")
+    asked = options()
     finish_sweep(asked, outcome_with(counts={"interrupted": 1}, is_interrupted=True, interruption=why))
     *_, last, command = capsys.readouterr().err.splitlines()
     assert last == f"{begins}: 1 interrupted); what had finished is kept and ranked. Continue with:"
@@ -146,9 +147,8 @@ def test_deleted_working_folder_is_ignored(
     assert f"python -m results.table {two_trials.folder}" in text
 
 
-@pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "update_mirror", "select_from", "write_selection"])
+@pytest.mark.parametrize("broken", ["print_ranking", "read_trials", "select_from", "write_selection"])
 def test_failure_in_one_part_leaves_the_others(
-    options: Build,
     two_trials: SweepOptions,
     broken: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -157,16 +157,15 @@ def test_failure_in_one_part_leaves_the_others(
     def fail(*_arguments: Any, **_more: Any) -> None:
         raise OSError(f"{broken} is broken")
 
-    asked = options(mirror=f"file://{two_trials.storage}/copies") if broken == "update_mirror" else two_trials
     monkeypatch.setattr(f"sweeps.cli.summary.{broken}", fail)
-    is_ranked = show_answer(asked.folder)
+    is_ranked = show_answer(two_trials.folder)
     assert is_ranked == (broken != "print_ranking")
-    code = finish_sweep(asked, outcome_with(), is_ranked=is_ranked).exit_code
+    code = finish_sweep(two_trials, outcome_with(), is_ranked=is_ranked).exit_code
     printed = capsys.readouterr()
     assert f"{broken} is broken" in printed.out + printed.err
     assert ("SST dev" in printed.out) == (broken != "print_ranking")
     assert ("Chosen for SST: " in printed.out) == (broken != "select_from")
-    assert code == (1 if broken in ("update_mirror", "print_ranking") else 0)
+    assert code == (1 if broken == "print_ranking" else 0)
 
 
 def test_answer_and_verdict_are_printed_before_anything_is_written(
@@ -228,7 +227,7 @@ def test_ctrl_c_during_selection_leaves_the_other_parts(
     assert f"selector {two_trials.folder}" in text or f"selector.py {two_trials.folder}" in text
 
 
-def test_failed_compaction_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_at_the_end_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",))).exit_code
         == 0
@@ -305,22 +304,3 @@ def test_failed_selection_is_one_line(options: Build, capsys: pytest.CaptureFixt
     assert finish_sweep(options(), outcome_with()).exit_code == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("No ensemble was chosen: ")]
     assert line.endswith(".")
-
-
-def test_ranking_is_printed_and_records_are_copied(
-    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = options(mirror=f"file://{tmp_path}/copy")
-    assert finish_sweep(asked, outcome_with()).exit_code == 0
-    text = capsys.readouterr().out
-    assert f"Files: {asked.folder}" in text
-    assert f"Copies: file://{tmp_path}/copy/first" in text
-    assert read_sweep(tmp_path / "copy" / "first")["name"] == "first"
-
-
-def test_failed_copies_are_reported_and_fail_the_sweep(
-    options: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert finish_sweep(options(mirror=f"file://{tmp_path}/file/copy"), outcome_with()).exit_code == 1
-    assert "could not be copied" in capsys.readouterr().err

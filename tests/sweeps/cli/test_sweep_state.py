@@ -12,10 +12,12 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
+from results.records.driver_file import DRIVER_FILE
 from results.records.files import PROJECT_FOLDER
-from results.records.heartbeat import HEARTBEAT_FILE, write_heartbeat
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, step_text
+from tests.driver_files import write_driver
 from tests.results.conftest import build_record
 
 Write = Callable[..., Path]
@@ -28,7 +30,7 @@ def trial(number: int, status: str, **changes: Any) -> TrialRecord:
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes the files of a sweep; `life` is `running`, `stopped`, or `none` for a sweep without a heartbeat."""
+    """Writes the files of a sweep; `life` is `running`, `stopped`, or `none` for one that has never run."""
     monkeypatch.chdir(PROJECT_FOLDER)
 
     def write(*records: TrialRecord, name: str = "mine", life: str = "stopped", **info: Any) -> Path:
@@ -38,7 +40,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         if records:
             write_trials(folder, records, tuple(TASKS))
         if life != "none":
-            write_heartbeat(folder, has_stopped=life == "stopped")
+            running = {record.trial_id: {"since": time.time()} for record in records if record.status == "running"}
+            write_driver(folder, running, has_stopped=life == "stopped")
         return folder
 
     return write
@@ -125,7 +128,6 @@ def test_time_left_follows_from_ended_trials(write: Write) -> None:
     running = [trial(number, "running", epochs=1, wall_seconds=9.0) for number in (2, 3)]
     state = read_sweep_state(write(*done, *running, trial(4, "queued"), life="running"))
     assert state.seconds_left == pytest.approx((1 + 2 * 3 / 4) * 60 / 2)
-    assert read_sweep_state(write(*running, name="new", life="running")).seconds_left is None
 
 
 def test_steps_and_time_left_of_a_first_trial_are_by_its_progress(
@@ -134,12 +136,12 @@ def test_steps_and_time_left_of_a_first_trial_are_by_its_progress(
     folder = write(trial(0, "running", epochs=0), trial(1, "queued"), life="running")
     place = {"since": 1000.0, "epoch": 1, "step": 300, "num_steps": 1200}
     monkeypatch.setattr("time.time", lambda: 1060.0)
-    write_heartbeat(folder, {"0000-r0": place, "0001-r0": {"since": 1059.0}})
+    write_driver(folder, {"0000-r0": place})
     state = read_sweep_state(folder)
-    assert state.progress == {"0000-r0": place}, "only trials that are recorded as running"
+    assert state.progress == {"0000-r0": place}
     assert step_text(state.records[0], place) == "300 of 1,200"
     assert state.seconds_left == pytest.approx(180 + 240)
-    write_heartbeat(folder, {"0000-r0": place}, has_stopped=True)
+    write_driver(folder, {"0000-r0": place}, has_stopped=True)
     assert read_sweep_state(folder).progress == {}
 
 
@@ -176,7 +178,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "sweep.json is no JSON": lambda folder: (folder / "sweep.json").write_text("{"),
     "sweep.json is a list": lambda folder: (folder / "sweep.json").write_text("[]"),
     "other version": lambda folder: (folder / "sweep.json").write_text('{"schema_version": 99}'),
-    "trials are no table": lambda folder: (folder / "trials.parquet").write_bytes(b"PAR1"),
     "space is text": lambda folder: change_info(folder, space="smart_lambda"),
     "an option is text": lambda folder: change_info(folder, options={"replicates": "many"}),
     "tasks are text": lambda folder: change_info(folder, base={"data": {"tasks": "none"}}),
@@ -198,19 +199,8 @@ def test_damaged_sweep_leaves_the_others(write: Write, tmp_path: Path, damage: s
     assert [path.name for path, _ in damaged] == ["broken"]
 
 
-def test_damaged_heartbeat_counts_as_running_as_for_other_readers(write: Write) -> None:
-    folder = write(trial(0, "running"))
-    (folder / HEARTBEAT_FILE).write_text("{")
+def test_damaged_driver_file_counts_as_stopped(write: Write) -> None:
+    folder = write(trial(0, "complete"), trial(1, "queued"), life="running")
     assert read_sweep_state(folder).is_running
-
-
-def test_twenty_sweeps_of_300_trials_take_little_time(write: Write, tmp_path: Path) -> None:
-    folder = write(*(trial(number, "complete") for number in range(300)))
-    for number in range(19):
-        other = tmp_path / f"other-{number}"
-        other.mkdir()
-        for name in ("sweep.json", "trials.parquet", HEARTBEAT_FILE):
-            (other / name).symlink_to(folder / name)
-    began = time.process_time()
-    assert len(list_sweeps(tmp_path)[0]) == 20
-    assert time.process_time() - began < 3, "about 0.4 s"
+    (folder / DRIVER_FILE).write_text("{")
+    assert not read_sweep_state(folder).is_running

@@ -10,14 +10,16 @@ import ray
 
 from mtlib.runtime import bf16
 from mtlib.runtime.bf16 import has_bf16
+from sweeps.cluster import capacity
 from sweeps.cluster.capacity import (
     BASE_BYTES,
     CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
     Resources,
+    fits_cluster,
     lanes_that_fit,
     nodes_have_bf16,
-    num_more_lanes,
+    num_lanes,
     resources_per_worker,
     workers_that_fit,
 )
@@ -28,66 +30,47 @@ GB = 10**9
 PLENTY = 1000 * GB
 
 
-def test_cpus_limit_the_lanes() -> None:
-    node = Resources(cpus=7, gpus=0, memory=PLENTY)
-    assert lanes_that_fit([node], Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
-
-
-def test_workers_of_a_lane_may_be_on_several_nodes() -> None:
-    nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 3
-    assert lanes_that_fit(nodes, Resources(cpus=1, gpus=0, memory=GB), num_workers=2) == 1
-
-
-def test_worker_is_on_one_node_only() -> None:
-    nodes = [Resources(cpus=1, gpus=0, memory=PLENTY)] * 4
-    assert lanes_that_fit(nodes, Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 0
+def test_workers_of_a_lane_may_be_on_several_nodes_each_on_one() -> None:
+    nodes = [Resources(cpus=3, gpus=0, memory=PLENTY)] * 3
+    assert lanes_that_fit(nodes, Resources(cpus=2, gpus=0, memory=GB), num_workers=1) == 3
+    assert lanes_that_fit(nodes, Resources(cpus=2, gpus=0, memory=GB), num_workers=2) == 1
+    assert lanes_that_fit(nodes, Resources(cpus=4, gpus=0, memory=GB), num_workers=1) == 0
 
 
 @pytest.mark.parametrize(("share", "fitting"), [(1, 2), (0.5, 4), (1 / 3, 6)])
 def test_workers_share_gpus(share: float, fitting: int) -> None:
     node = Resources(cpus=100, gpus=2, memory=PLENTY)
     assert workers_that_fit(node, Resources(cpus=1, gpus=share, memory=GB)) == fitting
+    assert workers_that_fit(replace(node, gpus=0), Resources(cpus=1, gpus=share, memory=GB)) == 0
 
 
-def test_memory_limits_the_lanes_and_some_is_spared() -> None:
+@pytest.mark.parametrize(("memory", "fitting"), [(3 * GB, 3), (10 * GB, 0)])
+def test_memory_limits_the_workers_and_some_is_spared(memory: int, fitting: int) -> None:
     node = Resources(cpus=100, gpus=0, memory=10 * GB)
-    assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=3 * GB)) == 3
-    assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=10 * GB)) == 0
+    assert workers_that_fit(node, Resources(cpus=1, gpus=0, memory=memory)) == fitting
 
 
-def test_node_without_a_gpu_holds_no_gpu_worker() -> None:
-    assert workers_that_fit(Resources(cpus=8, gpus=0, memory=PLENTY), Resources(cpus=1, gpus=1, memory=GB)) == 0
-
-
-def test_larger_encoder_needs_more_memory_per_worker(make_plan: MakePlan) -> None:
+def test_memory_of_a_worker_is_by_encoder_precision_and_device(make_plan: MakePlan) -> None:
     plan = make_plan(cpus_per_worker=3)
     need = resources_per_worker(replace(plan, num_parameters=110_000_000))
     assert (need.cpus, need.gpus) == (3, 0)
     assert need.memory == BASE_BYTES + 110_000_000 * CPU_BYTES_PER_PARAMETER
     assert resources_per_worker(plan).memory == BASE_BYTES
-
-
-def test_bf16_needs_more_memory_on_a_cpu(make_plan: MakePlan) -> None:
-    plan = make_plan()
     in_bf16 = replace(plan, space=replace(plan.space, base=plan.space.base.override({"precision": "bf16"})))
     assert resources_per_worker(in_bf16).memory - resources_per_worker(plan).memory == CPU_BF16_BYTES
-    on_gpu, on_gpu_in_bf16 = (replace(one, options=replace(one.options, gpus_per_worker=1)) for one in (plan, in_bf16))
-    assert resources_per_worker(on_gpu_in_bf16) == resources_per_worker(on_gpu)
-
-
-def test_gpu_worker_needs_less_memory(make_plan: MakePlan) -> None:
-    plan = replace(make_plan(), num_parameters=10**8)
-    on_cpu, on_gpu = resources_per_worker(plan), resources_per_worker(with_options(plan, gpus_per_worker=1.0))
-    assert on_gpu.memory < on_cpu.memory
+    on_gpu = with_options(replace(in_bf16, num_parameters=110_000_000), gpus_per_worker=1.0)
+    assert resources_per_worker(on_gpu).memory < need.memory
 
 
 @pytest.mark.parametrize(
-    ("free_cpus", "memory", "num_lanes", "num_waiting", "more"),
+    ("free_cpus", "memory", "num_open", "num_waiting", "lanes"),
     [
-        (2, PLENTY, 2, 0, 2),
-        (2, PLENTY, 3, 1, 1),
-        (1, PLENTY, 4, 2, 0),
-        (4, 3 * BASE_BYTES, 2, 0, 0),  # Ray counts memory that lanes use as free
+        (2, PLENTY, 2, 0, 4),
+        (2, PLENTY, 2, 3, 5),  # what waits for resources has not taken them from what is free
+        (0, PLENTY, 4, 0, 4),
+        (4, 3 * BASE_BYTES, 2, 0, 2),  # Ray counts memory that lanes use as free
+        (9, PLENTY, 8, 0, 8),
+        (0, 0, 0, 0, 1),  # an autoscaler sees the demand of the one that waits
     ],
 )
 def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
@@ -95,15 +78,21 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     monkeypatch: pytest.MonkeyPatch,
     free_cpus: int,
     memory: int,
-    num_lanes: int,
+    num_open: int,
     num_waiting: int,
-    more: int,
+    lanes: int,
 ) -> None:
-    monkeypatch.setattr(
-        "sweeps.cluster.capacity.available_resources", lambda: [Resources(cpus=free_cpus, gpus=0, memory=memory)]
-    )
-    monkeypatch.setattr("sweeps.cluster.capacity.total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
-    assert num_more_lanes(make_plan(), num_lanes, num_waiting) == more
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": free_cpus, "memory": memory})
+    monkeypatch.setattr(capacity, "total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
+    assert num_lanes(make_plan(), num_open, num_waiting) == lanes
+
+
+def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = {"NodeID": "a", "NodeManagerHostname": "here", "Resources": {"CPU": 4, "memory": PLENTY}}
+    for is_alive in (True, False):
+        monkeypatch.setattr(ray, "nodes", lambda alive=is_alive: [{**node, "Alive": alive}])
+        assert fits_cluster(make_plan(name=f"sweep-{is_alive}")) is is_alive
+        assert capacity.alive_nodes() == ({"a": "here"} if is_alive else {})
 
 
 def options(**changes: Any) -> SweepOptions:

@@ -1,10 +1,8 @@
 """The environment of Ray's processes, their protection from Ctrl-C, and connecting; other tests start Ray itself."""
 
-import contextlib
 import importlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,8 +13,9 @@ import ray
 
 from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
+from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.connection import (
-    BackgroundRun,
+    START_ATTEMPTS,
     connect,
     connected_to_ray,
     free_port,
@@ -29,29 +28,16 @@ from sweeps.cluster.connection import (
 from sweeps.cluster.garbage_collection import collect_rarely
 
 
-def test_workers_find_the_packages_and_keep_the_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_find_the_packages_and_keep_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/theirs")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == f"{PROJECT_FOLDER}{os.pathsep}/theirs"
-    monkeypatch.delenv("PYTHONPATH")
-    assert worker_environment({})["env_vars"]["PYTHONPATH"] == str(PROJECT_FOLDER)
-    assert (PROJECT_FOLDER / "sweeps" / "run.py").is_file()
-
-
-def test_processes_of_the_sweep_rarely_collect_garbage() -> None:
-    module, _, name = worker_environment({})["worker_process_setup_hook"].rpartition(".")
-    assert getattr(importlib.import_module(module), name) is collect_rarely
-
-
-def test_settings_of_the_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S", "7")
-    variables = worker_environment({"RAY_ADDRESS": "here:1"})["env_vars"]
-    assert variables["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
+    environment = worker_environment({"RAY_ADDRESS": "here:1"})
+    variables = environment["env_vars"]
+    assert variables["PYTHONPATH"] == f"{PROJECT_FOLDER}{os.pathsep}/theirs"
     assert (variables["TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S"], variables["RAY_ADDRESS"]) == ("7", "here:1")
-
-
-def test_free_port_can_be_bound() -> None:
-    with socket.socket() as server:
-        server.bind(("", free_port()))
+    assert (PROJECT_FOLDER / "sweeps" / "run.py").is_file()
+    module, _, name = environment["worker_process_setup_hook"].rpartition(".")
+    assert getattr(importlib.import_module(module), name) is collect_rarely
 
 
 def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
@@ -62,8 +48,6 @@ def test_processes_started_meanwhile_ignore_ctrl_c_and_we_do_not() -> None:
             deaf = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert deaf.stdout == "alive\n"
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        hearing = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-        assert hearing.returncode != 0
     finally:
         signal.signal(signal.SIGINT, outside)
 
@@ -111,6 +95,8 @@ def test_missing_cluster_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_settings: object) -> None:
         raise ConnectionError("Could not find any running Ray instance.\nPlease specify one")
 
+    with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
+        connect(f"127.0.0.1:{free_port()}")
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got auto: Could not find any .*$"):
         connect("auto")
@@ -124,27 +110,36 @@ def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Calls of `ray.shutdown`, which do nothing: the Ray of other tests keeps running, with its workers."""
     calls: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: calls.append("shutdown"))
-    monkeypatch.setattr(connection, "ray_processes", list)
     return calls
 
 
-@pytest.mark.parametrize("num_timeouts", [1, 2])
-def test_slow_local_ray_is_started_again(
+@pytest.mark.parametrize("num_timeouts", [0, START_ATTEMPTS - 1, START_ATTEMPTS])
+def test_slow_local_ray_is_started_again_a_few_times(
     num_timeouts: int, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[Exception | None] = [Exception("The current node timed out during startup. x")] * num_timeouts
-    monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
-    answers.append(None)
-    start_local()
-    assert not answers
+    left = [Exception("The current node timed out during startup. x")] * num_timeouts
+
+    def start() -> str:
+        if left:
+            raise left.pop()
+        return "http://dashboard"
+
+    monkeypatch.setattr(connection, "start_local_once", start)
+    if num_timeouts < START_ATTEMPTS:
+        assert start_local() == "http://dashboard"
+    else:
+        with pytest.raises(ValueError, match="must start within 30 s"):
+            start_local()
     assert len(shutdowns) == num_timeouts
 
 
 @pytest.mark.usefixtures("shutdowns")
-def test_local_ray_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[Exception | None] = [Exception("The current node timed out during startup. x\ny")] * 3
-    monkeypatch.setattr(connection, "start_local_once", lambda: give(answers))
-    with pytest.raises(ValueError, match="got 3 timeouts: The current node timed out"):
+def test_other_error_of_rays_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start() -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(connection, "start_local_once", start)
+    with pytest.raises(RuntimeError, match="something else"):
         start_local()
     monkeypatch.setattr(connection, "start_local_once", lambda: give([OSError("something else\nmore")]))
     with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got OSError: something else$"):
@@ -162,26 +157,6 @@ def test_address_without_a_listener_is_one_error_at_once() -> None:
         connect(f"127.0.0.1:{free_port()}")
 
 
-def test_background_run_lasts_as_long_as_its_call() -> None:
-    may_end = threading.Event()
-    run = BackgroundRun(lambda: may_end.wait(10), "lane0")
-    run.wait(0.01)
-    assert not run.is_over
-    may_end.set()
-    run.wait(10)
-    assert run.is_over
-    assert run.error is None
-
-
-def test_failed_background_run_is_one_line() -> None:
-    def fail() -> None:
-        raise RuntimeError("no node is left\nTraceback ...")
-
-    run = BackgroundRun(fail, "lane0")
-    run.wait(10)
-    assert run.error == "RuntimeError: no node is left"
-
-
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(connection, "start_local", lambda: None)
@@ -196,31 +171,11 @@ def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monke
     assert shutdowns == ["shutdown"]
 
 
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_processes_are_listed_before_ray_is_shut_down_and_killed_after(
-    is_interrupted: bool, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def shut_ray_down() -> None:
-        shutdowns.append("shutdown")
-        if is_interrupted:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "shutdown", shut_ray_down)
-    monkeypatch.setattr(connection, "start_local", lambda: None)
-    monkeypatch.setattr(connection, "ray_processes", lambda: [*shutdowns, "worker"])
-    monkeypatch.setattr(connection, "kill_processes", lambda found: shutdowns.extend(f"kill {name}" for name in found))
-    expected = pytest.raises(KeyboardInterrupt) if is_interrupted else contextlib.nullcontext()
-    with expected, connected_to_ray(None):
-        assert not shutdowns
-    assert shutdowns == ["shutdown", "kill worker"]
-
-
-def test_existing_connection_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_connection_is_left_alone(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it was shut down"))
     with connected_to_ray(None) as dashboard:
         assert dashboard is None
+    assert shutdowns == []
 
 
 PROGRAM = """

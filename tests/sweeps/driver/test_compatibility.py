@@ -103,20 +103,35 @@ def test_changed_grid_names_added_and_removed_values(inputs: SweepInputs) -> Non
     )
 
 
-def test_changed_order_of_a_grid_is_refused(inputs: SweepInputs) -> None:
-    grid = {"smart.weight": (1.0, 2.0), "tasks.sst.batch_size": (8, 9)}
-    before = recorded_info(with_space(inputs, ranges={}, grid=grid))
-    turned = with_space(inputs, ranges={}, grid=dict(reversed(grid.items())))
-    with pytest.raises(ValueError, match=r"got space\.grid is in another order$"):
-        check_unchanged(before, turned, ENCODER)
+NAMED = {"low": {"smart.weight": 0.0}, "high": {"smart.weight": 3.0}}
+RANGES = {"smart.weight": Float(low=0, high=3), "optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
 
 
-def test_changed_order_of_named_points_is_refused(inputs: SweepInputs) -> None:
-    named = {"low": {"smart.weight": 0.0}, "high": {"smart.weight": 3.0}}
-    before = recorded_info(with_space(inputs, ranges={}, grid={"weight": named}))
-    turned = with_space(inputs, ranges={}, grid={"weight": dict(reversed(named.items()))})
-    with pytest.raises(ValueError, match=r"got space\.grid\.weight is in another order$"):
-        check_unchanged(before, turned, ENCODER)
+@pytest.mark.parametrize(
+    ("before", "now", "where"),
+    [
+        (
+            {"grid": {"smart.weight": (1.0, 2.0), "seed": (8, 9)}},
+            {"grid": {"seed": (8, 9), "smart.weight": (1.0, 2.0)}},
+            "grid",
+        ),
+        ({"grid": {"weight": NAMED}}, {"grid": {"weight": dict(reversed(NAMED.items()))}}, "grid.weight"),
+        ({"ranges": RANGES}, {"ranges": dict(reversed(RANGES.items()))}, "ranges"),
+    ],
+)
+def test_changed_order_on_which_numbers_or_samples_depend_is_refused(
+    inputs: SweepInputs, before: dict[str, Any], now: dict[str, Any], where: str
+) -> None:
+    recorded = recorded_info(with_space(inputs, **{"ranges": {}, **before}))
+    with pytest.raises(ValueError, match=f"got space.{where} is in another order$"):
+        check_unchanged(recorded, with_space(inputs, **{"ranges": {}, **now}), ENCODER)
+
+
+def test_order_within_a_point_may_change(inputs: SweepInputs) -> None:
+    point = {"smart.weight": 0.0, "seed": 3}
+    before = recorded_info(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
+    turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
+    check_unchanged(before, turned, ENCODER)
 
 
 def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
@@ -129,40 +144,17 @@ def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], i
         check_unchanged(recorded_info(shorter), inputs, ENCODER)
 
 
-def test_changed_question_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
-    check_unchanged(info, with_space(inputs, question="What, then?"), ENCODER)
-
-
-@pytest.mark.parametrize("name", ["orders", "smart_lambda"])
-def test_sweep_begun_before_its_space_had_published_tables_may_resume(name: str, inputs: SweepInputs) -> None:
-    real = dataclasses.replace(inputs, space=load_space(name))
-    info = recorded_info(real)
-    assert info["space"].pop("published")
-    check_unchanged(info, real, ENCODER)
-
-
-def test_changed_published_tables_are_allowed(inputs: SweepInputs) -> None:
+def test_changed_question_or_published_tables_are_allowed(inputs: SweepInputs) -> None:
     real = dataclasses.replace(inputs, space=load_space("smart_lambda"))
     (table,) = real.space.published
     changed = dataclasses.replace(table, rows=table.rows[:1], note="Another note.")
     check_unchanged(recorded_info(real), with_space(real, published=(changed,)), ENCODER)
-    check_unchanged(recorded_info(real), with_space(real, published=()), ENCODER)
+    check_unchanged(recorded_info(real), with_space(real, published=(), question="What, then?"), ENCODER)
 
 
 def test_field_added_since_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
     check_unchanged(info, inputs, ENCODER)
-
-
-def test_order_of_ranges_matters_and_order_within_a_point_does_not(inputs: SweepInputs) -> None:
-    ranges = {"smart.weight": Float(low=0, high=3), "optimizer.learning_rate": Float(low=1e-5, high=1e-3)}
-    before = recorded_info(with_space(inputs, ranges=ranges))
-    with pytest.raises(ValueError, match=r"got space\.ranges is in another order$"):
-        check_unchanged(before, with_space(inputs, ranges=dict(reversed(ranges.items()))), ENCODER)
-    point = {"smart.weight": 0.0, "seed": 3}
-    before = recorded_info(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
-    turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
-    check_unchanged(before, turned, ENCODER)
 
 
 def test_more_than_five_differences_are_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
@@ -171,30 +163,11 @@ def test_more_than_five_differences_are_counted(info: dict[str, Any], inputs: Sw
         check_unchanged(info, with_base(inputs, **sizes), ENCODER)
 
 
-def test_five_differences_are_all_listed(info: dict[str, Any], inputs: SweepInputs) -> None:
-    sizes = {f"tasks__{task}__batch_size": 3 for task in TASKS} | {"tasks__sst__loss_weight": 3, "smart__weight": 3}
-    with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*$") as raised:
-        check_unchanged(info, with_base(inputs, **sizes), ENCODER)
-    assert "more" not in str(raised.value)
-
-
 def test_changed_data_are_refused_with_the_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
     tables = {**inputs.fingerprints, "sst-dev": "other", "sts-dev": "new"}
     changed = dataclasses.replace(inputs, fingerprint="abd", fingerprints=tables)
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sst-dev; sts-dev in /data$"):
         check_unchanged(info, changed, ENCODER)
-
-
-def test_older_sweep_does_not_name_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
-    del info["data"]["tables"]
-    check_unchanged(info, inputs, ENCODER)
-    with pytest.raises(ValueError, match=r"got other rows in /data$"):
-        check_unchanged(info, dataclasses.replace(inputs, fingerprint="abd"), ENCODER)
-
-
-def test_changed_encoder_is_refused(info: dict[str, Any], inputs: SweepInputs) -> None:
-    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in tiny"):
-        check_unchanged(info, inputs, "another")
 
 
 def test_moved_encoder_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:

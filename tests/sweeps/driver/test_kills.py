@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import optuna
 import pandas as pd
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
 from results.analysis.sweep import load_sweep
-from results.records.trials import read_trials
-from sweeps.search.study import NUMBER_ATTRIBUTE, open_study
+from results.records.tables import read_trials
+from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -280,7 +283,9 @@ def test_killed_sweep_gives_its_replicates_to_the_best_and_more_when_resumed(sto
 
 def trials_of_study(folder: Path) -> list[FrozenTrial]:
     """Trials in the study of the sweep in a folder."""
-    trials: list[FrozenTrial] = open_study(folder, folder.name).get_trials()
+    trials: list[FrozenTrial] = optuna.load_study(
+        study_name=folder.name, storage=JournalStorage(JournalFileBackend(str(folder / JOURNAL_NAME)))
+    ).get_trials()
     return trials
 
 

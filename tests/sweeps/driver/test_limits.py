@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sweeps.driver.limits import Limits
-from sweeps.lanes.messages import Event, EventKind
+from sweeps.lanes.channel import Event, EventKind
 
 
 def event(kind: EventKind, trial_id: str = "t", **facts: Any) -> Event:

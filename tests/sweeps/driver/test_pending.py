@@ -1,4 +1,4 @@
-"""What remains of a sweep: known configurations, replicates, and configurations still to be drawn."""
+"""What remains of a sweep: known configurations, replicates, and configurations still to be sampled."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,10 +7,9 @@ import pytest
 
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
-from sweeps.driver.ledger import Ledger, add_trial, open_ledger
+from sweeps.driver.ledger import open_ledger, queued_record
 from sweeps.driver.pending import (
     describe_progress,
-    describe_state,
     find_unfinished,
     is_sweep_over,
     list_pending,
@@ -20,16 +19,13 @@ from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import make_spec
 from tests.sweeps.conftest import MakePlan
 
-DRAWN: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight": Float(low=0, high=1)}}
+SAMPLED: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight": Float(low=0, high=1)}}
 
 
 def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
     """The first trial of a configuration for each status."""
-    ledger = Ledger(plan=plan)
-    for number in range(len(statuses)):
-        add_trial(ledger, make_spec(plan.space, number, 0, {"smart.weight": 0.1 * number}))
-    records = zip(ledger.records.values(), statuses, strict=True)
-    return [replace(record, status=status) for record, status in records]
+    specs = [make_spec(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
+    return [replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)]
 
 
 def pending_ids(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
@@ -37,53 +33,47 @@ def pending_ids(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
 
 
 def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
-    plan = make_plan(trials=7, **DRAWN)
+    plan = make_plan(trials=7, **SAMPLED)
     known = known_of(plan, "complete", "queued", "failed", "interrupted", "pruned", "running", "reused")
+    known[3] = replace(known[3], epochs=2)
     assert pending_ids(plan, known) == ["0001-r0", "0003-r0", "0005-r0"]
     assert not is_sweep_over(plan, known)
-    assert describe_progress(plan, known) == ["4 of 7 trials have ended; 0 of the others had begun and will continue."]
-
-
-def test_pending_counts_started_trials(make_plan: MakePlan) -> None:
-    plan = make_plan(trials=4, **DRAWN)
-    known = [replace(record, epochs=1) for record in known_of(plan, "complete", "queued", "interrupted")]
-    assert describe_progress(plan, known) == ["1 of 4 trials have ended; 2 of the others had begun and will continue."]
+    (line,) = describe_progress(plan, known)
+    assert line.startswith("4 of 7 trials have ended; 1 of the others had begun")
 
 
 def test_replicates_are_pending_only_of_complete_configurations(make_plan: MakePlan) -> None:
-    plan = make_plan(trials=4, replicates=3, **DRAWN)
-    known = known_of(plan, "complete", "pruned", "failed", "queued")
+    plan = make_plan(trials=4, replicates=3, **SAMPLED)
+    known = known_of(plan, "complete", "pruned", "failed", "interrupted")
+    known[3] = replace(known[3], epochs=2)
     assert pending_ids(plan, known) == ["0000-r1", "0000-r2", "0003-r0"]
-    assert list_pending(plan, known, {record.trial_id: record for record in known}) == [
-        "To be run:",
-        "  0000-r1  queued",
-        "  0000-r2  queued",
-        "  0003-r0  queued",
+    lines = list_pending(plan, known, {record.trial_id: record for record in known})
+    assert [line.split() for line in lines[1:]] == [
+        ["0000-r1", "queued"],
+        ["0000-r2", "queued"],
+        ["0003-r0", "interrupted", "after", "epoch", "2"],
     ]
 
 
 def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan: MakePlan) -> None:
-    plan = make_plan(trials=4, replicates=3, replicate_best=2, **DRAWN)
+    plan = make_plan(trials=4, replicates=3, replicate_best=2, **SAMPLED)
     known = known_of(plan, "complete", "reused", "pruned", "complete")
     scores = (0.3, 0.5, 0.9, 0.4)
     known = [replace(record, best={plan.space.metric: score}) for record, score in zip(known, scores, strict=True)]
-    best = ["0001-r1", "0003-r1", "0001-r2", "0003-r2"]
-    assert pending_ids(plan, known) == best
+    assert pending_ids(plan, known) == ["0001-r1", "0003-r1", "0001-r2", "0003-r2"]
     assert not is_sweep_over(plan, known)
-    assert describe_progress(plan, known)[0].startswith("4 of 8 trials have ended")
     assert pending_ids(plan, [replace(known[0], status="interrupted"), *known[1:]]) == ["0000-r0"]
-    assert pending_ids(plan, known[:3]) == [], "a configuration is still to be drawn"
+    assert pending_ids(plan, known[:3]) == [], "a configuration is still to be sampled"
 
 
-@pytest.mark.parametrize(("num_trials", "lines"), [(2, 0), (3, 1), (5, 1)])
-def test_configurations_still_to_be_drawn_are_counted(make_plan: MakePlan, num_trials: int, lines: int) -> None:
-    plan = make_plan(trials=num_trials, **DRAWN)
+@pytest.mark.parametrize("num_new", [0, 1, 3])
+def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num_new: int) -> None:
+    plan = make_plan(trials=2 + num_new, **SAMPLED)
     known = known_of(plan, "complete", "pruned")
-    new = num_trials - 2
-    assert num_new_configurations(plan, known) == new
-    assert is_sweep_over(plan, known) == (new == 0)
-    said = f"  {new} configuration{'s' if new > 1 else ''} that no trial has been given yet"
-    assert list_pending(plan, known, {}) == (["To be run:", said] if lines else [])
+    assert num_new_configurations(plan, known) == num_new
+    assert is_sweep_over(plan, known) == (num_new == 0)
+    lines = list_pending(plan, known, {})
+    assert [line.split()[0] for line in lines[1:]] == ([str(num_new)] if num_new else [])
 
 
 def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
@@ -93,13 +83,9 @@ def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
     assert (num_new_configurations(plan, queued), pending_ids(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
 
 
-def test_finished_sweep_is_described(make_plan: MakePlan) -> None:
+@pytest.mark.parametrize("statuses", [("complete", "reused", "pruned"), ("complete", "failed", "failed")])
+def test_sweep_whose_trials_have_ended_is_over(make_plan: MakePlan, statuses: tuple[str, ...]) -> None:
     plan = make_plan()
-    for statuses in (("complete", "reused", "pruned"), ("complete", "failed", "failed")):
-        assert describe_progress(plan, known_of(plan, *statuses)) == ["All 3 trials have ended: nothing is left to do."]
-
-
-def test_started_trial_shows_its_progress(make_plan: MakePlan) -> None:
-    (record,) = known_of(make_plan(trials=1, **DRAWN), "interrupted")
-    assert describe_state(record) == "interrupted"
-    assert describe_state(replace(record, epochs=3)) == "interrupted after epoch 3"
+    known = known_of(plan, *statuses)
+    assert is_sweep_over(plan, known)
+    assert "All 3 trials have ended" in describe_progress(plan, known)[0]

@@ -3,11 +3,10 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import optuna
@@ -24,18 +23,25 @@ from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
-from results.records.epochs import read_curves, read_predictions
-from results.records.heartbeat import HEARTBEAT_FILE
-from results.records.trials import CURVES_BACKUP_FILE, TRIALS_BACKUP_FILE, TrialRecord, read_trials
+from results.records.driver_file import DRIVER_FILE, Ownership
+from results.records.files import open_folder
+from results.records.predictions import read_predictions
+from results.records.tables import read_curves, read_trials
+from results.records.trial_folder import read_end
+from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
-from sweeps.driver import run_sweep
-from sweeps.driver.ledger import Ledger
-from sweeps.driver.run_sweep import SweepOutcome, run_plan
-from sweeps.lanes.messages import Event
+from sweeps.driver.history import read_known
+from sweeps.driver.ledger import Ledger, open_ledger
+from sweeps.driver.limits import Limits
+from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
+from sweeps.lanes.channel import Event
+from sweeps.lanes.lanes import Lanes
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
+from sweeps.search.trial_spec import make_spec
+from tests.driver_files import write_driver
+from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.search.test_searcher_dashboard import shown_trials
 
 pytestmark = pytest.mark.ray
 
@@ -100,11 +106,16 @@ def run_on_one_lane(
     options.folder.mkdir()
     plan, killer = SweepPlan(options=options, space=space, data_folder=data), Killer(kills)
     when_trained: dict[str, str] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_sweep, "SAVE_SHARE", 1e-9)  # events save the records once only
-        outcome = run_plan(plan, killer, on_trained=lambda: when_trained.update(statuses(options.folder)))
+    outcome = run_owned(plan, killer, on_trained=lambda: when_trained.update(statuses(options.folder)))
     records = {record.trial_id: record for record in read_trials(options.folder)}
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
+
+
+def run_owned(plan: SweepPlan, on_event: Callable[[Event, Ledger], None], **others: Any) -> SweepOutcome:
+    """Runs a new sweep in its folder."""
+    write_sweep(plan.options.folder, {"name": plan.options.name})
+    with Ownership(plan.options.folder) as ownership:
+        return run_plan(plan, on_event, ownership, **others)
 
 
 def statuses(folder: Path) -> dict[str, str]:
@@ -197,9 +208,6 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
         best = {f"best_{name}": score for name, score in record.best.items()}
         assert trial.user_attrs == {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, **best}
-    shown = {trial["user_attrs"]["trials"]: trial["state"] for trial in shown_trials(sweep.plan.options.folder)}
-    expected = {"complete": "Complete", "pruned": "Pruned", "failed": "Fail"}
-    assert shown == {trial_id: expected[record.status] for trial_id, record in sweep.records.items()}
 
 
 def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
@@ -217,8 +225,7 @@ def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
 def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in sweep.plan.options.folder.iterdir()}
-    copies = {TRIALS_BACKUP_FILE, CURVES_BACKUP_FILE}
-    assert left == {"trials.parquet", "curves.parquet", "predictions", "trials", JOURNAL_NAME, HEARTBEAT_FILE, *copies}
+    assert left == {"trials.parquet", "curves.parquet", "trials", SWEEP_FILE, JOURNAL_NAME, DRIVER_FILE}
     states = list(sweep.plan.options.folder.glob("trials/*/checkpoint/state-*"))
     assert states == [], "an ended trial needs no state"
 
@@ -230,10 +237,37 @@ def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
 ) -> None:
     deadly, after = "0000-r0", "0001-r0"
     found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 2})
-    assert found.outcome.failures[deadly].startswith("killed its lane twice: ")
+    assert "twice" in found.outcome.failures[deadly]
+    end = read_end(open_folder(found.plan.options.folder), deadly)
+    assert end is not None
+    assert (end.how, end.error) == ("failed", found.outcome.failures[deadly])
     assert {name: record.status for name, record in found.records.items()} == {deadly: "failed", after: "complete"}
     states = {path.parents[1].name for path in found.plan.options.folder.glob("trials/*/checkpoint/state-*")}
     assert states <= {deadly}
+
+
+@pytest.mark.parametrize("has_start", [False, True])
+def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePlan, has_start: bool) -> None:
+    """They may have died before they wrote anything, say for want of memory."""
+    plan = make_plan()
+    write_sweep(plan.options.folder, {})
+    ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
+    if has_start:
+        write_trial(plan.options.folder, spec, "interrupted", (0.5,))
+    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested"))
+    lanes = Lanes(plan=plan, channel=parts["channel"], scratch=plan.options.folder)
+    sweep = RunningSweep(
+        plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
+    )
+    for kind, facts in (
+        ("started", {"host": "there"}),
+        ("ended", {"how": "failed", "error": "it died", "was_started": True}),
+    ):
+        handle_event(sweep, Event(kind=cast(Any, kind), trial_id="0000-r0", facts=facts))
+    (record,) = read_known(plan.options, "overall", plan.tasks).records
+    assert (record.status, record.error, record.epochs) == ("failed", "it died", int(has_start))
+    assert record.config == spec.config.to_json()
+    assert record.host == ("here" if has_start else "there")
 
 
 @pytest.mark.slow
@@ -248,7 +282,7 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
             stopped_at.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
-    outcome = run_plan(plan, press)
+    outcome = run_owned(plan, press)
     assert time.monotonic() - stopped_at[0] < 10
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}
@@ -259,8 +293,8 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
 
 @pytest.mark.usefixtures("private_ray")
 def test_sweep_too_large_for_the_cluster_is_one_error(make_plan: MakePlan) -> None:
-    with pytest.raises(ValueError, match=r"a trial must fit the cluster, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_plan(make_plan(workers=8), lambda _event, _ledger: None)
+    with pytest.raises(ValueError, match=r"must fit this machine, which has 2 CPUs.*needs 8 workers of 1 CPU"):
+        run_owned(make_plan(workers=8), lambda _event, _ledger: None)
 
 
 @pytest.mark.slow
@@ -270,22 +304,23 @@ def test_data_that_a_lane_cannot_load_are_one_error(
 ) -> None:
     plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
-        run_plan(plan, lambda _event, _ledger: None)
+        run_owned(plan, lambda _event, _ledger: None)
     assert ray.available_resources()["CPU"] == 2
 
 
-def test_saving_the_ledger_takes_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, saved = [100.0], []
+@pytest.mark.slow
+@pytest.mark.usefixtures("private_ray")
+def test_sweep_that_another_driver_has_taken_stops(
+    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path
+) -> None:
+    base = small_config(tiny_encoder_folder).override({"stages.0.steps_per_epoch": 4000})
+    plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
 
-    def save(_ledger: object, _folder: Path) -> None:
-        saved.append(clock[0])
-        clock[0] += 0.5
+    def take(event: Event, _ledger: Ledger) -> None:
+        if event.kind == "progress":
+            write_driver(plan.options.folder, id="other")
 
-    monkeypatch.setattr(run_sweep, "save_ledger", save)
-    monkeypatch.setattr(run_sweep, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    sweep: Any = SimpleNamespace(ledger=None, plan=SimpleNamespace(options=SimpleNamespace(folder=Path())), next_save=0)
-    for _ in range(60):
-        run_sweep.save_now_and_then(sweep)
-        clock[0] += 0.25
-    assert saved[:2] == [100.0, pytest.approx(100.5 + 0.5 / 0.05, abs=0.25)]
-    assert len(saved) == 2
+    outcome = run_owned(plan, take)
+    assert outcome.error is not None
+    assert "another driver" in outcome.error
+    assert outcome.counts["queued"] == 2

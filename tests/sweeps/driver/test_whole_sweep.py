@@ -1,24 +1,77 @@
-"""A sweep's way through its listener, and its locked folder; tests/sweeps/test_run.py has the whole command."""
+"""A sweep's way through its listener, and who owns its folder; tests/sweeps/test_run.py has the whole command."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sweeps.driver.run_sweep
-from results.records.trials import TrialRecord
+from results.records.driver_file import Ownership, read_driver
+from results.records.trials import read_sweep
+from search_spaces.space import grid_trials
+from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
-from sweeps.driver.whole_sweep import Ending, Listener, exclusive_folder, run_or_resume
-from sweeps.lanes.messages import Event
+from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
+from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.search.trial_spec import make_spec
+from tests.recorded_trials import write_trial
 
 
 @pytest.fixture
 def options(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path) -> SweepOptions:
-    places = {"data": tiny_folder, "encoder": str(tiny_encoder_folder), "storage": tmp_path}
-    changes = {"encoder.max_length": "32"}
-    return SweepOptions(space="smart_lambda", name="first", set=changes, **places)  # type: ignore[arg-type]
+    places: Any = {"data": tiny_folder, "encoder": str(tiny_encoder_folder), "storage": tmp_path}
+    return SweepOptions(space="smart_lambda", name="first", set={"encoder.max_length": "32"}, **places)
+
+
+class Listening:
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.plan: SweepPlan | None = None
+        self.listener = Listener(
+            show=self.show, watch=self.watch, answer=lambda _options: self.heard.append("answer"), finish=self.finish
+        )
+
+    def show(self, lines: Iterable[str]) -> None:
+        self.heard += [line.split(" ")[0] for line in lines]
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[OnEvent]:
+        self.heard.append("watching")
+        yield lambda event, _ledger: self.heard.append(event.kind)
+        self.heard.append("watched")
+
+    def finish(self, options: SweepOptions, outcome: SweepOutcome) -> Ending:
+        with pytest.raises(ValueError, match="a sweep must not be running already"), Ownership(options.folder):
+            pass
+        return Ending(outcome=outcome, exit_code=7, messages=())
+
+
+def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_trained: bool = True) -> None:
+    """Puts a sweep that trains nothing in the place of the real one."""
+
+    def run(
+        plan: SweepPlan,
+        on_event: OnEvent,
+        ownership: Ownership,
+        known: KnownTrials | None,
+        *,
+        on_trained: Callable[[], None],
+    ) -> SweepOutcome:
+        assert (known, ownership.is_lost) == (None, False)
+        listening.plan = plan
+        on_event(Event(kind="note"), None)  # type: ignore[arg-type]
+        if has_trained:
+            on_trained()
+        listening.heard.append("closed")
+        return SweepOutcome(counts={}, failures={})
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
 
 
 @pytest.mark.parametrize(
@@ -29,37 +82,44 @@ def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_e
     options: SweepOptions, monkeypatch: pytest.MonkeyPatch, has_trained: bool, order: list[str]
 ) -> None:
     """A sweep whose trials have all ended is answered before it is closed, any other one after that."""
-    heard: list[str] = []
-
-    def show(lines: Iterable[str]) -> None:
-        heard.extend(line.split(" ")[0] for line in lines)
-
-    @contextlib.contextmanager
-    def watch() -> Iterator[OnEvent]:
-        heard.append("watching")
-        yield lambda event, _ledger: heard.append(event.kind)
-        heard.append("watched")
-
-    def finish(_options: SweepOptions, outcome: SweepOutcome) -> Ending:
-        with pytest.raises(ValueError, match="a sweep must not be running already"), exclusive_folder(options.folder):
-            pass
-        return Ending(outcome=outcome, exit_code=7, messages=())
-
-    def run(
-        _plan: SweepPlan, on_event: OnEvent, known: Sequence[TrialRecord], *, on_trained: Callable[[], None]
-    ) -> SweepOutcome:
-        assert list(known) == []
-        on_event(Event(kind="note"), None)  # type: ignore[arg-type]
-        if has_trained:
-            on_trained()
-        heard.append("closed")
-        return SweepOutcome(counts={}, failures={})
-
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", run)
-    listener = Listener(show=show, watch=watch, answer=lambda _options: heard.append("answer"), finish=finish)
-    ending = run_or_resume(options, listener, ["--space", "smart_lambda"])
+    listening = Listening()
+    run_instead(monkeypatch, listening, has_trained=has_trained)
+    ending = run_or_resume(options, listening.listener, ["--space", "smart_lambda"])
     assert ending.exit_code == 7
-    assert heard[0] == "Sweep"
-    assert heard[heard.index("watching") + 1 :] == ["note", *order]
-    with exclusive_folder(options.folder):
-        pass
+    assert listening.heard[0] == "Sweep"
+    assert listening.heard[listening.heard.index("watching") + 1 :] == ["note", *order]
+    driver = read_driver(options.folder)
+    assert driver is not None
+    assert driver.has_stopped
+
+
+def test_error_before_the_first_trial_leaves_no_folder(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any, **_named: Any) -> SweepOutcome:
+        raise ValueError("a trial must fit this machine")
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", fail)
+    with pytest.raises(ValueError, match="a trial must fit"):
+        run_or_resume(options, Listening().listener, [])
+    assert not options.folder.exists()
+
+
+def test_ended_sweep_is_finished_without_ray_and_a_running_one_is_not_resumed(
+    options: SweepOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening = Listening()
+    run_instead(monkeypatch, listening)
+    run_or_resume(options, listening.listener, [])
+    plan = listening.plan
+    assert plan is not None
+    for number, params in enumerate(grid_trials(plan.space)):
+        write_trial(options.folder, make_spec(plan.space, number, 0, params), "failed")
+    again = replace(options, resume=True)
+    with Ownership(options.folder), pytest.raises(ValueError, match="must not be running already"):
+        run_or_resume(again, listening.listener, [])
+    assert "resumed" not in read_sweep(options.folder)
+    heard = len(listening.heard)
+    outcome = run_or_resume(again, listening.listener, []).outcome
+    assert outcome.counts == {"failed": plan.num_configurations}
+    assert "watching" not in listening.heard[heard:]
+    assert listening.heard[-1] == "answer"
+    assert (options.folder / "trials.parquet").is_file()

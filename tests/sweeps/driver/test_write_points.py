@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,18 +19,22 @@ import pytest
 import torch
 
 import results.records.files
-from mtlib.checkpoints.state import drop_states
+from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from results.records.files import full_path
-from results.records.recovery import read_end, write_end
+from mtlib.training.epoch_report import EpochReport, StepProgress
+from results.records.epochs import write_epoch
+from results.records.files import full_path, open_folder
+from results.records.trial_folder import read_end
+from results.records.trials import write_sweep
+from sweeps.lanes.channel import Assignment
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
-from sweeps.lanes.worker_trial import TrialRun, run_trial
+from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
+from sweeps.search.trial_spec import make_spec
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
-from tests.sweeps.lanes.plain_sweep import PlainReporter
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
@@ -107,6 +110,33 @@ def plan(make_plan: MakePlan, tiny_config: Any, tiny_folder: Path, tiny_encoder_
     return make_plan(base=base, grid={"seed": (0,)}, data_folder=tiny_folder, checkpoint_steps=INTERVAL)
 
 
+class FileReporter:
+    """Stands in for a trial's reporter: writes epochs, never stops the trial."""
+
+    is_stopped = False
+    shared_seconds = wall_seconds = 0.0
+
+    def __init__(self, plan: SweepPlan, steps: list[int]) -> None:
+        self.root, self.steps = open_folder(plan.options.folder), steps
+
+    def tell(self, _kind: str, _facts: object) -> None:
+        """Nobody listens."""
+
+    def replay(self, _epochs: int, _config: TrialConfig) -> None:
+        """The scheduler stops no trial."""
+
+    def report_end(self, _status: str, error: str | None, _facts: object) -> None:
+        assert error is None
+
+    def on_step(self, progress: StepProgress) -> bool:
+        self.steps.append(progress.step)
+        return True
+
+    def on_epoch(self, report: EpochReport) -> bool:
+        write_epoch(self.root, TRIAL, report)
+        return True
+
+
 def load_changed_trial(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
     config = plan.space.base.override(changes)
     return load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
@@ -114,16 +144,16 @@ def load_changed_trial(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
 
 def run_on_lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:
     """Runs a trial as a lane does; adds the numbers of the trained optimizer steps to `steps`."""
-    folder, reporter = trial_folder(plan.options, TRIAL), PlainReporter(plan.options.folder, TRIAL)
-    reporter.steps, line = steps, cast(Any, reporter)
-    how, error = run_trial(TrialRun(loaded=trial, folder=folder, reporter=line, device=CPU))
-    write_end(plan.options.folder, TRIAL, {"how": how, "error": error, "time": time.time(), **reporter.facts})
-    drop_states(folder.states)
+    folder, described = trial_folder(plan.options, TRIAL), make_spec(plan.space, 0, 0, {"seed": 0}).describe()
+    reporter = cast(Any, FileReporter(plan, steps))
+    run = TrialRun(loaded=trial, folder=folder, reporter=reporter, device=CPU)
+    end_trial(run, *run_trial(run, start_of(Assignment(trial=described, attempt=1), folder, "here")))
 
 
 def copy_sweep(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:
     """The same sweep in a copy of its storage."""
     shutil.copytree(plan.options.cache_folder.parent, storage, symlinks=True)
+    write_sweep(storage / name, {})
     return with_options(plan, storage=storage, name=name)
 
 
@@ -188,7 +218,7 @@ def test_kill_before_any_change_costs_at_most_one_interval(
         steps = []
         with watching(own.options.cache_folder.parent, last=point), pytest.raises(Killed):
             run_on_lane(own, trial, steps)
-        if read_end(own.options.folder, TRIAL) is None:
+        if read_end(open_folder(own.options.folder), TRIAL) is None:
             run_on_lane(own, trial, steps)
         assert len(steps) - case.num_steps <= INTERVAL, seen[point]
         assert_same(read_trial_files(trial_folder(own.options, TRIAL)), expected)

@@ -1,94 +1,88 @@
-"""A sweep's trials trained one after another in this process, on files alone: no Ray, no Tune, no mailbox."""
+"""A sweep's trials trained one after another in this process, on files alone: no Ray, no Tune, no channel."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from mtlib.checkpoints.state import drop_states
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, StepProgress
-from results.records.epochs import read_trial_curves, write_epoch
-from results.records.files import open_folder
-from results.records.recovery import record_with_curves
-from results.records.trials import TrialRecord
-from sweeps.driver.ledger import open_ledger
+from results.records.epochs import write_epoch
+from results.records.tables import read_trials
+from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
+from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.loaded_trial import load_trial
-from sweeps.lanes.messages import FinalStatus
-from sweeps.lanes.worker_trial import TrialRun, run_trial
+from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import ReusedWork, trial_folder
-from sweeps.reuse.starting_point import StartingPoint
+from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import find_stage_keys
+from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.stage_tree import training_order
+
+CPU = torch.device("cpu")
 
 
 class PlainReporter:
-    """Stands in for a trial's reporter: records epochs and steps, never stops a trial."""
+    """Stands in for a trial's reporter: writes epochs, and records what is reported."""
 
-    def __init__(self, folder: Path, trial_id: str) -> None:
+    def __init__(self, folder: Path, trial_id: str, until_step: int | None = None, stop_after: int | None = None):
+        """`until_step`: interrupted after it. `stop_after`: the epoch after which the scheduler stops the trial."""
         self.is_stopped = False
-        self.reused = ReusedWork()
+        self.shared_seconds = 0.0
+        self.wall_seconds = 1.5
         self.steps: list[int] = []
         """Optimizer steps that were trained, by their number in the trial."""
-        self.end: tuple[FinalStatus, str | None] | None = None
-        self._folder, self._trial_id = folder, trial_id
+        self.events: list[tuple[str, Mapping[str, Any]]] = []
+        self.errors: list[str] = []
+        self.end: tuple[TrialStatus, str | None] | None = None
+        self._folder, self._trial_id, self._until_step, self._stop_after = folder, trial_id, until_step, stop_after
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {"shared_steps": self.reused.steps}
+    def tell(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.events.append((kind, facts))
 
-    def report_end(self, how: FinalStatus, error: str | None, _facts: dict[str, Any]) -> None:
-        self.end = (how, error)
-
-    def report_starting_point(self, beginning: StartingPoint) -> None:
-        self.reused = beginning.reused
-
-    def report_stage_finished(self, _stage: int, why_not: str | None) -> None:
-        assert why_not is None
-
-    def is_wanted(self) -> bool:
-        return True
-
-    def replay(self, _epochs: int, _config: TrialConfig) -> None:
-        """The scheduler stops no trial."""
+    def replay(self, epochs: int, _config: TrialConfig) -> int | None:
+        self.is_stopped = self._stop_after is not None and self._stop_after <= epochs
+        return self._stop_after if self.is_stopped else None
 
     def on_step(self, progress: StepProgress) -> bool:
         self.steps.append(progress.step)
-        return True
+        return progress.step != self._until_step
 
     def on_epoch(self, report: EpochReport) -> bool:
         write_epoch(self._folder, self._trial_id, report)
-        return True
+        self.is_stopped = report.epoch == self._stop_after
+        return not self.is_stopped
+
+    def report_error(self, why: str) -> None:
+        self.errors.append(why)
+
+    def report_end(self, status: TrialStatus, error: str | None, _facts: Mapping[str, Any]) -> None:
+        self.end = (status, error)
 
 
-def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> tuple[FinalStatus, PlainReporter]:
-    """Trains a trial to its end; its status and its reporter."""
-    cpu, link = torch.device("cpu"), PlainReporter(plan.options.folder, trial_id)
-    place, course = (
-        trial_folder(plan.options, trial_id),
-        load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(cpu)),
-    )
-    line: Any = link
-    how, error = run_trial(TrialRun(loaded=course, folder=place, reporter=line, device=cpu))
-    assert error is None
-    drop_states(place.states)
-    return how, link
+def assignment_of(folder: TrialFolder, config: TrialConfig) -> Assignment:
+    """A trial as the channel hands it to a lane."""
+    spec = TrialSpec(number=int(folder.trial_id[:4]), replicate=0, params={}, config=config)
+    return Assignment(trial={**spec.describe(), "trial_id": folder.trial_id}, attempt=1)
+
+
+def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> PlainReporter:
+    """Trains a trial to its end; its reporter."""
+    folder, reporter = trial_folder(plan.options, trial_id), PlainReporter(plan.options.folder, trial_id)
+    loaded = load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
+    line: Any = reporter
+    run = TrialRun(loaded=loaded, folder=folder, reporter=line, device=CPU)
+    end_trial(run, *run_trial(run, start_of(assignment_of(folder, config), folder, "here")))
+    return reporter
 
 
 def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRecord]:
     """Trains the first trial of each configuration, in the searcher's order; returns the sweep's records."""
-    plan.options.folder.mkdir(parents=True, exist_ok=True)
-    ledger = open_ledger(plan)
-    ids = list(ledger.records)
+    if not (plan.options.folder / SWEEP_FILE).exists():
+        write_sweep(plan.options.folder, {"name": plan.options.name})
     keys = [find_stage_keys(config, plan.data_folder, plan.options.workers) for config in configs]
     for number in training_order(keys):
-        how, link = train_one(plan, ids[number], configs[number])
-        curves = read_trial_curves(open_folder(plan.options.folder), ids[number])
-        record = record_with_curves(ledger.records[ids[number]], curves, plan.options.workers, TASKS)
-        ledger.records[ids[number]] = replace(record, status=how, shared_steps=link.reused.steps)
-    return list(ledger.records.values())
+        train_one(plan, f"{number:04d}-r0", configs[number])
+    return read_trials(plan.options.folder)

@@ -7,8 +7,8 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 
 from results.records.files import PROJECT_FOLDER
 from search_spaces.space import SearchSpace, grid_configs
+from sweeps.lanes.channel import UNEXPLAINED
 from sweeps.lanes.lane import describe_worker_errors
-from sweeps.lanes.mailbox import UNEXPLAINED
 from sweeps.options import SweepOptions, SweepPlan
 from tests.sweeps.conftest import with_options
 from tests.sweeps.lanes.plain_sweep import train_sweep

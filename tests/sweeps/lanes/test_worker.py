@@ -23,79 +23,89 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 import mtlib.checkpoints.state
+import sweeps.lanes.trial_run
 import sweeps.lanes.worker
 from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.training.epoch_report import StepProgress
-from results.records.epochs import read_curves
-from results.records.recovery import read_end
-from sweeps.lanes.mailbox import Mailbox
-from sweeps.lanes.messages import Assignment, Event
-from sweeps.lanes.worker import LaneSetup, is_contained, record_end, run_assignment, run_lane
+from results.records.epochs import read_trial_curves
+from results.records.files import open_folder
+from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
+from sweeps.lanes.channel import Assignment, Channel, Event
+from sweeps.lanes.lane import LaneCallback
+from sweeps.lanes.trial_run import record_end
+from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigned
+from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.lanes.plain_sweep import PlainReporter
+from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.sweeps.reuse.trained_trials import TrialStorage
 
-pytestmark = pytest.mark.ray
 PATIENCE_SECONDS = 300
+BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))
 
 
 def sabotage(marks: Path) -> None:
-    """Makes the second worker fail in the third step of two trials: once by an error, once by a kill."""
+    """Makes the second worker fail in the third step of two trials: always by an error, once by a kill."""
     from mtlib.runtime.workers import worker_rank
     from sweeps.lanes.reporter import TrialReporter
 
     real = TrialReporter.on_step
 
-    def on_step(link: TrialReporter, progress: StepProgress) -> bool:
+    def on_step(reporter: TrialReporter, progress: StepProgress) -> bool:
         if worker_rank() == 1 and progress.step == 3:
-            if link._trial_id == "bad":
+            if reporter._trial_id == BAD:
                 raise KeyError("lost")
-            if link._trial_id == "killed" and not marks.exists():
+            if reporter._trial_id == KILLED and not marks.exists():
                 marks.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-        return real(link, progress)
+        return real(reporter, progress)
 
     TrialReporter.on_step = on_step  # type: ignore[assignment, method-assign]
 
 
 class OpenLane:
-    """A lane and its mailbox; stands in for Tune and lets every trial continue."""
+    """A lane and its channel; stands in for Tune and lets every trial continue."""
 
     def __init__(self, setup: LaneSetup, num_workers: int, storage: Path, prepare: Callable[[], None]) -> None:
         def train_loop() -> None:
             prepare()
-            run_lane(setup)
+            run_lane({"setup": setup})
 
-        self.mailbox = setup.mailbox
+        self.setup, self.channel = setup, setup.channel
         self.events: list[Event] = []
         trainer = TorchTrainer(
             train_loop,
             scaling_config=ScalingConfig(num_workers=num_workers, resources_per_worker={"CPU": 1}),
-            run_config=RunConfig(name="lane", storage_path=str(storage), failure_config=FailureConfig(max_failures=-1)),
+            run_config=RunConfig(
+                name="lane",
+                storage_path=str(storage),
+                failure_config=FailureConfig(max_failures=-1),
+                callbacks=[LaneCallback(setup.channel, setup.lane)],
+            ),
         )
         self.thread = threading.Thread(target=trainer.fit, daemon=True)
         self.thread.start()
 
     def run(self, trial_id: str, config: TrialConfig) -> Event:
         """Submits a trial and answers its reports; returns its end."""
-        ray.get(self.mailbox.submit.remote(trial_id, config.to_json()))
+        trial = assignment_of(trial_folder(self.setup.plan.options, trial_id), config).trial
+        ray.get(self.channel.submit.remote(trial))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            events: list[Event] = ray.get(self.mailbox.take_events.remote(1.0))
+            events: list[Event] = ray.get(self.channel.take_events.remote(1.0))
             for event in events:
                 self.events.append(event)
                 if event.kind == "report" and event.facts["scored_epoch"]:
-                    self.mailbox.set_decision.remote(trial_id, event.facts["epoch"], False)
+                    self.channel.decide.remote(trial_id, event.facts["epoch"], False)
                 if event.kind == "ended":
                     return event
         raise TimeoutError(f"{trial_id} did not end")
 
     def close(self) -> None:
-        ray.get(self.mailbox.interrupt.remote())
+        ray.get(self.channel.stop.remote())
         self.thread.join(PATIENCE_SECONDS)
         assert not self.thread.is_alive()
-        ray.kill(self.mailbox)
+        ray.kill(self.channel)
 
 
 @pytest.fixture
@@ -106,10 +116,10 @@ def lane_setup(
     tiny_encoder_folder: Path,
     tiny_config: TrialConfig,
 ) -> LaneSetup:
-    mailbox: Any = ray.remote(num_cpus=0)(Mailbox)
+    channel: Any = ray.remote(num_cpus=0)(Channel)
     base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
     plan = make_plan(base=base, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
-    return LaneSetup(lane="lane", mailbox=mailbox.remote(), plan=plan)
+    return LaneSetup(lane="lane", channel=channel.remote(), plan=plan)
 
 
 @pytest.fixture
@@ -121,24 +131,27 @@ def by_value() -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.mark.ray
+@pytest.mark.timeout(600)
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_value")
 def test_lane_of_two_workers_survives_an_error_and_a_kill_on_one_of_them(lane_setup: LaneSetup, tmp_path: Path) -> None:
     """One lane and three trials: opening a lane takes most of the time."""
     lane = OpenLane(lane_setup, 2, tmp_path / "ray", lambda: sabotage(tmp_path / "was-killed"))
     config = lane_setup.plan.space.base
-    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in ("bad", "killed", "uninterrupted")}
+    ends = {trial_id: lane.run(trial_id, config).facts for trial_id in (BAD, KILLED, UNINTERRUPTED)}
     lane.close()
 
-    assert (ends["bad"]["how"], ends["bad"]["error"]) == ("failed", "KeyError: 'lost'")
-    assert [(ends[name]["how"], ends[name]["error"]) for name in ("killed", "uninterrupted")] == [
-        ("complete", None)
-    ] * 2
+    assert ends[BAD]["how"] == "failed"
+    assert ends[BAD]["error"].endswith("KeyError: 'lost'")
+    assert [(ends[name]["how"], ends[name]["error"]) for name in (KILLED, UNINTERRUPTED)] == [("complete", None)] * 2
     resumed = [event.trial_id for event in lane.events if event.kind == "resumed"]
-    assert resumed == ["killed"], "an error is the trial's fault, a death may not be"
-    curves = read_curves(lane_setup.plan.options.folder).drop_columns(["seconds"]).to_pandas()
-    killed, uninterrupted = (curves[curves.trial == name].drop(columns="trial") for name in ("killed", "uninterrupted"))
-    assert killed.to_numpy().tolist() == uninterrupted.to_numpy().tolist()
+    assert resumed == [BAD, KILLED]
+    root = open_folder(lane_setup.plan.options.folder)
+    killed, uninterrupted = (
+        read_trial_curves(root, name).drop_columns(["trial", "seconds"]) for name in (KILLED, UNINTERRUPTED)
+    )
+    assert killed.equals(uninterrupted)
     assert ray.available_resources()["CPU"] == 2
 
 
@@ -147,11 +160,13 @@ class PlainLane:
     """A lane without Ray that trains trials in this process."""
 
     setup: LaneSetup
-    links: list[PlainReporter]
+    reporters: list[PlainReporter]
 
-    def run(self, trial_id: str) -> None:
-        config = self.setup.plan.space.base.to_json()
-        run_assignment(self.setup, Assignment(trial_id=trial_id, config=config))
+    def run(self, trial_id: str) -> PlainReporter:
+        folder = trial_folder(self.setup.plan.options, trial_id)
+        own = assignment_of(folder, self.setup.plan.space.base)
+        train_assigned(self.setup, Assignment(trial=own.trial, attempt=1))
+        return self.reporters[-1]
 
     @property
     def folder(self) -> Path:
@@ -159,6 +174,9 @@ class PlainLane:
 
     def states(self, trial_id: str) -> StateFolder:
         return StateFolder(path=self.folder / "trials" / trial_id / "checkpoint")
+
+    def end(self, trial_id: str) -> TrialEnd | None:
+        return read_end(open_folder(self.folder), trial_id)
 
 
 @pytest.fixture
@@ -170,24 +188,22 @@ def plain_lane(
     monkeypatch: pytest.MonkeyPatch,
 ) -> PlainLane:
     config = tiny_config.override({"encoder.name": str(tiny_encoder_folder), "stages.1.steps_per_epoch": 4})
-    links: list[PlainReporter] = []
+    reporters: list[PlainReporter] = []
 
-    def link(_mailbox: object, folder: Path, trial_id: str, *_further: object) -> PlainReporter:
-        links.append(PlainReporter(folder, trial_id))
-        return links[-1]
+    def make(_channel: object, _root: object, assignment: Assignment, *_further: object) -> PlainReporter:
+        reporters.append(PlainReporter(plan.options.folder, assignment.trial_id))
+        return reporters[-1]
 
-    monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", link)
-    monkeypatch.setattr("ray.train.torch.get_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", make)
     nobody: Any = None
     plan = make_plan(base=config, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
-    return PlainLane(LaneSetup(lane="lane", mailbox=nobody, plan=plan), links)
+    return PlainLane(LaneSetup(lane="lane", channel=nobody, plan=plan), reporters)
 
 
-def test_trial_that_fails_on_a_full_disk_resumes_once_there_is_room(
+def test_trial_that_meets_a_full_disk_is_interrupted_and_resumes_once_there_is_room(
     plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, links, states = plain_lane.folder, plain_lane.links, plain_lane.states("full")
-    num_written = itertools.count(1)
+    states, num_written = plain_lane.states(BAD), itertools.count(1)
 
     def save_six(tensors: Any, path: Path) -> None:
         if next(num_written) > 6:
@@ -196,24 +212,20 @@ def test_trial_that_fails_on_a_full_disk_resumes_once_there_is_room(
 
     with monkeypatch.context() as patch:
         patch.setattr(mtlib.checkpoints.state, "save_file", save_six)
-        plain_lane.run("full")
-    assert links[0].end is not None
-    how, error = links[0].end
-    assert how == "failed"
+        first = plain_lane.run(BAD)
+    assert first.end is not None
+    status, error = first.end
+    assert status == "interrupted"
     assert str(error).startswith("the disk must have room for ")
-    end = read_end(folder, "full")
-    assert end is not None
-    assert (end["how"], end["error"]) == ("failed", error)
+    assert plain_lane.end(BAD) is None
     assert load_state(states) is not None
-    for trial_id in ("full", "uninterrupted"):
-        plain_lane.run(trial_id)
-    _, again, uninterrupted = links
+    again, uninterrupted = plain_lane.run(BAD), plain_lane.run(UNINTERRUPTED)
     assert again.end == uninterrupted.end == ("complete", None)
     assert uninterrupted.steps == list(range(1, 13))
     assert again.steps == uninterrupted.steps[-len(again.steps) :]
-    assert 12 - len(again.steps) >= links[0].steps[-1] - 2
+    assert 12 - len(again.steps) >= first.steps[-1] - 2
     assert saved_states(states) == []
-    assert best_digests(folder, "full") == best_digests(folder, "uninterrupted")
+    assert best_digests(plain_lane.folder, BAD) == best_digests(plain_lane.folder, UNINTERRUPTED)
 
 
 def no_room(*_arguments: Any) -> None:
@@ -223,31 +235,30 @@ def no_room(*_arguments: Any) -> None:
 def test_full_disk_at_a_known_end_is_tolerated_and_other_errors_are_raised(
     storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, end = storage.trial_folder(), {"how": "complete"}
+    folder, end = storage.trial_folder(), TrialEnd(how="complete")
     assert record_end(folder, end)
-    assert read_end(folder.sweep_folder, folder.trial_id) == end
-    monkeypatch.setattr(sweeps.lanes.worker, "write_end", no_room)
+    assert read_end(folder.root, folder.trial_id) == end
+    monkeypatch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
     assert not record_end(folder, end)
 
     def forbidden(*_arguments: Any) -> None:
         raise PermissionError("not yours")
 
-    monkeypatch.setattr(sweeps.lanes.worker, "write_end", forbidden)
+    monkeypatch.setattr(sweeps.lanes.trial_run, "write_end", forbidden)
     with pytest.raises(PermissionError, match="not yours"):
         record_end(folder, end)
 
 
 def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sweeps.lanes.worker, "write_end", no_room)
-        plain_lane.run("full")
-    assert plain_lane.links[0].end == ("complete", None)
-    assert read_end(plain_lane.folder, "full") is None
-    assert saved_states(plain_lane.states("full")) != []
-    plain_lane.run("full")
-    assert plain_lane.links[1].end == ("complete", None)
-    assert len(plain_lane.links[1].steps) < len(plain_lane.links[0].steps)
-    assert saved_states(plain_lane.states("full")) == []
+        patch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
+        first = plain_lane.run(BAD)
+    assert (first.end, plain_lane.end(BAD)) == (("complete", None), None)
+    assert saved_states(plain_lane.states(BAD)) != []
+    again = plain_lane.run(BAD)
+    assert again.end == ("complete", None)
+    assert len(again.steps) < len(first.steps)
+    assert saved_states(plain_lane.states(BAD)) == []
 
 
 def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
@@ -260,10 +271,39 @@ def best_digests(folder: Path, trial_id: str) -> dict[str, int]:
 def test_states_are_deleted_at_the_end_unless_interrupted(
     status: str, plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_state(plain_lane.states("done"), 1, State(tensors={}, numbers={}))
-    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run: (status, None))
-    plain_lane.run("done")
-    assert bool(saved_states(plain_lane.states("done"))) == (status == "interrupted")
+    save_state(plain_lane.states(BAD), 1, State(tensors={}, numbers={}))
+    write_end(open_folder(plain_lane.folder), BAD, TrialEnd(how="failed", error="of an earlier attempt"))
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run, _begun: (status, None))
+    assert plain_lane.run(BAD).end == (status, None)
+    assert bool(saved_states(plain_lane.states(BAD))) == (status == "interrupted")
+    end = plain_lane.end(BAD)
+    assert (None if end is None else end.how) == (None if status in ("pruned", "interrupted") else status)
+
+
+def test_trial_that_cannot_be_loaded_fails_on_record(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any) -> None:
+        raise ValueError("sst.csv must exist\nmore")
+
+    monkeypatch.setattr(sweeps.lanes.worker, "load_trial", fail)
+    assert plain_lane.run(BAD).end == ("failed", "sst.csv must exist")
+    end, start = plain_lane.end(BAD), read_start(open_folder(plain_lane.folder), BAD)
+    assert end is not None
+    assert start is not None
+    assert (end.how, end.error, start.number) == ("failed", "sst.csv must exist", 0)
+
+
+def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", fail)
+    assert plain_lane.run(BAD).end == ("failed", "KeyError: 'lost'")
+    monkeypatch.setattr(sweeps.lanes.worker, "is_contained", lambda *_arguments: False)
+    with pytest.raises(KeyError, match="lost"):
+        plain_lane.run(KILLED)
+    assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost'"], None)
 
 
 @pytest.mark.parametrize(

@@ -1,54 +1,52 @@
 """Finished trials, whole and damaged, for tests of their reuse."""
 
 import shutil
-from dataclasses import replace
-from typing import Any
-
-import pyarrow.parquet as pq
+from collections.abc import Callable
 
 from mtlib.checkpoints.state import saved_states
-from results.records.epochs import compact, curves_path
-from results.records.trials import TrialRecord, write_trials
-from sweeps.driver.ledger import queued_record
+from mtlib.stages.keys import Cut
+from results.records.epochs import epoch_path
+from results.records.trial_folder import TrialEnd, read_start, write_end, write_start
 from sweeps.lanes.loaded_trial import LoadedTrial
+from sweeps.lanes.trial_run import start_of
 from sweeps.reuse.finished_trials import TrialFolder, register_finished
 from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point
 from sweeps.reuse.weight_pruning import keep_weights_of
-from sweeps.search.trial_spec import TrialSpec
+from tests.sweeps.lanes.plain_sweep import assignment_of
 from tests.sweeps.reuse.trained_trials import TrialStorage
 
 NAMES = ("qqp", "sst", "sts", "overall")
 
 
 def begin(trial: LoadedTrial, folder: TrialFolder) -> StartingPoint:
-    return prepare_starting_point(folder, trial.config, trial.origin, trial.cuts)
+    """Puts a trial at its starting point and records it, as a lane does."""
+    start = start_of(assignment_of(folder, trial.config), folder, "here")
+    found = prepare_starting_point(folder, start, trial.config, trial.origin, trial.cuts)
+    write_start(folder.root, found.start)
+    return found
+
+
+def reused_work(folder: TrialFolder) -> tuple[int, float, str | None]:
+    """Steps and seconds that a trial has reused, and the equal trial that it has taken, on record."""
+    start = read_start(folder.root, folder.trial_id)
+    assert start is not None
+    return start.shared_steps, start.shared_seconds, start.taken_from
+
+
+def register(folder: TrialFolder, cut: Cut) -> None:
+    """Records that a trial has finished at a cut, and registers it."""
+    write_end(folder.root, folder.trial_id, TrialEnd(how="complete", key=cut.key))
+    register_finished(folder, cut)
 
 
 def finish(storage: TrialStorage, name: str = "first/0000-r0") -> TrialFolder:
     """Registers a trial as finished; deletes its states and all stored stages, so that only the trial is reused."""
     folder = storage.trial_folder(name)
-    register_finished(folder, storage.load_trial().cuts[-1])
+    register(folder, storage.load_trial().cuts[-1])
     for state in saved_states(folder.states):
         shutil.rmtree(state)
     shutil.rmtree(storage.path / ".cache" / "stages")
     return folder
-
-
-def record_of(trial: LoadedTrial, folder: TrialFolder, status: str) -> TrialRecord:
-    queued = queued_record(TrialSpec(number=0, replicate=0, params={}, config=trial.config))
-    return replace(queued, trial_id=folder.trial_id, status=status)
-
-
-def compact_as(status: str, trial: LoadedTrial, folder: TrialFolder) -> None:
-    """Compacts the sweep, whose only trial has this status."""
-    write_trials(folder.sweep_folder, [record_of(trial, folder, status)], ("sst", "qqp", "sts"))
-    compact(folder.sweep_folder)
-
-
-def damaged_curves(folder: TrialFolder) -> dict[str, Any]:
-    path = folder.sweep_folder / curves_path(folder.trial_id)
-    path.write_bytes(path.read_bytes()[:-9])
-    return {}
 
 
 def remove_weights(first: TrialFolder) -> None:
@@ -73,18 +71,23 @@ def damage_best_file(first: TrialFolder) -> None:
     (first.states.path / "best.json").write_text("{")
 
 
-def damage_curves(first: TrialFolder) -> None:
-    damaged_curves(first)
+def damage_epoch(first: TrialFolder, epoch: int = 2) -> None:
+    path = first.sweep_folder / epoch_path(first.trial_id, epoch)
+    content = path.read_bytes()
+    path.unlink()  # hard links share the damage
+    path.write_bytes(content[:-9])
 
 
 def remove_last_epoch(first: TrialFolder) -> None:
-    path = first.sweep_folder / curves_path(first.trial_id)
-    table = pq.read_table(path)
-    pq.write_table(table.filter([epoch < 3 for epoch in table["epoch"].to_pylist()]), path)
+    (first.sweep_folder / epoch_path(first.trial_id, 3)).unlink()
 
 
-def remove_predictions(first: TrialFolder) -> None:
-    next((first.path / "predictions").glob("sst-dev-*")).unlink()
+def remove_end(first: TrialFolder) -> None:
+    (first.path / "end.json").unlink()
+
+
+def damage_end(first: TrialFolder) -> None:
+    (first.path / "end.json").write_text("{")
 
 
 def remove_sweep(first: TrialFolder) -> None:
@@ -95,7 +98,7 @@ def damage_register(first: TrialFolder) -> None:
     next(first.finished_folder.glob("*.json")).write_text("[]")
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[TrialFolder], None]] = {
     damage.__name__: damage
     for damage in (
         remove_weights,
@@ -103,9 +106,10 @@ DAMAGES = {
         prune_weights_of_tasks,
         prune_all_weights,
         damage_best_file,
-        damage_curves,
+        damage_epoch,
         remove_last_epoch,
-        remove_predictions,
+        remove_end,
+        damage_end,
         remove_sweep,
         damage_register,
     )

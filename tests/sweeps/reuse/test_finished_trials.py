@@ -1,57 +1,51 @@
 """An equal trial reuses a finished one exactly, unless a part of it is missing or damaged."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-from mtlib.checkpoints.best_weights import CHECKSUMS
 from mtlib.checkpoints.state import saved_states
-from results.records.epochs import curves_path
+from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
     MAX_REGISTERED,
-    ReusedWork,
     fetch_finished,
-    read_reused_work,
     register_finished,
     registered_trials,
     trial_folder,
-    write_reused_work,
 )
-from sweeps.reuse.starting_point import StartingPoint
-from tests.sweeps.reuse.finished_trials import DAMAGES, NAMES, begin, compact_as, finish, prune_weights_of_tasks
+from tests.sweeps.reuse.finished_trials import (
+    DAMAGES,
+    NAMES,
+    begin,
+    finish,
+    prune_weights_of_tasks,
+    register,
+    reused_work,
+)
 from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, train_trial
 
 
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_finished_equal_trial_is_reused_whole(trained: TrialStorage, is_compacted: bool) -> None:
+def test_finished_equal_trial_is_reused_whole(trained: TrialStorage) -> None:
     trial, first = trained.load_trial(), finish(trained)
-    before = read_trial_files(first)
-    if is_compacted:
-        compact_as("complete", trial, first)
-        assert not (first.sweep_folder / curves_path(first.trial_id)).exists()
-    folder = trained.trial_folder("second/0007-r0")
+    before, folder = read_trial_files(first), trained.trial_folder("second/0007-r0")
     found = begin(trial, folder)
-    assert (found.epochs, found.is_finished, found.note) == (3, True, None)
-    assert (found.reused.steps, found.reused.taken_from) == (12, "first/0000-r0")
-    assert found.reused.seconds == max(pq.read_table(folder.path / "curves.parquet")["seconds"].to_pylist()) > 0
-    assert read_reused_work(folder) == found.reused
+    assert (found.epochs, found.is_finished, found.notes) == (3, True, ())
+    seconds = read_epoch(folder.root, folder.trial_id, 3).points[0]["seconds"]
+    assert reused_work(folder) == (12, seconds, "first/0000-r0")
     assert_same(read_trial_files(folder), before)
     assert saved_states(folder.states) == []
-    assert not (folder.path / ".taken").exists()
     again = trained.trial_folder("third/0000-r0")
-    register_finished(folder, trial.cuts[-1])
-    assert begin(trial, again).reused.taken_from == "second/0007-r0"
+    register(folder, trial.cuts[-1])
+    assert begin(trial, again).start.taken_from == "second/0007-r0"
 
 
 def test_equal_trial_of_the_same_sweep_is_reused(trained: TrialStorage) -> None:
     finish(trained)
     folder = trained.trial_folder("first/0004-r0")
-    assert begin(trained.load_trial(), folder).reused.taken_from == "first/0000-r0"
+    assert begin(trained.load_trial(), folder).start.taken_from == "first/0000-r0"
     assert_same(read_trial_files(folder), read_trial_files(trained.trial_folder("first/0000-r0")))
 
 
@@ -60,23 +54,23 @@ def test_equal_trial_of_the_same_sweep_is_reused(trained: TrialStorage) -> None:
 )
 def test_different_trial_is_not_reused(trained: TrialStorage, changes: dict[str, Any]) -> None:
     finish(trained)
-    assert begin(trained.load_trial(**changes), trained.trial_folder("second/0000-r0")) == StartingPoint(
-        epochs=0, reused=ReusedWork()
-    )
+    found = begin(trained.load_trial(**changes), trained.trial_folder("second/0000-r0"))
+    assert (found.epochs, found.start.taken_from) == (0, None)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_incomplete_finished_trial_is_not_reused(trained: TrialStorage, damage: str) -> None:
     DAMAGES[damage](finish(trained))
     folder = trained.trial_folder("second/0000-r0")
-    assert begin(trained.load_trial(), folder) == StartingPoint(epochs=0, reused=ReusedWork())
-    assert not (folder.path / ".taken").exists()
+    found = begin(trained.load_trial(), folder)
+    assert (found.epochs, found.start.taken_from) == (0, None)
+    assert [path.name for path in folder.path.iterdir()] == ["trial.json"]
     assert saved_states(folder.states) == []
 
 
 def test_trial_does_not_reuse_itself(trained: TrialStorage) -> None:
     first = finish(trained)
-    assert fetch_finished(first, trained.load_trial().cuts[-1], NAMES) is None
+    assert fetch_finished(first, trained.load_trial().cuts[-1], NAMES, trained.path / "fetched") is None
     assert read_trial_files(first).weights
 
 
@@ -84,14 +78,14 @@ def test_trial_of_a_deleted_sweep_is_reused_from_its_copies(trained: TrialStorag
     first, second, trial = finish(trained), trained.trial_folder("second/0003-r0"), trained.load_trial()
     before = read_trial_files(first)
     assert begin(trial, second).is_finished
-    register_finished(second, trial.cuts[-1])
+    register(second, trial.cuts[-1])
     shutil.rmtree(first.sweep_folder)
     third = trained.trial_folder("third/0000-r0")
-    assert begin(trial, third).reused.taken_from == "second/0003-r0"
+    assert begin(trial, third).start.taken_from == "second/0003-r0"
     assert_same(read_trial_files(third), before)
-    register_finished(third, trial.cuts[-1])
+    register(third, trial.cuts[-1])
     prune_weights_of_tasks(third)
-    assert begin(trial, trained.trial_folder("fourth/0000-r0")).reused.taken_from == "second/0003-r0", (
+    assert begin(trial, trained.trial_folder("fourth/0000-r0")).start.taken_from == "second/0003-r0", (
         "the third lacks weights"
     )
 
@@ -105,15 +99,6 @@ def test_register_holds_the_newest_equal_trials(trained: TrialStorage) -> None:
     assert registered_trials(trained.trial_folder(), cut) == newest[:MAX_REGISTERED]
 
 
-def test_register_entry_names_equal_trials_newest_first(trained: TrialStorage) -> None:
-    cut = trained.load_trial().cuts[-1]
-    for name in ("first/0000-r0", "second/0001-r0"):
-        register_finished(trained.trial_folder(name), cut)
-    (note,) = trained.trial_folder().finished_folder.iterdir()
-    assert note.name == f"{cut.key}.json"
-    assert json.loads(note.read_text()) == {"trials": ["second/0001-r0", "first/0000-r0"]}
-
-
 def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialStorage) -> None:
     """Another sweep has the same name, and another configuration the same trial number."""
     first = finish(trained)
@@ -121,29 +106,9 @@ def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialSto
     other = trained.load_trial(optimizer__learning_rate=1e-2)
     again = trained.trial_folder("first/0000-r0")
     train_trial(other, again)
-    register_finished(again, other.cuts[-1])
-    assert begin(trained.load_trial(), trained.trial_folder("second/0000-r0")).reused.taken_from is None
-    assert begin(other, trained.trial_folder("third/0000-r0")).reused.taken_from == "first/0000-r0"
-
-
-@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"unknown": 1}'])
-def test_reused_work_is_read_back_or_empty(storage: TrialStorage, content: str | None) -> None:
-    folder = storage.trial_folder()
-    shared = ReusedWork(steps=7, seconds=0.1, taken_from="first/0000-r0")
-    write_reused_work(folder, shared)
-    assert read_reused_work(folder) == shared
-    path = folder.path / "shared.json"
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    assert read_reused_work(folder) == ReusedWork()
-
-
-def test_weights_without_checksums_are_reused(trained: TrialStorage) -> None:
-    first, folder = finish(trained), trained.trial_folder("second/0000-r0")
-    (first.states.path / "weights" / CHECKSUMS).unlink()
-    assert begin(trained.load_trial(), folder).is_finished
-    assert read_trial_files(folder).weights
+    register(again, other.cuts[-1])
+    assert begin(trained.load_trial(), trained.trial_folder("second/0000-r0")).start.taken_from is None
+    assert begin(other, trained.trial_folder("third/0000-r0")).start.taken_from == "first/0000-r0"
 
 
 def test_trial_folder_follows_the_sweep_options(tmp_path: Path) -> None:

@@ -13,14 +13,13 @@ import pytest
 
 from sweeps.options import SweepOptions
 from sweeps.reuse import stage_store as stages
-from sweeps.reuse.file_locks import locked
 from sweeps.reuse.stage_entry import ENTRY_FILE, is_intact, read_entry
 from sweeps.reuse.stage_store import (
-    LOCK,
+    PARTIAL,
+    PARTIAL_SECONDS,
     StageStore,
     fetch_stage,
     has_stage,
-    remove_stage,
     stage_store,
     store_stage,
 )
@@ -59,7 +58,7 @@ def keys(store: StageStore) -> set[str]:
 
 
 def hidden(store: StageStore) -> set[str]:
-    return {path.name for path in store.folder.glob(".*")} - {".lock", ".claims"}
+    return {path.name for path in store.folder.glob(".*")}
 
 
 def stage_facts(store: StageStore, key: str) -> dict[str, Any] | None:
@@ -108,7 +107,7 @@ def test_stage_outlives_its_sources_and_fetched_copies(store: StageStore, tmp_pa
     fetch_stage(store, ONE, tmp_path / "first")
     shutil.rmtree(tmp_path / "first")
     assert fetch_stage(store, ONE, tmp_path / "second") == FACTS
-    remove_stage(store, ONE)
+    shutil.rmtree(store.folder)
     assert contents(tmp_path / "second") == FILES
 
 
@@ -133,18 +132,7 @@ def test_fetching_a_missing_stage_creates_nothing(store: StageStore, tmp_path: P
     assert fetch_stage(store, ONE, tmp_path / "taken") is None
     assert stage_facts(store, ONE) is None
     assert store_bytes(store) == 0
-    remove_stage(store, ONE)
     assert not any(tmp_path.iterdir())
-
-
-def test_dropped_stage_can_be_stored_again(store: StageStore) -> None:
-    keep(store, ONE, FILES)
-    keep(store, TWO, FILES)
-    remove_stage(store, ONE)
-    assert keys(store) == {TWO}
-    assert hidden(store) == set()
-    assert keep(store, ONE, FILES) is None
-    assert keys(store) == {ONE, TWO}
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "longer", "missing", "description", "no description"])
@@ -180,19 +168,49 @@ def test_storing_replaces_an_unreadable_entry(store: StageStore, tmp_path: Path)
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
 
 
-def test_files_are_checked_without_the_lock_while_others_remove_the_stage(
+def test_stage_that_others_evict_while_it_is_fetched_is_fetched_or_missing(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
 
     def remove_and_check(*arguments: Any) -> bool:
-        with locked(store.folder / LOCK):
-            shutil.rmtree(store.folder / ONE)
+        shutil.rmtree(store.folder / ONE)
         return is_intact(*arguments)
 
-    monkeypatch.setattr(stages, "is_intact", remove_and_check)
-    assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "is_intact", remove_and_check)
+        assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == FILES
+    keep(store, TWO, FILES)
+    link = os.link
+
+    def remove_and_link(source: Path, target: Path) -> None:
+        shutil.rmtree(store.folder / TWO, ignore_errors=True)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", remove_and_link)
+    assert fetch_stage(store, TWO, tmp_path / "again") is None
+    assert not (tmp_path / "again").exists()
+
+
+def test_stage_that_two_sweeps_store_at_once_is_stored_once(store: StageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def store_first(*_arguments: Any) -> None:
+        monkeypatch.undo()
+        assert keep(store, ONE, FILES) is None
+
+    monkeypatch.setattr(stages, "evict", store_first)
+    assert keep(store, ONE, FILES) is None
+    assert keys(store) == {ONE}
+    assert hidden(store) == set()
+
+
+def test_abandoned_partial_folders_are_removed_and_new_ones_stay(store: StageStore) -> None:
+    for name, age in (("old", 2 * PARTIAL_SECONDS), ("new", 0.0)):
+        path = store.folder / f"{PARTIAL}{name}"
+        path.mkdir(parents=True)
+        os.utime(path, (time.time() - age,) * 2)
+    keep(store, ONE, FILES)
+    assert hidden(store) == {f"{PARTIAL}new"}
 
 
 def test_limit_is_kept_exactly(store: StageStore) -> None:
@@ -216,7 +234,7 @@ def test_spare_stages_are_evicted_first_then_least_recently_used(store: StageSto
         keep_sized(bounded(store, 40), new, num_bytes, used=99)
         everything = [key for key in everything if key not in gone]
         assert keys(store) == {*everything, new}
-        remove_stage(store, new)
+        shutil.rmtree(store.folder / new)
 
 
 def test_damaged_stage_is_evicted_before_all_others(store: StageStore) -> None:
@@ -279,14 +297,7 @@ def test_stage_is_copied_whole_to_another_file_system(
     store: StageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, ONE, FILES)
-    rename = os.rename
-
-    def rename_within_the_store(source: Path, target: Path) -> None:
-        if Path(target).parent != Path(source).parent:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", rename_within_the_store)
+    monkeypatch.setattr(os, "link", refuse(errno.EXDEV))
     assert fetch_stage(store, ONE, tmp_path / "taken") == FACTS
     assert contents(tmp_path / "taken") == FILES
     monkeypatch.setattr(shutil, "copyfile", refuse(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""Starting from stored stages or an equal trial gives exactly what training gives; damaged ones are ignored."""
+"""Starting from stored stages or an equal trial gives exactly what training gives; a trial's own states come first."""
 
 import errno
 import itertools
@@ -10,23 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-import results.records.epoch_transfer
-import results.records.files
 from mtlib.checkpoints.best_weights import known_checksums
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from results.records.epochs import curves_path
+from results.records.epochs import read_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.reuse import starting_point as take_over
-from sweeps.reuse.finished_trials import ReusedWork, TrialFolder, read_reused_work, register_finished, write_reused_work
+from sweeps.reuse.finished_trials import TrialFolder
 from sweeps.reuse.stage_store import entry_folder, has_stage
-from sweeps.reuse.starting_point import StartingPoint, store_cut
+from sweeps.reuse.starting_point import StartingPoint, store_cut, truncate_trial
 from tests.killed import Killed
-from tests.sweeps.reuse.finished_trials import DAMAGES, begin, compact_as, damaged_curves, finish, remove_last_epoch
-from tests.sweeps.reuse.trained_trials import TrialFiles, TrialStorage, assert_same, read_trial_files, train_trial
+from tests.sweeps.reuse.finished_trials import DAMAGES, begin, damage_epoch, finish, register, reused_work
+from tests.sweeps.reuse.trained_trials import (
+    TrialFiles,
+    TrialStorage,
+    assert_same,
+    read_trial_files,
+    threads,
+    train_trial,
+)
 
 Uninterrupted = Callable[[TrialStorage, LoadedTrial], TrialFiles]
 
@@ -39,7 +42,7 @@ def uninterrupted() -> Uninterrupted:
     def find(storage: TrialStorage, trial: LoadedTrial) -> TrialFiles:
         if trial.config not in results:
             folder = storage.trial_folder("uninterrupted/0000-r0", shares=False)
-            assert begin(trial, folder) == StartingPoint(epochs=0, reused=ReusedWork())
+            assert begin(trial, folder).epochs == 0
             assert len(train_trial(trial, folder)) == trial.cuts[-1].total_steps
             results[trial.config] = read_trial_files(folder)
         return results[trial.config]
@@ -47,11 +50,16 @@ def uninterrupted() -> Uninterrupted:
     return find
 
 
-# Cuts.
+def is_own(found: StartingPoint, epochs: int) -> bool:
+    """Whether a trial starts after this many epochs of its own, with nothing reused."""
+    reused = found.start.shared_steps, found.start.shared_seconds, found.start.taken_from
+    return (found.epochs, *reused, found.is_finished) == (epochs, 0, 0.0, None, False)
+
+
+# Stored stages.
 
 OTHERS: dict[str, tuple[dict[str, Any], int]] = {
     "other batches in the second stage": ({"tasks__sst__batch_size": 4}, 1),
-    "another loss in the second stage": ({"tasks__sst__loss": "ordinal_log_loss"}, 1),
     "a longer second stage": ({"stages__1__epochs": 3}, 3),
 }
 
@@ -61,19 +69,16 @@ def test_continuing_from_a_stored_stage_is_exact(
     trained: TrialStorage, other: str, uninterrupted: Uninterrupted
 ) -> None:
     changes, epochs = OTHERS[other]
-    trial, folder = trained.load_trial(**changes), trained.trial_folder("second/0003-r1")
+    trial, folder = trained.load_trial(**changes), trained.trial_folder("second/0003-r0")
     found = begin(trial, folder)
-    shared = ReusedWork(steps=4 * epochs, seconds=1.5)
-    assert found == StartingPoint(epochs=epochs, reused=shared)
-    assert read_reused_work(folder) == shared
-    first = read_trial_files(trained.trial_folder("first/0000-r0"))
-    taken = read_trial_files(folder)
+    assert (found.epochs, found.is_finished, found.is_mixed, found.notes) == (epochs, False, False, ())
+    assert reused_work(folder) == (4 * epochs, 1.5, None)
+    first, taken = read_trial_files(trained.trial_folder("first/0000-r0")), read_trial_files(folder)
     assert taken.curves == [row for row in first.curves if row[1] <= epochs] != []
     assert taken.weights, "its best weights are there before it trains"
-    steps = train_trial(trial, folder)
-    assert steps[0] == 4 * epochs + 1
+    assert train_trial(trial, folder)[0] == 4 * epochs + 1
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
-    assert not (folder.path / ".taken").exists()
+    assert {path.name for path in folder.path.iterdir()} == {"checkpoint", "epochs", "trial.json"}
 
 
 def test_shorter_trial_reuses_only_stage_ends_of_a_longer_one(storage: TrialStorage) -> None:
@@ -98,40 +103,39 @@ def test_killed_trial_with_a_reused_stage_resumes_from_its_own_state(
     trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0000-r0")
     begin(trial, folder)
     train_trial(trial, folder, until_epoch=2)
-    assert begin(trial, folder) == StartingPoint(epochs=2, reused=ReusedWork(steps=4, seconds=1.5))
+    assert begin(trial, folder).epochs == 2
+    assert reused_work(folder) == (4, 1.5, None)
     assert train_trial(trial, folder)[0] == 9
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
 
 
-def test_own_newer_state_wins_over_an_older_stage(trained: TrialStorage) -> None:
+def test_own_newer_state_wins_over_an_older_stage_and_a_stage_over_fewer_epochs(trained: TrialStorage) -> None:
     trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0000-r0")
-    train_trial(trial, replace(folder, store=None), until_epoch=2)
+    train_trial(trial, folder, until_epoch=2)
     before = saved_states(folder.states)
-    assert begin(trial, folder) == StartingPoint(epochs=2, reused=ReusedWork())
+    assert is_own(begin(trial, folder), 2)
     assert saved_states(folder.states) == before
-
-
-def test_stage_wins_over_a_state_with_fewer_epochs(trained: TrialStorage) -> None:
-    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0000-r0")
-    train_trial(trial, folder, until_step=2)
-    assert newest_numbers(folder.states) is not None
-    assert begin(trial, folder) == StartingPoint(epochs=1, reused=ReusedWork(steps=4, seconds=1.5))
-    (state,) = saved_states(folder.states)
-    assert state.name.startswith("state-000000004")
+    other = trained.trial_folder("third/0000-r0")
+    train_trial(trial, other, until_step=2)
+    assert newest_numbers(other.states) is not None
+    assert begin(trial, other).epochs == 1
+    assert [state.name[:15] for state in saved_states(other.states)] == ["state-000000004"]
 
 
 def test_own_training_is_not_counted_as_reused(trained: TrialStorage) -> None:
     """It has trained its first stage before it reuses the second."""
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
     train_trial(trial, folder, until_epoch=1)
-    seconds = max(pq.read_table(folder.sweep_folder / curves_path(folder.trial_id))["seconds"].to_pylist())
-    found = begin(trial, folder)
-    assert (found.epochs, found.is_finished, found.reused.steps) == (3, False, 8)
-    assert found.reused.seconds == pytest.approx(1.5 - seconds)
-    register_finished(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
+    seconds = read_epoch(folder.root, folder.trial_id, 1).points[0]["seconds"]
+    assert begin(trial, folder).epochs == 3
+    steps, shared, _ = reused_work(folder)
+    assert steps == 8
+    assert shared == pytest.approx(1.5 - seconds)
+    register(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
     other = trained.trial_folder("third/0000-r0")
     train_trial(trial, other, until_epoch=1)
-    assert (begin(trial, other).is_finished, read_reused_work(other).steps) == (True, 8)
+    assert begin(trial, other).is_finished
+    assert reused_work(other)[0] == 8
 
 
 def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorage) -> None:
@@ -146,90 +150,93 @@ def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorag
     assert not has_stage(folder.store, last)
 
 
-def test_stage_is_stored_once(trained: TrialStorage) -> None:
-    folder, trial = trained.trial_folder("first/0000-r0"), trained.load_trial()
-    assert store_cut(folder, trial.cuts[-1], 99.0, is_spare=True) is None
-    assert begin(trial, trained.trial_folder("second/0000-r0")).reused.seconds == 1.5, "the first entry stays"
-
-
 def test_reasons_for_not_storing_a_stage_are_returned(trained: TrialStorage) -> None:
     trial, folder = trained.load_trial(), trained.trial_folder("first/0000-r0")
     shutil.rmtree(trained.path / ".cache" / "stages")
     small = replace(folder, store=trained.trial_folder(keep_bytes=10).store)
-    why = store_cut(small, trial.cuts[-1], 1.0, is_spare=False)
-    assert why is not None
-    assert "all stored stages together may have 10" in why
-    next((folder.path / "predictions").glob("qqp-dev-*")).unlink()
+    assert store_cut(small, trial.cuts[-1], 1.0, is_spare=False) is not None
+    (folder.path / "epochs" / "0002.parquet").unlink()
     why = store_cut(folder, trial.cuts[-1], 1.0, is_spare=False)
     assert why is not None
-    assert "qqp-dev" in why
-    (folder.states.path / "best.json").unlink()
-    assert store_cut(folder, trial.cuts[-1], 1.0, is_spare=False) is not None
+    assert "0002.parquet" in why
     assert not [path for path in folder.path.iterdir() if path.name.startswith(".")]
-
-
-@pytest.mark.parametrize(
-    "status",
-    [*(pytest.param(status, marks=pytest.mark.slow) for status in ("queued", "running")), "interrupted", "failed"],
-)
-def test_retried_trial_with_compacted_epochs_stores_its_next_stage(
-    storage: TrialStorage, status: str, uninterrupted: Uninterrupted
-) -> None:
-    """Trials that may continue are not compacted, but failed ones are, and those can be retried from their states."""
-    trial, folder = storage.load_trial(), storage.trial_folder("first/0000-r0")
-    train_trial(trial, folder, until_epoch=1)
-    compact_as(status, trial, folder)
-    assert (folder.sweep_folder / curves_path(folder.trial_id)).exists() == (status != "failed")
-    assert begin(trial, folder) == StartingPoint(epochs=1, reused=ReusedWork())
-    assert train_trial(trial, folder, stores=True)[0] == 5
-    assert {path.name for path in folder.path.iterdir()} == {"checkpoint", "curves.parquet", "predictions"}
-    other, twin = storage.load_trial(stages__1__epochs=3), storage.trial_folder("second/0000-r0")
-    assert begin(other, twin).epochs == 3
-    train_trial(other, twin)
-    assert_same(read_trial_files(twin), uninterrupted(storage, other))
 
 
 # Its own states.
 
 
-def other_configuration(_place: TrialFolder) -> dict[str, Any]:
+def asides(folder: TrialFolder) -> list[Path]:
+    return sorted(folder.states.path.glob("aside-*"))
+
+
+def test_state_of_another_environment_is_used_and_marked(storage: TrialStorage) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    with threads(2):
+        train_trial(storage.load_trial(), folder, until_epoch=1)
+    for _ in range(2):
+        found = begin(trial, folder)
+        assert is_own(found, 1)
+        assert found.is_mixed
+        (note,) = found.notes
+        assert folder.trial_id in note
+        assert "\n" not in note
+    train_trial(trial, folder, until_epoch=2)
+    found = begin(trial, folder)
+    assert (found.epochs, found.is_mixed, asides(folder)) == (2, True, []), "a part was trained elsewhere"
+
+
+def other_configuration(_folder: TrialFolder) -> dict[str, Any]:
     return {"optimizer__learning_rate": 5e-4}
 
 
-def too_few_curves(folder: TrialFolder) -> dict[str, Any]:
-    (folder.sweep_folder / curves_path(folder.trial_id)).unlink()
+def damaged_states(folder: TrialFolder) -> dict[str, Any]:
+    for state in saved_states(folder.states):
+        (state / "state.json").write_text("{")
+    return {}
+
+
+def damaged_epoch(folder: TrialFolder) -> dict[str, Any]:
+    damage_epoch(folder, 1)
+    return {}
+
+
+def missing_epoch(folder: TrialFolder) -> dict[str, Any]:
+    (folder.path / "epochs" / "0001.parquet").unlink()
     return {}
 
 
 @pytest.mark.parametrize("shares", [True, False])
-@pytest.mark.parametrize(
-    ("damage", "why"),
-    [
-        (other_configuration, "a saved state must be of the same configuration"),
-        (too_few_curves, "its curves must hold 1 epochs, got 0"),
-        (damaged_curves, "curves.parquet"),
-    ],
-)
-def test_unusable_state_is_dropped_with_a_note(
+@pytest.mark.parametrize("change", [other_configuration, damaged_states, damaged_epoch, missing_epoch])
+def test_unusable_state_is_set_aside_and_kept(
     storage: TrialStorage,
-    damage: Callable[[TrialFolder], dict[str, Any]],
-    why: str,
+    change: Callable[[TrialFolder], dict[str, Any]],
     shares: bool,
     uninterrupted: Uninterrupted,
 ) -> None:
     folder = storage.trial_folder(shares=shares)
-    train_trial(storage.load_trial(), folder, until_epoch=1)
-    write_reused_work(folder, ReusedWork(steps=4))
-    trial = storage.load_trial(**damage(folder))
+    train_trial(storage.load_trial(), folder, until_epoch=2)
+    content = {path.name: (path / "tensors").read_bytes() for path in saved_states(folder.states)}
+    trial = storage.load_trial(**change(folder))
     found = begin(trial, folder)
-    assert (found.epochs, found.reused, found.is_finished) == (0, ReusedWork(), False)
-    assert found.note is not None
-    assert found.note.startswith("0000-r0 starts over: ")
-    assert why in found.note
-    assert "\n" not in found.note
-    assert not folder.states.path.exists()
-    assert begin(trial, folder) == StartingPoint(epochs=0, reused=ReusedWork()), "the note is given once"
-    train_trial(trial, folder)
+    assert is_own(found, 0)
+    assert {path.name: (path / "tensors").read_bytes() for path in asides(folder)} == {
+        f"aside-{name}": own for name, own in content.items()
+    }
+    assert all(any(path.name in note for note in found.notes) for path in asides(folder))
+    assert not any("\n" in note for note in found.notes)
+    assert begin(trial, folder).notes == (), "the notes are given once"
+    assert train_trial(trial, folder)[0] == 1
+    assert_same(read_trial_files(folder), uninterrupted(storage, trial))
+
+
+def test_epochs_are_trained_again_from_a_damaged_one_on(storage: TrialStorage, uninterrupted: Uninterrupted) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+    damage_epoch(folder, 2)
+    found = begin(trial, folder)
+    assert is_own(found, 1)
+    assert any("0002.parquet" in note for note in found.notes)
+    assert train_trial(trial, folder)[0] > 4, "from the newest state before the end of the second epoch"
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
@@ -239,19 +246,30 @@ def test_previous_state_is_used_where_the_newest_is_damaged(
     trial, folder = storage.load_trial(), storage.trial_folder()
     train_trial(trial, folder, until_epoch=2)
     newest, before = saved_states(folder.states)
-    assert before.name > "state-000000004", "between the epochs"
     (newest / "state.json").write_text("{")
     assert begin(trial, folder).epochs == 1
+    assert (saved_states(folder.states), len(asides(folder))) == ([before], 1)
     train_trial(trial, folder)
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
 def test_without_a_store_only_own_states_are_used(trained: TrialStorage) -> None:
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0", shares=False)
-    register_finished(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
-    assert begin(trial, folder) == StartingPoint(epochs=0, reused=ReusedWork())
+    register(trained.trial_folder("first/0000-r0"), trial.cuts[-1])
+    assert is_own(begin(trial, folder), 0)
     train_trial(trial, folder, until_epoch=1)
-    assert begin(trial, folder) == StartingPoint(epochs=1, reused=ReusedWork())
+    assert is_own(begin(trial, folder), 1)
+
+
+def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: TrialStorage) -> None:
+    folder = trained.trial_folder("first/0000-r0")
+    before = read_trial_files(folder)
+    truncate_trial(folder, 1)
+    after = read_trial_files(folder)
+    assert after.curves == [row for row in before.curves if row[1] == 1] != []
+    assert after.best == {name: epoch for name, epoch in before.best.items() if epoch == 1}
+    assert set(after.weights) == {f"epoch-{epoch:04d}.safetensors" for epoch in after.best.values()}
+    assert saved_states(folder.states) == []
 
 
 # Whole trials.
@@ -262,16 +280,9 @@ def test_damaged_equal_trial_is_ignored(trained: TrialStorage, damage: str, unin
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
     train_trial(trial, folder, until_epoch=1)
     DAMAGES[damage](finish(trained))
-    assert begin(trial, folder) == StartingPoint(epochs=1, reused=ReusedWork())
+    assert is_own(begin(trial, folder), 1)
     assert train_trial(trial, folder)[0] == 5
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
-
-
-def test_trial_with_a_lost_end_is_finished_and_reuses_nothing(trained: TrialStorage) -> None:
-    first = finish(trained)
-    assert begin(trained.load_trial(), first) == StartingPoint(epochs=3, reused=ReusedWork(), is_finished=True)
-    remove_last_epoch(first)
-    assert begin(trained.load_trial(), first) == StartingPoint(epochs=0, reused=ReusedWork())
 
 
 def test_checksums_of_best_weights_are_copied(trained: TrialStorage) -> None:
@@ -285,7 +296,7 @@ def test_checksums_of_best_weights_are_copied(trained: TrialStorage) -> None:
         assert sums == {path: zlib.crc32(path.read_bytes()) for path in sums}
 
 
-# Kills and full disks, at every point.
+# Kills and full disks.
 
 
 def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, killed: int) -> None:
@@ -300,17 +311,16 @@ def kill_at_call(monkeypatch: pytest.MonkeyPatch, name: str, killed: int) -> Non
     monkeypatch.setattr(Path, name, call)
 
 
-@pytest.mark.parametrize("name", ["rename", "write_text"])
 def test_kill_while_reusing_a_stage_loses_nothing(
-    trained: TrialStorage, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
+    trained: TrialStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
 ) -> None:
-    """Kills at the first call, then at the second, until all calls have been killed."""
+    """Kills at the first renaming, then at the second, until all have been killed."""
     for number in itertools.count():
         storage = replace(trained, path=tmp_path / f"killed at call {number}")
         shutil.copytree(trained.path, storage.path)
         trial, folder = storage.load_trial(tasks__sst__batch_size=4), storage.trial_folder("second/0003-r0")
         with monkeypatch.context() as patch:
-            kill_at_call(patch, name, number)
+            kill_at_call(patch, "rename", number)
             try:
                 begin(trial, folder)
             except Killed:
@@ -320,47 +330,42 @@ def test_kill_while_reusing_a_stage_loses_nothing(
         if not is_killed:
             break
         assert begin(trial, folder).epochs == 1
-        assert read_reused_work(folder) == ReusedWork(steps=4, seconds=1.5)
+        assert reused_work(folder) == (4, 1.5, None)
         assert train_trial(trial, folder)[0] == 5
         assert_same(read_trial_files(folder), uninterrupted(trained, trial))
-    assert number > 0
+    assert number > 2
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=[pytest.mark.slow] * (number % 2 > 0)) for number in range(6)]
-)
-def test_full_disk_while_reusing_a_whole_trial_keeps_own_state(
-    trained: TrialStorage, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial, folder = trained.load_trial(), trained.trial_folder("second/0003-r0")
-    train_trial(trial, replace(folder, store=None), until_epoch=2)
-    before, first = read_trial_files(folder), finish(trained)
-    real, calls = results.records.files.write_parquet, itertools.count()
-
-    def write(*arguments: Any) -> None:
-        if next(calls) == number:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(results.records.epoch_transfer, "write_parquet", write)
-        assert begin(trial, folder) == StartingPoint(epochs=2, reused=ReusedWork())
-    assert_same(read_trial_files(folder), before)
-    assert begin(trial, folder).is_finished
-    assert_same(read_trial_files(folder), read_trial_files(first))
-
-
-def test_full_disk_while_reusing_a_stage_keeps_own_state(
+def test_kill_before_the_starting_point_is_on_record_keeps_what_is_reused(
     trained: TrialStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial, folder = trained.load_trial(stages__1__epochs=4), trained.trial_folder("second/0003-r0")
+    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.sweeps.reuse.finished_trials.write_start", lambda *_arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            begin(trial, folder)
+    assert begin(trial, folder).epochs == 1
+    assert reused_work(folder) == (4, 1.5, None)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_full_disk_while_reusing_keeps_own_state(
+    trained: TrialStorage, is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {} if is_whole else {"stages__1__epochs": 4}
+    trial, folder = trained.load_trial(**changes), trained.trial_folder("second/0003-r0")
     train_trial(trial, folder, until_epoch=2)
     before = read_trial_files(folder)
+    if is_whole:
+        finish(trained)
 
-    def fail(*_arguments: Any) -> None:
+    def fail(*_arguments: Any, **_named: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(take_over, "import_epochs", fail)
-    assert begin(trial, folder).epochs == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", fail)
+        patch.setattr(shutil, "copyfile", fail)
+        assert is_own(begin(trial, folder), 2)
     assert_same(read_trial_files(folder), before)
-    assert saved_states(folder.states)
+    found = begin(trial, folder)
+    assert (found.epochs, found.is_finished) == (3, is_whole)

@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,13 +145,3 @@ def test_trial_with_a_damaged_or_missing_list_is_not_pruned(text: str | None, tm
     best.unlink() if text is None else best.write_text(text)
     prune_weights(tmp_path, [trial, record(1, {"overall": 0.5})], 1)
     assert len(list((best.parent / "weights").glob("epoch-*"))) == 2
-
-
-def test_pruning_a_thousand_pruned_trials_is_fast(tmp_path: Path) -> None:
-    trials = [record(number, dict.fromkeys(NAMES, number / 1000)) for number in range(1000)]
-    pruned: KeptWeights = {}
-    prune_weights(tmp_path, trials, 20, pruned)
-    started = time.perf_counter()
-    for _ in range(10):
-        prune_weights(tmp_path, trials, 20, pruned)
-    assert (time.perf_counter() - started) / 10 < 0.1

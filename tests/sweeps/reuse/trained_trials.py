@@ -1,6 +1,8 @@
 """Small trials that are really trained into a temporary storage, and the files that they write."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from mtlib.runtime.environment import describe_environment
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
-from results.records.epochs import read_curves, read_predictions, write_epoch
+from results.records.epochs import read_trial_curves, write_epoch
+from results.records.predictions import read_predictions
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
@@ -105,6 +108,17 @@ def train_trial(
     return steps
 
 
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Another environment: trials are trained with this many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @dataclass
 class TrialFiles:
     """What a trial has written, without its name and times."""
@@ -117,9 +131,9 @@ class TrialFiles:
 
 def read_trial_files(folder: TrialFolder) -> TrialFiles:
     """Reads a trial's record and its best weights."""
-    curves = read_curves(folder.sweep_folder).to_pylist()
+    curves = read_trial_curves(folder.root, folder.trial_id).to_pylist()
     names = ("step", "epoch", "task", "split", "metric", "value")
-    own = [tuple(row[name] for name in names) for row in curves if row["trial"] == folder.trial_id]
+    own = [tuple(row[name] for name in names) for row in curves]
     pairs = sorted({(task, split) for _, _, task, split, _, _ in own if task != "overall"})
     tables = [
         read_predictions(folder.sweep_folder, *pair, trial=folder.trial_id).drop_columns(["trial"]) for pair in pairs

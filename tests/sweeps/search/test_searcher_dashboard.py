@@ -10,9 +10,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from search_spaces.domain import Choice, Condition, Float
-from sweeps.search.study import JOURNAL_NAME, open_study
+from sweeps.search.study import JOURNAL_NAME
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.search.test_searcher import Run, record_of
+from tests.sweeps.search.test_searcher import Run
 
 
 def ask_dashboard(folder: Path, path: str) -> Any:
@@ -48,31 +48,24 @@ def shown_trials(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def result(epoch: int, is_last: bool = True, **bests: float) -> dict[str, Any]:
-    """What Tune passes to the searcher of a trial's epoch."""
+def result(epoch: int, status: str = "complete", **bests: float) -> dict[str, Any]:
+    """What Tune passes to the searcher of a trial's epoch, or with a status of its end."""
     scores = {f"best_{name}": score for name, score in bests.items()}
-    return {"epoch": epoch, "best": bests["overall"], "is_last": is_last, **scores}
+    return {"epoch": epoch, "best": bests["overall"], "status": status, **scores}
 
 
-def test_study_has_the_name_of_the_sweep_and_of_its_metric(make_plan: MakePlan) -> None:
-    run = Run(make_plan(metric="sst"))
-    run.suggest()
-    (study,) = ask_dashboard(run.plan.options.folder, "/api/studies")["study_summaries"]
-    assert (study["study_name"], study["directions"]) == ("sweep", ["maximize"])
-    shown = ask_dashboard(run.plan.options.folder, f"/api/studies/{study['study_id']}")
-    assert (shown["name"], shown["objective_names"]) == ("sweep", ["sst"])
-
-
-def test_trials_have_states_values_and_names(make_plan: MakePlan) -> None:
+def test_study_and_trials_have_names_states_and_values(make_plan: MakePlan) -> None:
     run = Run(make_plan(grid={"smart.weight": (0.0, 0.3, 1.0, 3.0)}), max_live=4)
     assert [run.suggest() for _ in range(4)] == [f"{number:04d}-r0" for number in range(4)]
-    searcher = run.searcher
-    searcher.on_trial_result("1", result(1, is_last=False, sst=0.4, overall=0.5))
+    searcher, folder = run.searcher, run.plan.options.folder
+    searcher.on_trial_result("1", result(1, "", sst=0.4, overall=0.5))
     searcher.on_trial_complete("1", result(2, sst=0.45, overall=0.6))
-    searcher.on_trial_complete("2", result(1, is_last=False, sst=0.2, overall=0.3))
+    searcher.on_trial_complete("2", result(1, "", sst=0.2, overall=0.3))
     run.fail(tune_id=3)
-    searcher.on_trial_result("4", result(1, is_last=False, sst=0.3, overall=0.4))
-    trials = shown_trials(run.plan.options.folder)
+    searcher.on_trial_result("4", result(1, "", sst=0.3, overall=0.4))
+    study = ask_dashboard(folder, "/api/studies/0")
+    assert (study["name"], study["directions"], study["objective_names"]) == ("sweep", ["maximize"], ["overall"])
+    trials = shown_trials(folder)
     assert [trial["state"] for trial in trials] == ["Complete", "Pruned", "Fail", "Running"]
     assert [trial["params"] for trial in trials] == [{"smart.weight": str(weight)} for weight in (0.0, 0.3, 1.0, 3.0)]
     assert [trial["intermediate_values"] for trial in trials] == [{1: 0.5, 2: 0.6}, {1: 0.3}, {}, {1: 0.4}]
@@ -91,17 +84,12 @@ def test_replicates_are_one_trial_with_mean_scores(make_plan: MakePlan) -> None:
         run.suggest()
         run.searcher.on_trial_complete(str(run.count), result(1, sst=sst, overall=overall))
     run.suggest()
-    assert [trial["state"] for trial in shown_trials(run.plan.options.folder)] == ["Running"]
     run.fail()
     (trial,) = shown_trials(run.plan.options.folder)
     assert (trial["state"], trial["values"]) == ("Complete", [0.625])
     assert trial["intermediate_values"] == {1: 0.5}, "of the first training"
-    assert trial["user_attrs"] == {
-        "configuration": "0",
-        "trials": "0000-r0 0000-r1",
-        "best_sst": "0.375",
-        "best_overall": "0.625",
-    }
+    means = {"best_sst": "0.375", "best_overall": "0.625"}
+    assert trial["user_attrs"] == {"configuration": "0", "trials": "0000-r0 0000-r1", **means}
 
 
 def test_parameters_are_the_keys_of_the_space_with_readable_values(make_plan: MakePlan) -> None:
@@ -115,36 +103,9 @@ def test_parameters_are_the_keys_of_the_space_with_readable_values(make_plan: Ma
     run = Run(make_plan(search="random", trials=8, grid={}, ranges=ranges, conditions=conditions), max_live=8)
     for _ in range(8):
         run.suggest()
-    found = {trial["user_attrs"]["trials"]: trial["params"] for trial in shown_trials(run.plan.options.folder)}
-    expected = {
-        spec.trial_id: {
-            name: json.dumps(value) if name == "smart.tasks" else str(value) for name, value in spec.params.items()
-        }
+    expected = [
+        {name: json.dumps(value) if name == "smart.tasks" else str(value) for name, value in spec.params.items()}
         for spec in run.announced
-    }
-    assert found == expected
-    assert {len(params) for params in found.values()} == {3, 4}
-
-
-def test_resumed_sweep_describes_trials_from_its_records(make_plan: MakePlan) -> None:
-    """The journal is that of a sweep of an earlier version that was killed: no names, and an end is missing."""
-    plan = make_plan(replicates=2)
-    first = Run(plan)
-    first.suggest()
-    journal = plan.options.folder / JOURNAL_NAME
-    lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join(line for line in lines if '"trials"' not in line and "metric_names" not in line))
-    assert shown_trials(plan.options.folder)[0]["user_attrs"] == {"configuration": "0"}
-    assert open_study(plan.options.folder, "sweep").metric_names is None
-    first.searcher.on_trial_complete("1", result(1, overall=0.5))
-    first.suggest()
-    known = [record_of(plan, spec, "complete", best=0.5 + 0.25 * n) for n, spec in enumerate(first.announced)]
-    Run(plan, known=known)
-    assert ask_dashboard(plan.options.folder, "/api/studies/0")["objective_names"] == ["overall"]
-    trial = shown_trials(plan.options.folder)[0]
-    assert (trial["state"], trial["values"]) == ("Complete", [0.625])
-    assert trial["user_attrs"] == {
-        "configuration": "0",
-        "trials": "0000-r0 0000-r1",
-        "best_overall": "0.625",
-    }
+    ]
+    assert [trial["params"] for trial in shown_trials(run.plan.options.folder)] == expected
+    assert {len(params) for params in expected} == {3, 4}

@@ -18,10 +18,6 @@ def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
     return StageKeys(ends=ends, epochs=tuple(range(1, len(ends) + 1)), cuts=frozenset((*ends, *cuts)))
 
 
-def test_without_trials_none_is_chosen() -> None:
-    assert StageOrder().choose([]) is None
-
-
 def test_trials_without_common_stages_keep_their_order() -> None:
     order = StageOrder()
     for number in range(3):
@@ -108,15 +104,11 @@ def test_shorter_trial_precedes_a_longer_one_that_continues_it() -> None:
     assert order.choose([long, keys("ten", cuts=["two"])]) == 0, "equal trials keep their order"
 
 
-def test_trial_nearest_to_its_end_is_first() -> None:
-    order = StageOrder()
-    order.done = {"a", "a.b"}
+def test_nearest_to_its_end_is_first_then_the_stage_that_most_wait_for() -> None:
+    order = StageOrder(done={"a", "a.b"})
     assert order.choose([keys("x", "x.y"), keys("a", "a.c"), keys("a", "a.b", "a.b.c")]) == 2
-
-
-def test_most_shared_missing_stage_is_first() -> None:
-    waiting = [keys("a", "1"), keys("b", "2"), keys("b", "3"), keys("c", "4")]
-    assert StageOrder().choose(waiting) == 1
+    assert order.choose([keys("p", "1"), keys("q", "2"), keys("q", "3"), keys("r", "4")]) == 1
+    assert order.choose([]) is None
 
 
 @dataclass
@@ -177,7 +169,7 @@ def random_trials(stream: random.Random) -> list[tuple[str, StageKeys]]:
     return [(str(number), keys(*names)) for number, names in enumerate(ends)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_plans_are_all_trained_without_training_a_stage_twice(seed: int) -> None:
     stream = random.Random(seed)
     pending = random_trials(stream)
@@ -189,18 +181,6 @@ def test_random_plans_are_all_trained_without_training_a_stage_twice(seed: int) 
         lanes.advance()
     assert not lanes.pending
     assert sorted(lanes.given) == sorted(name for name, _ in pending)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_random_plans_without_common_stages_keep_their_order(seed: int) -> None:
-    stream = random.Random(seed)
-    pending = [(str(number), keys(f"{number}a", f"{number}b")) for number in range(stream.randint(1, 9))]
-    lanes = Lanes(stream, stream.randint(1, 4), list(pending))
-    while lanes.pending or lanes.running:
-        lanes.assign()
-        assert len(lanes.running) == lanes.num_lanes or not lanes.pending
-        lanes.advance()
-    assert lanes.given == [name for name, _ in pending]
 
 
 CHANGES: tuple[dict[str, object], ...] = (

@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from results.records.trials import TrialRecord
-from sweeps.driver.ledger import Ledger, add_trial
+from sweeps.driver.ledger import queued_record
 from sweeps.options import SweepPlan
 from sweeps.search.trial_spec import CompletedTrial, further_specs, make_spec, spec_of_record, unfinished_specs
 from tests.sweeps.conftest import MakePlan
@@ -18,9 +18,7 @@ PARAMS = {"smart.weight": 0.3}
 
 def record_of(plan: SweepPlan, replicate: int = 0, **changes: Any) -> TrialRecord:
     """The record of a trial of the second configuration."""
-    ledger, spec = Ledger(plan=plan), make_spec(plan.space, 1, replicate, PARAMS)
-    add_trial(ledger, spec)
-    return replace(ledger.records[spec.trial_id], **changes)
+    return replace(queued_record(make_spec(plan.space, 1, replicate, PARAMS)), **changes)
 
 
 @pytest.mark.parametrize(("replicate", "name"), [(0, "0001-r0"), (2, "0001-r2")])

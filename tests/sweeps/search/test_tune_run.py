@@ -1,29 +1,62 @@
-"""Decisions reach the mailbox as soon as the scheduler has made them; whole sweeps test the rest."""
+"""Verdicts reach the channel as soon as the scheduler has given them; whole sweeps test the rest."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sweeps.search.tune_run import DecisionCallback, trial_name
-from tests.sweeps.search.test_tune_trial import Method
+from results.records.files import open_folder
+from results.records.trial_folder import read_end
+from sweeps.search.tune_run import SweepStopper, VerdictCallback, trial_name
 
-TRIAL = SimpleNamespace(config={"trial_id": "0003-r0"})
-
-
-@pytest.mark.parametrize("is_done", [True, False])
-def test_decision_is_sent_with_its_epoch(is_done: bool) -> None:
-    mailbox: Any = SimpleNamespace(set_decision=Method([None]))
-    result = {"epoch": 1, "trained_epochs": 3, "done": is_done}
-    DecisionCallback(mailbox).on_trial_result(iteration=1, trials=[TRIAL], trial=TRIAL, result=result)
-    assert mailbox.set_decision.calls == [("0003-r0", 3, is_done)]
+TRIAL = SimpleNamespace(config={"trial": {"trial_id": "0003-r0"}})
 
 
-def test_trial_dropped_by_tune_is_withdrawn() -> None:
-    mailbox: Any = SimpleNamespace(cancel_trial=Method([None]))
-    DecisionCallback(mailbox).on_trial_error(iteration=1, trials=[TRIAL], trial=TRIAL)
-    ((trial_id, why),) = mailbox.cancel_trial.calls
-    assert (trial_id, why) == ("0003-r0", "its process in Ray Tune died")
+class ChannelStub:
+    """Records calls of one method, with the end of the trial on record at that time."""
+
+    def __init__(self, method: str, folder: Path) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.ends: list[str | None] = []
+        self.root = open_folder(folder)
+        setattr(self, method, SimpleNamespace(remote=self.note))
+
+    def note(self, *arguments: Any) -> None:
+        end = read_end(self.root, "0003-r0")
+        self.calls.append(arguments)
+        self.ends.append(None if end is None else f"{end.how} after {end.epochs}")
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_verdict_is_sent_with_its_epoch_once_a_pruned_end_is_on_record(tmp_path: Path, is_stopped: bool) -> None:
+    channel: Any = ChannelStub("decide", tmp_path)
+    result = {"epoch": 1, "trained_epochs": 3, "done": is_stopped, "status": ""}
+    VerdictCallback(channel, channel.root).on_trial_result(trial=TRIAL, result=result)
+    assert channel.calls == [("0003-r0", 3, is_stopped)]
+    assert channel.ends == ["pruned after 3" if is_stopped else None]
+
+
+@pytest.mark.parametrize("status", ["complete", "failed", "interrupted"])
+def test_end_of_a_trial_is_no_verdict(tmp_path: Path, status: str) -> None:
+    channel: Any = ChannelStub("decide", tmp_path)
+    result = {"epoch": 1, "trained_epochs": 3, "done": True, "status": status}
+    VerdictCallback(channel, channel.root).on_trial_result(trial=TRIAL, result=result)
+    assert channel.calls == []
+    assert read_end(channel.root, "0003-r0") is None
+
+
+def test_trial_given_up_by_tune_ends_the_sweep(tmp_path: Path) -> None:
+    channel: Any = ChannelStub("report_tune_failure", tmp_path)
+    VerdictCallback(channel, channel.root).on_trial_error(trial=TRIAL)
+    assert "0003-r0" in channel.calls[0][0]
+
+
+def test_stopper_ends_tune_but_no_trial() -> None:
+    stopper = SweepStopper()
+    assert (stopper.stop_all(), stopper("0003-r0", {})) == (False, False)
+    stopper.stop()
+    assert (stopper.stop_all(), stopper("0003-r0", {})) == (True, False)
 
 
 def test_trials_have_our_names_in_tune() -> None:

@@ -1,111 +1,111 @@
-"""A Tune trial submits, passes reports on, and ends as its lane reports; this file stands in for Ray."""
+"""A Tune trial submits, passes reports on, and ends as its lane reports; a channel in this process replaces Ray's."""
 
+import asyncio
 import subprocess
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import ray
-from ray import tune
 
 from results.records.files import PROJECT_FOLDER
-from sweeps.lanes.messages import TrialEnd
-from sweeps.search.tune_trial import TrialFailed, forward_reports, tune_metrics
+from sweeps.lanes.channel import Channel
+from sweeps.search.tune_trial import TrialProcess, tune_metrics
 
+TRIAL = {"trial_id": "0003-r0", "title": "0003-r0 smart.weight=0.5"}
 REPORT = {
     "epoch": 3,
     "scored_epoch": 1,
     "step": 40,
-    "seconds": 1.5,
-    "is_last": False,
+    "is_last": True,
     "scores": {"sst": 0.4, "overall": 0.6},
     "score": 0.6,
-    "best": 0.7,
-    "bests": {"sst": 0.5, "overall": 0.7},
 }
 
 
-class Method:
-    """An actor's method that answers at once and records its calls."""
+class Here:
+    """A channel whose calls are made at once, with the names that they get."""
 
-    def __init__(self, answers: list[Any]) -> None:
-        self.answers = answers
-        self.calls: list[Any] = []
+    def __init__(self) -> None:
+        self.channel = Channel()
+        self.names: list[str] = []
 
-    def options(self, **settings: Any) -> "Method":
-        self.calls.append(settings)
+    def __getattr__(self, method: str) -> Any:
+        return Call(self, method)
+
+
+class Call:
+    """One method of the channel, as an actor's."""
+
+    def __init__(self, here: Here, method: str) -> None:
+        self.here, self.method = here, method
+
+    def options(self, name: str) -> "Call":
+        self.here.names.append(name)
         return self
 
     def remote(self, *arguments: Any) -> Any:
-        self.calls.append(arguments)
-        return self.answers.pop(0)
-
-
-class MailboxStub:
-    def __init__(self, *messages: Any) -> None:
-        self.submit = Method([None])
-        self.next_report = Method(list(messages))
+        return asyncio.run(getattr(self.here.channel, self.method)(*arguments))
 
 
 @pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Reports to Tune."""
-    reports: list[dict[str, Any]] = []
+def here(monkeypatch: pytest.MonkeyPatch) -> Here:
     monkeypatch.setattr(ray, "get", lambda answer: answer)
-    monkeypatch.setattr(tune, "report", reports.append)
-    return reports
+    return Here()
 
 
-def run(mailbox: Any) -> None:
-    forward_reports(mailbox, {"trial_id": "0003-r0", "config": "{}", "title": "0003-r0 smart.weight=0.5"})
+def started(here: Here) -> TrialProcess:
+    """The process as Tune starts it with its trial, without what Tune's own constructor asks Ray."""
+    process: TrialProcess = object.__new__(TrialProcess)
+    process.setup({"trial": TRIAL}, channel=cast(Any, here))
+    return process
 
 
-def test_reports_are_passed_on_until_the_trial_is_complete(reported: list[dict[str, Any]]) -> None:
-    mailbox = MailboxStub(
-        REPORT, {**REPORT, "epoch": 4, "scored_epoch": 2, "is_last": True}, TrialEnd(status="complete")
-    )
-    run(mailbox)
-    assert mailbox.submit.calls == [("0003-r0", "{}")]
-    assert [report["epoch"] for report in reported] == [1, 2]
+def train(here: Here, trial_id: str, status: str | None, report: dict[str, Any] | None = None) -> None:
+    """What a lane does with the trial."""
+    call: Any = here
+    attempt = call.next_trial.remote("lane0", {"host": "here", "pid": 1, "node": "n"}).attempt
+    if report is not None:
+        call.report_epoch.remote(trial_id, attempt, report)
+    if status is not None:
+        call.report_end.remote(trial_id, attempt, status, "sst: loss is nan" if status == "failed" else None, {})
 
 
-def test_calls_carry_the_trials_name(reported: list[dict[str, Any]]) -> None:
-    mailbox = MailboxStub(TrialEnd(status="complete"))
-    run(mailbox)
-    assert mailbox.next_report.calls[0] == {"name": "0003-r0 smart.weight=0.5"}
-    assert reported == []
+@pytest.mark.parametrize("status", ["complete", "reused", "failed", "interrupted"])
+def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str) -> None:
+    process = started(here)
+    train(here, "0003-r0", status, REPORT)
+    first, last = process.step(), process.step()
+    assert (first["epoch"], first["best"], first["done"], first["status"]) == (1, 0.6, False, "")
+    assert (last["epoch"], last["best"], last["done"], last["status"]) == (1, 0.6, True, status)
+    assert set(here.names) == {TRIAL["title"]}, "as Ray's dashboard shows them"
 
 
-@pytest.mark.parametrize("how", ["failed", "interrupted"])
-def test_trial_without_a_result_fails_in_tune(reported: list[dict[str, Any]], how: Any) -> None:
-    with pytest.raises(TrialFailed, match="sst: loss is nan"):
-        run(MailboxStub(REPORT, TrialEnd(status=how, error="sst: loss is nan at step 3")))
-    assert len(reported) == 1
+def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_twice(here: Here) -> None:
+    process = started(here)
+    train(here, "0003-r0", "complete", REPORT)
+    before = [process.step(), process.step()]
+    again = started(here)
+    assert [again.step(), again.step()] == before
 
 
-def test_pruned_trial_returns(reported: list[dict[str, Any]]) -> None:
-    run(MailboxStub(REPORT, TrialEnd(status="pruned")))
-    assert len(reported) == 1
+def test_process_is_reused_for_the_next_trial(here: Here) -> None:
+    process = started(here)
+    train(here, "0003-r0", "failed")
+    assert process.step()["status"] == "failed"
+    assert process.reset_config({"trial": {"trial_id": "0004-r0", "title": "0004-r0"}})
+    train(here, "0004-r0", "complete", REPORT)
+    assert [process.step()["status"], process.step()["status"]] == ["", "complete"]
 
 
 def test_tune_counts_scored_epochs_and_sees_the_best_scores() -> None:
-    assert tune_metrics(REPORT) == {
-        "epoch": 1,
-        "trained_epochs": 3,
-        "best": 0.7,
-        "is_last": False,
-        "best_sst": 0.5,
-        "best_overall": 0.7,
-    }
+    found = tune_metrics({**REPORT, "best": 0.7, "bests": {"sst": 0.5, "overall": 0.7}})
+    names = ("epoch", "trained_epochs", "best", "is_last", "best_sst", "best_overall", "done")
+    assert [found[name] for name in names] == [1, 3, 0.7, True, 0.5, 0.7, False]
+    nothing = tune_metrics({"status": "failed", "error": "it broke"})
+    assert (nothing["epoch"], nothing["best"], nothing["done"]) == (0, float("-inf"), True)
 
 
 def test_trials_process_loads_no_torch() -> None:
-    program = (
-        "import sys, sweeps.search.tune_trial; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
-    )
+    program = "import sys, sweeps.search.tune_trial; assert not {'torch', 'transformers'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, check=True)
-
-
-def test_reused_trial_is_complete_for_tune(reported: list[dict[str, Any]]) -> None:
-    run(MailboxStub({**REPORT, "is_last": True}, TrialEnd(status="reused")))
-    assert [report["is_last"] for report in reported] == [True]

@@ -14,8 +14,8 @@ import mtlib.runtime.checksum
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import load_encoder
-from results.records.epochs import compact
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_caches
+from results.records.trials import write_sweep
 from search_spaces.space import SearchSpace, grid_configs, load_space
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.reuse.weight_pruning import prune_weights
@@ -255,9 +255,8 @@ def test_disk_estimate_matches_usage(case: str, prepare: Prepare, monkeypatch: p
         monkeypatch.setattr(module, "file_crc32", measure)
     records = train_sweep(plan, configs)
     write_sweep(plan.options.folder, {"name": "tiny"})
-    write_trials(plan.options.folder, records, ("sst", "qqp", "sts"))
     prune_weights(plan.options.folder, records, plan.options.keep_models)
-    compact(plan.options.folder)
+    write_caches(plan.options.folder, [])
     encoder = measure_encoder(load_encoder(plan.space.base.encoder.name))
     disk = estimate_disk(shared_paths(options, inputs), inputs, encoder, options, 1)
     for used, foretold in ((disk_usage(*folders), disk.end), (max(peak), disk.peak)):

@@ -293,13 +293,13 @@ def test_what_the_base_has_is_shown_and_what_takes_its_place_where_that_is_no_va
 
 
 def test_data_encoder_files_and_notes_are_shown(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
-    lines = describe_sweep(options(mirror="s3://bucket/all"), inputs)
+    lines = describe_sweep(options(), inputs)
     assert lines == [
         f"Sweep first: {inputs.space.question}",
         "Data: /data (train rows: sst 100, qqp 1,000, sts 50)",
         "Encoder: bert-base-uncased",
         "Base configuration: smart.weight 0",
-        f"Files: {tmp_path}/first, copies of the records in s3://bucket/all/first",
+        f"Files: {tmp_path}/first",
         "A note.",
     ]
 

@@ -20,8 +20,8 @@ from results.analysis.comparison.trial_scores import (
     number_trainings,
     read_scores,
 )
-from results.records.epochs import curve_rows
-from results.records.trials import CURVES, TrialRecord
+from results.records.schemas import CURVES
+from results.records.trials import TrialRecord
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]
@@ -29,8 +29,9 @@ Reports = Mapping[str, Sequence[EpochReport]]
 
 
 def curves_of(reports: Reports) -> pd.DataFrame:
-    tables = [curve_rows(trial, report.points) for trial, found in reports.items() for report in found]
-    frame: pd.DataFrame = pa.concat_tables([CURVES.empty_table(), *tables]).to_pandas()
+    points = [(trial, point) for trial, found in reports.items() for report in found for point in report.points]
+    rows = [{"trial": trial, **vars(point)} for trial, point in points]
+    frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=CURVES).to_pandas()
     return frame
 
 

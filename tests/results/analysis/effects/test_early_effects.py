@@ -8,7 +8,9 @@ import pytest
 from mtlib.tasks import TASKS
 from results.analysis.sweep import load_sweep
 from results.records.epochs import write_epoch
-from results.records.trials import write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
+from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.analysis.test_sweep import record_search, stop_last_trial
 from tests.results.conftest import build_record, build_report
 
@@ -53,7 +55,7 @@ def test_early_effects_are_those_of_all_first_trials_at_the_last_epoch_that_all_
 
 def test_lost_early_predictions_leave_the_rest_of_the_answer(tmp_path: Path) -> None:
     pruned_search(tmp_path)
-    (tmp_path / "trials" / "0003-r0" / "predictions" / "sst-dev-0002.parquet").unlink()
+    change_predictions(tmp_path, "sst", lose, ("0003-r0", 2))
     sweep = load_sweep(tmp_path)
     assert sweep.scores.epochs["0003-r0"] == 3
     lines = sweep.answer()

@@ -12,8 +12,9 @@ from mtlib.training.epoch_report import EpochReport
 from results.analysis.effects.answer import answer_question
 from results.analysis.effects.sweep_effects import sweep_effects
 from results.analysis.sweep import load_sweep
-from results.records.epochs import compact, write_epoch
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.epochs import write_epoch
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 from results.table import print_ranking
 from tests.results.analysis.comparison.test_trial_scores import scores_of
 
@@ -40,7 +41,6 @@ def build_grid(folder: Path, skills: Mapping[Values, float], make_report: MakeRe
         report = make_report(1, skill=skills[values], seed=10 * number + replicate)
         write_epoch(folder, records[-1].trial_id, report)
     write_trials(folder, records, tuple(TASKS))
-    compact(folder)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from results.analysis.ranking.expected_best import (
     round_numbers,
     sweep_expected,
 )
-from results.records.trials import TrialRecord, write_sweep, write_trials
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
 
 Floats = npt.NDArray[np.float64]
 MakeRecord = Callable[..., TrialRecord]

@@ -1,0 +1,44 @@
+"""The columns of a sweep's tables, and the version of all its files together."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 3
+"""Version of all files together; a sweep of another version is refused."""
+
+
+def table_schema(table: str, columns: Mapping[str, pa.DataType], tasks: Sequence[str] = ()) -> pa.Schema:
+    """A schema with the table's name, the schema version and the tasks in its metadata."""
+    metadata = {"table": table, "schema_version": str(SCHEMA_VERSION), "tasks": json.dumps(list(tasks))}
+    return pa.schema(list(columns.items()), metadata=metadata)
+
+
+CURVES = table_schema(
+    "curves",
+    {
+        "trial": pa.string(),
+        "step": pa.int64(),  # optimizer steps done, over all stages
+        "epoch": pa.int64(),  # from 1, over all stages
+        "task": pa.string(),  # or "overall"
+        "split": pa.string(),
+        "metric": pa.string(),
+        "value": pa.float64(),
+        "seconds": pa.float64(),  # of work on the trial so far
+    },
+)
+
+PREDICTIONS = table_schema(
+    "predictions",
+    {
+        "id": pa.string(),
+        "trial": pa.string(),
+        "epoch": pa.int64(),
+        "label": pa.float32(),
+        "logits": pa.list_(pa.float32()),  # as the head gives them, not clipped
+    },
+)
+
+EPOCH = table_schema("epoch", {name: PREDICTIONS.field(name).type for name in ("id", "label", "logits")})
+"""Predictions as an epoch's file keeps them: trial and epoch follow from its place."""

@@ -1,0 +1,246 @@
+"""The tables of a whole sweep, made from the folders of its trials; `trials.parquet` and `curves.parquet` cache them.
+
+A cache says of each trial which files it was made of. Trials whose files have changed since are read again, so a cache
+may be old, deleted or damaged: nothing but time is lost.
+"""
+
+import json
+import warnings
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as fs
+
+from mtlib.tasks import in_order
+from results.records.driver_file import read_driver
+from results.records.epochs import curve_rows, read_epochs
+from results.records.files import (
+    Location,
+    check_schema,
+    full_path,
+    list_files,
+    open_folder,
+    open_parquet,
+    report_damage,
+    write_parquet,
+)
+from results.records.schemas import CURVES
+from results.records.trial_folder import TRIAL_FILE, read_start, read_trial, record_of, trial_path
+from results.records.trials import (
+    OVERALL,
+    UNFINISHED,
+    TrialRecord,
+    read_sweep,
+    record_from_row,
+    row_from_record,
+    sweep_tasks,
+    trials_schema,
+)
+
+TRIALS_FILE, CURVES_FILE = "trials.parquet", "curves.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepTables:
+    """All trials of a sweep and their curves."""
+
+    records: tuple[TrialRecord, ...]
+    """In the order of their numbers and replicates."""
+    curves: pa.Table
+    """With the columns of `CURVES`, sorted by trial; epochs ascend."""
+    notes: tuple[str, ...] = ()
+    """A line for each cache that was damaged, and for each damaged file of a trial."""
+    damaged: frozenset[str] = frozenset()
+    """Trials with a damaged file: no cache counts for them, so every reader has their notes."""
+
+
+def read_sweep_tables(folder: Location) -> SweepTables:
+    """The trials and curves of a sweep, running or not.
+
+    Raises:
+        ValueError: there is no sweep; one line.
+    """
+    root = open_folder(folder)
+    trials, curves, notes = read_caches(root)
+    cached = {record.trial_id: record for record in trials.records}
+    sources = trial_sources(root)
+    caches = (trials.sources, curves.sources)
+    changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
+    rows, damaged = [], set()
+    if changed:
+        info = read_sweep(folder)
+        tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
+        for trial in changed:
+            files = read_trial(root, trial)
+            if files is not None:
+                cached[trial] = record_of(files, tasks, num_workers)
+                epochs, damage = list(files.epochs[: files.num_epochs]), list(files.damage)
+            else:
+                epochs, damage = read_epochs(root, trial)
+                damage += damage_of_start(root, trial, has_row=trial in cached)
+            rows.append(curve_rows(trial, epochs if trial in cached else ()))
+            notes += damage
+            damaged |= {trial} if damage else set()
+    kept = pc.invert(pc.is_in(curves.table["trial"], pa.array(list(changed), pa.string())))
+    records = with_present_status(folder, cached.values())
+    return SweepTables(
+        records=tuple(sorted(records, key=lambda record: (record.number, record.replicate))),
+        curves=pa.concat_tables([curves.table.filter(kept), *rows]).sort_by("trial"),
+        notes=tuple(notes),
+        damaged=frozenset(damaged),
+    )
+
+
+def damage_of_start(root: fs.SubTreeFileSystem, trial: str, *, has_row: bool) -> list[str]:
+    """A line if `trial.json`, which cannot be used, is damaged, or if without it nothing is known of the trial."""
+    try:
+        read_start(root, trial)
+    except ValueError as error:
+        return [str(error)]
+    missing = f"{full_path(root, trial_path(trial, TRIAL_FILE))} is missing: the trial is left out"
+    return [] if has_row else [missing]
+
+
+def read_with_warnings(folder: Location) -> SweepTables:
+    """`read_sweep_tables`, with a warning for each note."""
+    found = read_sweep_tables(folder)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    return found
+
+
+def read_trials(folder: Location) -> list[TrialRecord]:
+    """Every trial of a sweep; warns and raises as `read_with_warnings`."""
+    return list(read_with_warnings(folder).records)
+
+
+def read_curves(folder: Location) -> pa.Table:
+    """Every point of every curve of a sweep; warns and raises as `read_with_warnings`."""
+    return read_with_warnings(folder).curves
+
+
+def trials_table(records: Sequence[TrialRecord], tasks: Sequence[str] | None = None) -> pa.Table:
+    """Trials as the table `trials.parquet`, with columns for the tasks in their order, or for those with scores."""
+    names = tasks_of(records) if tasks is None else tasks
+    return pa.Table.from_pylist([row_from_record(record, names) for record in records], schema=trials_schema(names))
+
+
+def tasks_of(records: Sequence[TrialRecord]) -> tuple[str, ...]:
+    """The tasks that some trial trains, or has a score of."""
+    trained = {
+        task
+        for config in {record.config for record in records}
+        for stage in json.loads(config or "{}").get("stages", ())
+        for task in stage.get("tasks", ())
+    }
+    scored = {name for record in records for name in record.best if name != OVERALL}
+    return in_order(trained | scored)
+
+
+def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str] | None = None) -> None:
+    """Writes `trials.parquet` and `curves.parquet`, from the trials' folders and `records` of trials without one.
+
+    Args:
+        folder: the sweep's.
+        records: of all its trials; those with a folder are read from it.
+        tasks: columns of `trials.parquet` in their order; None for those that some trial trains.
+    """
+    root = open_folder(folder)
+    sources = trial_sources(root)  # before the files: what is written meanwhile is read again
+    found = read_sweep_tables(folder)
+    known = {record.trial_id for record in found.records}
+    every = sorted(
+        [*found.records, *(record for record in records if record.trial_id not in known)],
+        key=lambda record: (record.number, record.replicate),
+    )
+    kept = {trial: source for trial, source in sources.items() if trial in known - found.damaged}
+    write_parquet(root, CURVES_FILE, with_sources(found.curves, kept))
+    write_parquet(root, TRIALS_FILE, with_sources(trials_table(every, tasks), kept))
+
+
+def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
+    """Writes `trials.parquet` as it is, with no source: trials with a folder of their own are read from it."""
+    write_parquet(open_folder(folder), TRIALS_FILE, with_sources(trials_table(records, tasks), {}))
+
+
+def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
+    """A table that says of each trial which files it was made of."""
+    return table.replace_schema_metadata({**table.schema.metadata, b"sources": json.dumps(dict(sources)).encode()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache:
+    """The content of a cache."""
+
+    table: pa.Table
+    sources: Mapping[str, int]
+    records: tuple[TrialRecord, ...] = ()
+
+
+def read_caches(root: fs.SubTreeFileSystem) -> tuple[Cache, Cache, list[str]]:
+    """The caches of trials and of curves, empty where there is none or it is damaged, and notes if so."""
+    notes: list[str] = []
+    found = []
+    for name in (TRIALS_FILE, CURVES_FILE):
+        try:
+            found.append(read_cache(root, name))
+        except FileNotFoundError:
+            found.append(empty_cache(name))
+        except ValueError as error:
+            notes.append(f"{error}; it is made again from the folders of the trials")
+            found.append(empty_cache(name))
+    return found[0], found[1], notes
+
+
+def empty_cache(name: str) -> Cache:
+    """A cache without a trial."""
+    schema = trials_schema(()) if name == TRIALS_FILE else CURVES
+    return Cache(table=schema.empty_table(), sources={})
+
+
+def read_cache(root: fs.SubTreeFileSystem, name: str) -> Cache:
+    """A cache; FileNotFoundError if there is none, ValueError if it is damaged or of another schema."""
+    path = full_path(root, name)
+    file = open_parquet(root, name)
+    with file, report_damage(path):
+        metadata = file.schema_arrow.metadata or {}
+        tasks = tuple(json.loads(metadata.get(b"tasks", b"[]")))
+        check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
+        table, sources = file.read(), json.loads(metadata.get(b"sources", b"{}"))
+    records = tuple(record_from_row(row, tasks) for row in table.to_pylist()) if name == TRIALS_FILE else ()
+    return Cache(
+        table=table.replace_schema_metadata(CURVES.metadata) if not records else table, sources=sources, records=records
+    )
+
+
+def trial_sources(root: fs.SubTreeFileSystem) -> dict[str, int]:
+    """By trial with a file: a checksum of the names, sizes and times of the files that its rows are made of."""
+    found: dict[str, int] = {}
+    for info in list_files(root, "trials"):
+        _, trial, *rest = info.path.split("/")
+        if rest[:1] == ["epochs"] or len(rest) == 1:
+            facts = f"{'/'.join(rest)} {info.size} {info.mtime_ns}"
+            found[trial] = zlib.crc32(facts.encode(), found.get(trial, 0))
+    return found
+
+
+def with_present_status(folder: Location, records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """Trials with `running` for those that a live driver has on a lane, `interrupted` for others that have begun."""
+    known = list(records)
+    driver = read_driver(folder) if any(record.status in UNFINISHED for record in known) else None
+    if driver is None:
+        return known
+    running = set(driver.progress) if driver.stop_time is None else set()
+    return [present_status(record, running) for record in known]
+
+
+def present_status(record: TrialRecord, running: set[str]) -> TrialRecord:
+    """A trial with its present status, by the trials that run."""
+    if record.status not in UNFINISHED:
+        return record
+    if record.trial_id in running:
+        return replace(record, status="running")
+    return replace(record, status="interrupted") if record.status == "running" else record

@@ -1,0 +1,238 @@
+"""A trial's folder, `trials/<trial>/`: all that is known of a trial, written by the process that trains it.
+
+- `trial.json`: its configuration, where and when it began, the environments it was trained in.
+- `epochs/0003.parquet`: an epoch with its predictions (`results.records.epochs`).
+- `end.json`: how it ended, written last. The end of a pruned trial is written by the driver, which alone knows it.
+- `checkpoint/`: states and best weights (`mtlib.checkpoints`).
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import pyarrow.fs as fs
+
+from mtlib.tasks import Task, score_of
+from results.records.epochs import Epoch, read_epochs
+from results.records.files import full_path, read_json, write_json
+from results.records.trials import OVERALL, TrialRecord
+
+TRIAL_FILE, END_FILE = "trial.json", "end.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialStart:
+    """The content of `trial.json`."""
+
+    trial_id: str
+    number: int
+    replicate: int
+    seed: int
+    params: Mapping[str, Any]
+    """Searched values by dotted key."""
+    config: str
+    """The whole configuration as canonical JSON."""
+    config_hash: str
+    started: str
+    """ISO 8601, UTC."""
+    host: str
+    """Where it runs, or ran last."""
+    shared_steps: int = 0
+    """Optimizer steps reused from the stage store or another trial."""
+    shared_seconds: float = 0.0
+    """Seconds that they took when they were trained."""
+    taken_from: str | None = None
+    """`sweep/trial` of the equal trial whose result was reused."""
+    environments: tuple[Mapping[str, Any], ...] = ()
+    """What the trial was trained in, as `describe_environment` gives it: several where code, libraries or a device
+    changed between a stop and a resume."""
+    notes: tuple[str, ...] = ()
+    """What happened to it, a line each: states that could not be used, environments that changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEnd:
+    """The content of `end.json`."""
+
+    how: str
+    """`complete`, `reused`, `pruned` or `failed`."""
+    error: str | None = None
+    """Why it failed, in one line."""
+    epochs: int = 0
+    """Epochs that count: a pruned trial may have trained on before it was told."""
+    time: float = 0.0
+    """Seconds since 1970."""
+    wall_seconds: float = 0.0
+    """Seconds that it has had a lane."""
+    peak_memory_bytes: int = 0
+    key: str = ""
+    """Of the state at its end, by which equal trials reuse it; empty where they may not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialFiles:
+    """What a trial's folder says."""
+
+    start: TrialStart
+    epochs: tuple[Epoch, ...]
+    """From the first on, up to a missing or damaged one."""
+    end: TrialEnd | None
+    damage: tuple[str, ...] = field(default=())
+    """A line for each file that is truncated or damaged."""
+
+    @property
+    def num_epochs(self) -> int:
+        """Epochs that count."""
+        return (
+            len(self.epochs) if self.end is None or self.end.how != "pruned" else min(len(self.epochs), self.end.epochs)
+        )
+
+
+def trial_path(trial: str, name: str) -> str:
+    """Where a file of a trial is in the sweep's folder."""
+    return f"trials/{trial}/{name}"
+
+
+def write_start(root: fs.SubTreeFileSystem, start: TrialStart) -> None:
+    """Writes `trial.json`."""
+    write_json(root, trial_path(start.trial_id, TRIAL_FILE), checked(file_content(start)))
+
+
+def write_end(root: fs.SubTreeFileSystem, trial: str, end: TrialEnd) -> None:
+    """Writes `end.json`."""
+    write_json(root, trial_path(trial, END_FILE), checked(file_content(end)))
+
+
+def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
+    """Deletes `end.json` of a trial that is trained again, if there is one."""
+    with suppress(FileNotFoundError):
+        root.delete_file(trial_path(trial, END_FILE))
+
+
+def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
+    """The content of `trial.json`; None if there is none. ValueError if it is truncated or damaged."""
+    content = read_checked(root, trial_path(trial, TRIAL_FILE))
+    return None if content is None else TrialStart(**with_tuples(content))
+
+
+def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:
+    """The content of `end.json`; None if there is none. ValueError if it is truncated or damaged."""
+    content = read_checked(root, trial_path(trial, END_FILE))
+    return None if content is None else TrialEnd(**content)
+
+
+def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles | None:
+    """A trial's folder without predictions, weights and states; None if its `trial.json` is missing or damaged."""
+    end = None
+    try:
+        start = read_start(root, trial)
+    except ValueError:
+        return None
+    if start is None:
+        return None
+    epochs, damage = read_epochs(root, trial)
+    try:
+        end = read_end(root, trial)
+    except ValueError as error:
+        damage.append(str(error))
+    return TrialFiles(start=start, epochs=tuple(epochs), end=end, damage=tuple(damage))
+
+
+def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) -> TrialRecord:
+    """A trial as a row of `trials.parquet`; one that has not ended is `interrupted`.
+
+    Of equal scores the first is the best.
+    """
+    start, end = files.start, files.end
+    epochs = files.epochs[: files.num_epochs]
+    best: dict[str, float] = {}
+    last: dict[str, float] = {}
+    best_epoch: dict[str, int] = {}
+    for epoch in epochs:
+        for name, value in scores_in(epoch.points, tasks).items():
+            last[name] = value
+            if value > best.get(name, float("-inf")):
+                best[name], best_epoch[name] = value, int(epoch.points[0]["epoch"])
+    newest: Mapping[str, Any] = epochs[-1].points[0] if epochs else {"step": 0, "seconds": 0.0}
+    facts = epochs[-1].facts if epochs else {}
+    own = max(0.0, newest["seconds"] - start.shared_seconds)
+    return TrialRecord(
+        trial_id=start.trial_id,
+        number=start.number,
+        config_hash=start.config_hash,
+        replicate=start.replicate,
+        seed=start.seed,
+        status="interrupted" if end is None else end.how,
+        params=start.params,
+        config=start.config,
+        best=best,
+        last=last,
+        best_epoch=best_epoch,
+        epochs=len(epochs),
+        steps=newest["step"],
+        shared_steps=min(start.shared_steps, newest["step"]),
+        device_seconds=own * num_workers,
+        wall_seconds=facts.get("wall_seconds", 0.0) if end is None else max(end.wall_seconds, 0.0),
+        peak_memory_bytes=max(facts.get("peak_memory_bytes", 0), 0 if end is None else end.peak_memory_bytes),
+        checkpoint=trial_path(start.trial_id, "checkpoint") if epochs else None,
+        taken_from=start.taken_from,
+        error=None if end is None else end.error,
+        host=start.host,
+        started=start.started,
+    )
+
+
+def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:
+    """The main dev score of each task that has been active, and the overall score if there is one; higher is better."""
+    return {
+        point["task"]: score_of(point["task"], point["value"], tasks) for point in points if is_main_score(point, tasks)
+    }
+
+
+def is_main_score(point: Mapping[str, Any], tasks: Mapping[str, Task]) -> bool:
+    """Whether a point of the curves is the dev score of a task by its own metric, or the overall dev score."""
+    name = point["task"]
+    metric = tasks[name].metric if name in tasks else OVERALL
+    return bool(point["split"] == "dev" and point["metric"] == metric)
+
+
+def add_note(root: fs.SubTreeFileSystem, start: TrialStart, note: str) -> TrialStart:
+    """Writes a note into `trial.json`; the new content."""
+    found = replace(start, notes=(*start.notes, note))
+    write_start(root, found)
+    return found
+
+
+def file_content(content: TrialStart | TrialEnd) -> dict[str, Any]:
+    """A file's content as plain JSON."""
+    return {item.name: getattr(content, item.name) for item in fields(content)}
+
+
+def with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file with tuples for JSON's lists, at its first level."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+
+
+def checked(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain JSON with its checksum."""
+    return {"crc32": json_checksum(content), "content": dict(content)}
+
+
+def read_checked(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any] | None:
+    """What was given to `checked`; None if there is no file. ValueError if it is truncated or damaged."""
+    try:
+        found = read_json(root, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    content = found.get("content")
+    if not isinstance(content, dict) or found.get("crc32") != json_checksum(content):
+        raise ValueError(f"{full_path(root, path)}: truncated or damaged: its checksum is wrong")
+    return content
+
+
+def json_checksum(content: Mapping[str, Any]) -> int:
+    """CRC-32 of plain JSON."""
+    return zlib.crc32(json.dumps(dict(content), sort_keys=True, default=list).encode())

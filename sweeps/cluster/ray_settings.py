@@ -1,0 +1,28 @@
+"""Environment variables that Ray reads, some of them when it is imported: nothing here imports it."""
+
+import os
+
+DRIVER_VARIABLES = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trials write their own records
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots of the experiment are not used
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # the searcher says how many trials may run
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # Ray's own messages stay in its logs: the sweep says what happened
+}
+"""Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
+
+WORKER_VARIABLES = {
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a controller notices a dead worker, or the end of a run
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
+    "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S": "2",  # 30 by default; a worker stuck in a collective is killed anyway
+}
+"""Environment variables that Ray Train reads in the workers and controllers of lanes."""
+
+
+def set_driver_variables() -> None:
+    """Sets the driver's variables, before Ray is imported; those that the user has set stay."""
+    for name, value in DRIVER_VARIABLES.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,105 @@
+"""What a sweep knows when it is resumed: its trials by their folders, and what the scheduler had decided on."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.fs as fs
+
+from mtlib.checkpoints.state import newest_numbers
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.errors import first_line
+from mtlib.stages.plan import overall_epochs
+from mtlib.tasks import Task
+from results.records.epochs import check_epoch
+from results.records.files import open_folder
+from results.records.tables import read_sweep_tables
+from results.records.trial_folder import TrialFiles, read_trial, scores_in
+from results.records.trials import UNFINISHED, TrialRecord
+from sweeps.options import SweepOptions
+from sweeps.reuse.finished_trials import trial_folder
+from sweeps.reuse.starting_point import epochs_of
+
+Reports = Mapping[str, list[tuple[int, float]]]
+"""By trial: its scored epochs, and its best score so far at each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownTrials:
+    """The trials of a stopped sweep."""
+
+    records: tuple[TrialRecord, ...]
+    """Those that have not ended are `queued`."""
+    reports: Reports
+    """Of first trainings, those that the scheduler has decided on."""
+    notes: tuple[str, ...]
+    """A line for each damaged file and what is done about it."""
+
+
+def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) -> KnownTrials:
+    """The trials of the sweep with these options, as far as they have a folder of their own.
+
+    A trial that has ended, but with damaged epochs, is run again.
+    """
+    root, tables = open_folder(options.folder), read_sweep_tables(options.folder)
+    notes, records, reports = list(tables.notes), [], {}
+    for record in tables.records:
+        files = read_trial(root, record.trial_id)
+        if files is None:
+            continue  # it has not begun, or is not known any more: its searched values are given out again
+        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_epochs(root, record)]
+        if damage:
+            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole epoch"]
+        if damage or record.status in UNFINISHED:
+            record = replace(record, status="queued", error=None)
+        records.append(record)
+        if record.replicate == 0:
+            reports[record.trial_id] = decided_reports(options, record, files, metric, tasks)
+    return KnownTrials(records=tuple(records), reports=reports, notes=tuple(dict.fromkeys(notes)))
+
+
+def damaged_epochs(root: fs.SubTreeFileSystem, record: TrialRecord) -> Iterator[str]:
+    """A line for the first epoch of a trial with damaged predictions; a lane finds those of an unfinished trial."""
+    for epoch in range(1, record.epochs + 1):
+        try:
+            check_epoch(root, record.trial_id, epoch)
+        except (ValueError, OSError) as error:
+            yield first_line(error)
+            return
+
+
+def decided_reports(
+    options: SweepOptions, record: TrialRecord, files: TrialFiles, metric: str, tasks: Mapping[str, Task]
+) -> list[tuple[int, float]]:
+    """Scored epochs of a trial after which it went on, or ended, and its best score so far at each.
+
+    A newer epoch is reported again, and decided on then.
+    """
+    config = TrialConfig.from_json(record.config)
+    last = files.num_epochs if record.status not in UNFINISHED else num_decided(options, record, config)
+    counted = [epoch for epoch in overall_epochs(config) if epoch <= last]
+    scores = {
+        epoch.points[0]["epoch"]: scores_in(epoch.points, tasks)[metric]
+        for epoch in files.epochs
+        if epoch.points[0]["epoch"] in counted
+    }
+    bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
+    return [(counted.index(epoch) + 1, best) for epoch, best in zip(sorted(scores), bests, strict=True)]
+
+
+def num_decided(options: SweepOptions, record: TrialRecord, config: TrialConfig) -> int:
+    """Epochs of an unfinished trial after which it has continued: those before its newest state.
+
+    Reused epochs are reported before the trial continues. Until it has trained on, the scheduler may not have decided
+    on them, so none count.
+    """
+    numbers = newest_numbers(trial_folder(options, record.trial_id).states)
+    if numbers is None or record.steps <= record.shared_steps:
+        return 0
+    return epochs_of(config, numbers)
+
+
+def scratch_folder(options: SweepOptions) -> Path:
+    """Where Ray's own files of this run go; removed at the end."""
+    return options.folder / ".ray"

@@ -1,0 +1,389 @@
+"""The channel between Tune's trials, the lanes that train them, and the driver.
+
+One for each sweep: a plain asyncio class, which runs as a Ray actor without a device on the driver's node. Tune submits
+trials and fetches their reports; lanes ask for trials, report epochs and wait for verdicts; the driver passes verdicts
+on, takes events, and says when to stop. Every call may be made again by a process that was restarted: a repeated report
+gets the first verdict, and what a dead process waited for is not taken from the living.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+MAX_KILLS = 2
+"""A trial fails after so many deaths of workers that trained it, on nodes that live on."""
+IDLE_SECONDS = 60.0
+"""Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""
+UNEXPLAINED = "a worker process died, possibly out of memory"
+
+BEST_PREFIX = "best_"
+"""With the name of a task, or `overall`: its highest score, as the columns of `trials.parquet` are named."""
+
+TrialStatus = Literal["complete", "reused", "pruned", "failed", "interrupted"]
+"""Status of a trial that has left its lane."""
+
+EventKind = Literal[
+    "note",
+    "failed",
+    "started",
+    "resumed",
+    "starting_point",
+    "stage_finished",
+    "progress",
+    "report",
+    "requeued",
+    "ended",
+    "lane_open",
+    "lane_failed",
+    "lane_down",
+    "lane_closed",
+]
+"""`failed`: the sweep cannot go on. `requeued`: the trial's lane is down. A lane that is down has no workers, and opens
+again once Ray has restarted them; a closed one was not needed any more; a failed one cannot load what the sweep needs.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened, for the driver."""
+
+    kind: EventKind
+    lane: str | None = None
+    trial_id: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=time.time)
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """A trial for a lane to train."""
+
+    trial: Mapping[str, Any]
+    """As `sweeps.study.trials.Trial` describes itself in plain data."""
+    attempt: int
+    """How often a lane has begun it; calls of an earlier attempt are void."""
+
+    @property
+    def trial_id(self) -> str:
+        return str(self.trial["trial_id"])
+
+
+@dataclass(kw_only=True)
+class TrialState:
+    """What the channel knows of a trial."""
+
+    trial: Mapping[str, Any]
+    lane: str | None = None
+    attempt: int = 0
+    kills: list[frozenset[str]] = field(default_factory=list)
+    """Nodes of the workers at each death."""
+    why: str | None = None
+    """Why its last lane died."""
+    best: float = -math.inf
+    """Highest score by what the search maximises, of epochs with an overall score."""
+    bests: dict[str, float] = field(default_factory=dict)
+    """Highest score of each task and overall, of all epochs."""
+    reports: list[Mapping[str, Any]] = field(default_factory=list)
+    """Scored epochs, for Tune."""
+    verdicts: dict[int, bool] = field(default_factory=dict)
+    """By reported epoch whether the trial stops; missing until the scheduler has decided."""
+    reported: set[int] = field(default_factory=set)
+    seen: float = field(default_factory=time.monotonic)
+    """When its lane was last heard of, on the monotonic clock."""
+    end: Mapping[str, Any] | None = None
+    """`status` and `error`."""
+
+
+@dataclass(kw_only=True)
+class Lane:
+    """What the channel knows of a lane."""
+
+    call: int = 0
+    """Number of its newest request for a trial; earlier requests are void."""
+    place: Mapping[str, Any] = field(default_factory=dict)
+    """`host`, `pid` and `node` of its first worker; empty while it has no workers."""
+    nodes: frozenset[str] = frozenset()
+
+
+class Channel:
+    """Hands trials to lanes, reports to Tune, verdicts to lanes, and events to the driver."""
+
+    def __init__(self) -> None:
+        self._trials: dict[str, TrialState] = {}
+        self._queue: deque[str] = deque()
+        self._lanes: dict[str, Lane] = {}
+        self._calls = itertools.count(1)
+        self._max_lanes: int | None = None
+        self._alive: frozenset[str] = frozenset()
+        self._events: list[Event] = []
+        self._is_stopped = False
+        self._is_winding_down = False
+        self._changed = asyncio.Event()
+
+    # Lanes
+
+    async def open_lane(self, lane: str, nodes: Collection[str]) -> bool:
+        """A lane has workers on these nodes, which are about to load; False if it must close."""
+        self._free(lane, UNEXPLAINED)  # it had workers before, whose death nobody has reported
+        self._lanes[lane] = Lane(nodes=frozenset(nodes))
+        self._notify()
+        return not self._takes_no_trials
+
+    async def next_trial(self, lane: str, place: Mapping[str, Any]) -> Assignment | Literal["wait", "close"]:
+        """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more."""
+        own = self._lanes.setdefault(lane, Lane())
+        if not own.place:
+            self._emit(Event(kind="lane_open", lane=lane, facts=place))
+        own.place, own.call = dict(place), next(self._calls)
+        call = own.call
+        self._notify()
+
+        def is_void() -> bool:
+            return lane not in self._lanes or self._lanes[lane].call != call
+
+        await self._wait_until(lambda: bool(self._queue) or self._is_surplus() or is_void(), IDLE_SECONDS)
+        if is_void():
+            return "close"
+        if self._takes_no_trials or (not self._queue and self._is_surplus()):
+            del self._lanes[lane]
+            self._emit(Event(kind="lane_closed", lane=lane))
+            return "close"
+        return self._assign(self._queue.popleft(), lane) if self._queue else "wait"
+
+    async def report_lane_failure(self, lane: str, why: str) -> None:
+        """A lane cannot load what the sweep needs."""
+        self._emit(Event(kind="lane_failed", lane=lane, facts={"why": why}))
+
+    async def report_event(self, kind: EventKind, trial_id: str, facts: Mapping[str, Any]) -> None:
+        """Records an event of a trial on its lane: `starting_point` or `stage_finished`."""
+        self._hear(trial_id)
+        self._emit(Event(kind=kind, lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+
+    async def report_progress(self, trial_id: str, attempt: int, facts: Mapping[str, Any]) -> bool:
+        """Records a trial's progress; returns whether it must stop at its next step, with its state saved."""
+        trial = self._hear(trial_id)
+        if not self._is_unwanted(trial, attempt):
+            self._emit(Event(kind="progress", lane=trial.lane, trial_id=trial_id, facts=facts))
+        return self._is_stopped or self._is_unwanted(trial, attempt)
+
+    async def report_epoch(
+        self, trial_id: str, attempt: int, report: Mapping[str, Any]
+    ) -> Literal["go", "stop", "end"]:
+        """Passes an epoch on and waits for the verdict.
+
+        Args:
+            trial_id: of the trial.
+            attempt: the worker's.
+            report: `epoch` (1-based, over all stages), `scored_epoch` (0 without an overall score: the scheduler is not
+                asked), `score` (what the search maximises), `scores`, `is_last`, and more to record.
+
+        Returns:
+            `stop` by the scheduler's verdict; `end` if the sweep ended before it, or the trial is another lane's now:
+            then no state after this epoch may be saved, as the resumed trial would skip the verdict.
+        """
+        trial, epoch = self._hear(trial_id), report["epoch"]
+        if self._is_unwanted(trial, attempt):
+            return "end"
+        if epoch not in trial.reported:
+            self._record(trial, trial_id, report)
+        if report["is_last"] or report["scored_epoch"] == 0:
+            return "go"
+        await self._wait_until(lambda: epoch in trial.verdicts or self._is_stopped or self._is_unwanted(trial, attempt))
+        trial.seen = time.monotonic()
+        if self._is_unwanted(trial, attempt) or epoch not in trial.verdicts:
+            return "end"
+        return "stop" if trial.verdicts[epoch] else "go"
+
+    async def is_ending(self) -> bool:
+        """Whether trials end after the epoch that they have just reported."""
+        return self._takes_no_trials
+
+    async def report_error(self, trial_id: str, attempt: int, why: str) -> None:
+        """The error of a worker that is about to end; the trial may be its cause."""
+        trial = self._hear(trial_id)
+        if trial.attempt == attempt:
+            trial.why = why
+
+    async def report_end(
+        self, trial_id: str, attempt: int, status: TrialStatus, error: str | None, facts: Mapping[str, Any]
+    ) -> None:
+        """A trial has left its lane."""
+        if not self._is_unwanted(self._hear(trial_id), attempt):
+            self._end(trial_id, status, error, facts)
+
+    # Ray Train's controllers
+
+    async def report_dead_workers(self, lane: str, why: str) -> None:
+        """The workers of a lane have died; Ray Train restarts them once there are resources."""
+        if lane in self._lanes:
+            self._emit(Event(kind="lane_down", lane=lane, facts={"why": why}))
+        self._free(lane, why)
+
+    # Tune's trials
+
+    async def submit(self, trial: Mapping[str, Any]) -> None:
+        """Queues a trial, unless it is here: Tune may have restarted the process that submits it."""
+        trial_id = str(trial["trial_id"])
+        if trial_id in self._trials:
+            return
+        self._trials[trial_id] = TrialState(trial=dict(trial))
+        if self._takes_no_trials:
+            self._end(trial_id, "interrupted", None, {})
+        else:
+            self._queue.append(trial_id)
+            self._notify()
+
+    async def next_report(self, trial_id: str, num_seen: int) -> Mapping[str, Any]:
+        """Waits for the trial's report after the first `num_seen`, or its end, which has `status`."""
+        trial = self._trials[trial_id]
+        await self._wait_until(lambda: len(trial.reports) > num_seen or trial.end is not None)
+        if len(trial.reports) > num_seen:
+            return trial.reports[num_seen]
+        assert trial.end is not None
+        return {**(trial.reports[-1] if trial.reports else {}), **trial.end}
+
+    async def report_tune_failure(self, why: str) -> None:
+        """Tune cannot keep a process for a trial."""
+        self._emit(Event(kind="failed", facts={"why": why}))
+
+    # The driver
+
+    async def decide(self, trial_id: str, epoch: int, stop: bool) -> None:
+        """Sets the scheduler's verdict on the report of an epoch; the first one stays."""
+        self._trials[trial_id].verdicts.setdefault(epoch, stop)
+        self._notify()
+
+    async def set_places(self, max_lanes: int, alive: Collection[str]) -> None:
+        """Sets how many lanes there is work for, and which nodes live; idle lanes beyond that close."""
+        self._max_lanes, self._alive = max_lanes, frozenset(alive)
+        self._notify()
+
+    async def lane_ended(self, lane: str, why: str) -> None:
+        """The run of a lane has ended, asked or not; its trial is queued again."""
+        self._free(lane, why)
+
+    async def silent_trials(self, seconds: float) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """Trials of which nothing was heard for so long: their ids, lanes and the place of the lane's first worker."""
+        now = time.monotonic()
+        return [
+            (name, trial.lane, self._lanes[trial.lane].place)
+            for name, trial in self._trials.items()
+            if trial.lane in self._lanes and trial.end is None and now - trial.seen > seconds
+        ]
+
+    async def has_running(self) -> bool:
+        """Whether some trial is on a lane."""
+        return any(trial.lane in self._lanes and trial.end is None for trial in self._trials.values())
+
+    async def take_events(self, timeout: float) -> list[Event]:
+        """Events since the last call; waits up to `timeout` seconds for one that is more than a trial's progress."""
+        await self._wait_until(lambda: any(event.kind != "progress" for event in self._events), timeout)
+        events, self._events = self._events, []
+        return events
+
+    async def stop(self) -> None:
+        """Stops everything: queued trials end, running ones at their next step, lanes close."""
+        self._is_stopped = True
+        self._end_queued()
+
+    async def wind_down(self) -> None:
+        """Lets the sweep end: queued trials end, running ones after their next epoch, idle lanes close."""
+        self._is_winding_down = True
+        self._end_queued()
+
+    @property
+    def _takes_no_trials(self) -> bool:
+        return self._is_stopped or self._is_winding_down
+
+    def _is_surplus(self) -> bool:
+        """Whether an idle lane is one too many."""
+        num_open = sum(bool(lane.place) for lane in self._lanes.values())
+        return self._takes_no_trials or (self._max_lanes is not None and num_open > self._max_lanes)
+
+    def _is_unwanted(self, trial: TrialState, attempt: int) -> bool:
+        """Whether the trial has ended, or is another lane's: its worker has outlived its own."""
+        return trial.end is not None or trial.attempt != attempt or trial.lane is None
+
+    def _hear(self, trial_id: str) -> TrialState:
+        """A trial, of whose lane something was heard now."""
+        trial = self._trials[trial_id]
+        trial.seen = time.monotonic()
+        return trial
+
+    def _assign(self, trial_id: str, lane: str) -> Assignment:
+        trial = self._hear(trial_id)
+        trial.lane, trial.attempt = lane, trial.attempt + 1
+        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": trial.why}
+        trial.why = None
+        kind: EventKind = "started" if trial.attempt == 1 else "resumed"
+        self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
+        return Assignment(trial=trial.trial, attempt=trial.attempt)
+
+    def _record(self, trial: TrialState, trial_id: str, report: Mapping[str, Any]) -> None:
+        """Records the first report of an epoch, for Tune if it is scored."""
+        trial.reported.add(report["epoch"])
+        trial.bests |= {name: max(score, trial.bests.get(name, score)) for name, score in report["scores"].items()}
+        if report["scored_epoch"] > 0:
+            trial.best = max(report["score"], trial.best)
+            trial.reports.append({**report, "best": trial.best, "bests": dict(trial.bests)})
+        self._emit(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))
+
+    def _free(self, lane: str, why: str) -> None:
+        """Queues the trial of a lane without workers again, before all others, unless it has killed them twice."""
+        own = self._lanes.pop(lane, None)
+        trial_id = next((name for name, trial in self._trials.items() if trial.lane == lane and not trial.end), None)
+        self._notify()
+        if own is None or trial_id is None:
+            return
+        trial = self._trials[trial_id]
+        trial.lane = None
+        lost = own.nodes - self._alive if self._alive else frozenset()
+        trial.why = f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else trial.why or why
+        trial.kills = [nodes for nodes in (*trial.kills, own.nodes) if nodes <= self._alive or not self._alive]
+        if self._takes_no_trials:
+            self._end(trial_id, "interrupted", None, {})
+        elif len(trial.kills) >= MAX_KILLS:
+            self._end(trial_id, "failed", f"its workers died twice: {trial.why}", {})
+        else:
+            self._queue.appendleft(trial_id)
+            self._emit(Event(kind="requeued", lane=lane, trial_id=trial_id, facts={"why": trial.why}))
+
+    def _end(self, trial_id: str, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
+        """Ends a trial; only the first end counts."""
+        trial = self._trials[trial_id]
+        if trial.end is not None:
+            return
+        if trial_id in self._queue:
+            self._queue.remove(trial_id)
+        trial.end = {"status": status, "error": error}
+        known = {"how": status, "error": error, "was_started": trial.attempt > 0}
+        self._emit(Event(kind="ended", lane=trial.lane, trial_id=trial_id, facts={**facts, **known}))
+
+    def _end_queued(self) -> None:
+        """Ends the trials that no lane has."""
+        while self._queue:
+            self._end(self._queue.popleft(), "interrupted", None, {})
+        self._notify()
+
+    def _emit(self, event: Event) -> None:
+        self._events.append(event)
+        self._notify()
+
+    def _notify(self) -> None:
+        """Wakes all waiting calls, which check their conditions again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _wait_until(self, holds: Callable[[], bool], timeout: float | None = None) -> None:
+        """Waits until `holds()`, which then still holds for the caller until its next await, or so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    await self._changed.wait()

@@ -1,0 +1,149 @@
+"""All lanes of a sweep: as many as fit the cluster and have work, also when nodes come and go."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+
+from sweeps.cluster.background_run import BackgroundRun
+from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
+from sweeps.lanes.channel import Event
+from sweeps.lanes.lane import open_lane
+from sweeps.lanes.worker import LaneSetup
+from sweeps.options import SweepPlan
+
+CHECK_SECONDS = 2.0
+"""Between two checks of the cluster's nodes."""
+MAX_FAILURES = 3
+"""Lanes that may fail to open, one after another, before the sweep gives up."""
+
+
+@dataclass(kw_only=True)
+class Lanes:
+    """The lanes of a sweep."""
+
+    plan: SweepPlan
+    channel: ActorHandle[Any]
+    scratch: Path
+    """For Ray's own files."""
+    runs: list[BackgroundRun] = field(default_factory=list)
+    """Those whose run of Ray Train has not ended."""
+    open: set[str] = field(default_factory=set)
+    """Names of lanes that have workers."""
+    ever_open: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Names of lanes that were not needed any more."""
+    failures: list[str] = field(default_factory=list)
+    """Why lanes could not open, since one did."""
+    num_opened: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Hosts of the alive nodes at the last check, by node id."""
+    next_check: float = 0.0
+    without_node_since: float | None = None
+    """Time on the monotonic clock since when a trial fits no node; None if it fits one."""
+
+    @property
+    def num_live(self) -> int:
+        """How many trials may be suggested: lanes that are open or about to open, at least 1."""
+        return max(1, len(self.runs))
+
+    @property
+    def seconds_without_node(self) -> float:
+        """How long a trial has fitted no node; 0 if it fits one."""
+        return 0.0 if self.without_node_since is None else time.monotonic() - self.without_node_since
+
+
+def open_lanes(lanes: Lanes, count: int) -> None:
+    """Starts `count` further lanes; they open after some seconds."""
+    for _ in range(count):
+        name = f"{lanes.plan.options.name}-lane{lanes.num_opened}"
+        setup = LaneSetup(lane=name, channel=lanes.channel, plan=lanes.plan)
+        lanes.runs.append(open_lane(setup, lanes.scratch))
+        lanes.num_opened += 1
+
+
+def note_event(lanes: Lanes, event: Event) -> None:
+    """Updates the lanes by an event of one."""
+    lane = str(event.lane)
+    if event.kind in ("lane_open", "lane_down", "lane_closed", "lane_failed"):
+        lanes.open.discard(lane)
+    if event.kind == "lane_open":
+        lanes.open.add(lane)
+        lanes.ever_open.add(lane)
+        lanes.failures.clear()
+    elif event.kind == "lane_closed":
+        lanes.closed.add(lane)
+    elif event.kind == "lane_failed":
+        lanes.failures.append(event.facts["why"])
+
+
+def remove_ended(lanes: Lanes) -> Iterator[str]:
+    """Removes lanes whose run has ended, and yields a line for each that was not asked to: another is opened for it."""
+    for run in [run for run in lanes.runs if run.is_over]:
+        lanes.runs.remove(run)
+        lanes.open.discard(run.name)
+        why = run.error or "its run in Ray Train ended"
+        ray.get(lanes.channel.lane_ended.remote(run.name, why))
+        if run.name in lanes.closed or (lanes.failures and run.error is None):
+            continue
+        if run.name not in lanes.ever_open:
+            lanes.failures.append(why)
+        yield f"{run.name} is lost: {why}"
+
+
+def why_none_opens(lanes: Lanes) -> str | None:
+    """Why no lane can open any more; None while one may."""
+    if lanes.runs or not lanes.failures:
+        return None
+    is_final = len(lanes.failures) >= MAX_FAILURES or not lanes.ever_open
+    return lanes.failures[-1] if is_final else None
+
+
+def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
+    """Opens lanes that fit and have work, lets surplus ones close, and checks the nodes; yields lines for the user."""
+    now = time.monotonic()
+    if now < lanes.next_check:
+        return
+    lanes.next_check = now + CHECK_SECONDS
+    wanted = max(1, min(num_unfinished, lanes.plan.options.concurrent or num_unfinished))
+    before, lanes.nodes = lanes.nodes, alive_nodes()
+    ray.get(lanes.channel.set_places.remote(wanted, list(lanes.nodes)))
+    for node, host in before.items():
+        if node not in lanes.nodes:
+            yield f"Node {node_name(node, host)} died"
+    for node, host in lanes.nodes.items():
+        if before and node not in before:
+            yield f"Node {node_name(node, host)} joined"
+    num_open = len(lanes.open)
+    count = min(wanted, num_lanes(lanes.plan, num_open, len(lanes.runs) - num_open)) - len(lanes.runs)
+    if count > 0:
+        if lanes.ever_open:
+            yield f"Opening {count} more lane{'s' * (count > 1)}"
+        open_lanes(lanes, count)
+    yield from watch_capacity(lanes, now)
+
+
+def watch_capacity(lanes: Lanes, now: float) -> Iterator[str]:
+    """Notes since when a trial has fitted no node, and yields one line when that begins."""
+    if lanes.open or fits_cluster(lanes.plan):
+        lanes.without_node_since = None
+    elif lanes.without_node_since is None:
+        lanes.without_node_since = now
+        need = describe_lane(lanes.plan)
+        wait = f"waiting for one, at most {lanes.plan.options.node_wait_minutes:g} minutes (--node-wait-minutes)"
+        yield f"A trial fits no node: the cluster has {describe_cluster()}, it needs {need}; {wait}"
+
+
+def close(lanes: Lanes, deadline: float) -> None:
+    """Waits for lanes to end, until `deadline` on the monotonic clock."""
+    while (left := [run for run in lanes.runs if not run.is_over]) and time.monotonic() < deadline:
+        left[0].wait(min(0.25, deadline - time.monotonic()))
+
+
+def node_name(node: str, host: str) -> str:
+    """A node in messages: its host, and the start of its id, as Ray's tools show it."""
+    return f"{host} ({node[:8]})"

@@ -1,0 +1,206 @@
+"""One trial on a lane: its starting point, its training stage by stage, what it stores for others, and how it ends.
+
+Every worker runs this. Only rank 0 touches files and communicates with the channel; it broadcasts what it finds.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states, why_full
+from mtlib.runtime.errors import TrainingDiverged, first_line
+from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
+from mtlib.train import train
+from mtlib.training.step import Interrupted
+from results.records.trial_folder import TrialEnd, TrialStart, read_start, write_end, write_start
+from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.loaded_trial import LoadedTrial
+from sweeps.lanes.peak_memory import peak_memory
+from sweeps.lanes.reporter import TrialReporter
+from sweeps.reuse.finished_trials import TrialFolder, register_finished
+from sweeps.reuse.stage_store import has_stage
+from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, store_cut, truncate_trial
+
+
+@dataclass(kw_only=True)
+class TrialRun:
+    """A trial that a lane runs."""
+
+    loaded: LoadedTrial
+    folder: TrialFolder
+    reporter: TrialReporter
+    device: torch.device
+    start: TrialStart | None = field(default=None)
+    """The content of `trial.json`; on rank 0, once the trial has its starting point."""
+    is_mixed: bool = False
+    """Whether a part was trained in another environment, so that others may not reuse it."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may reuse what this trial trains."""
+        return self.folder.store is not None and not self.is_mixed
+
+
+def from_rank_0(call: Callable[[], Any]) -> Any:
+    """Calls on rank 0 and returns the result on all workers."""
+    return gather_from_workers(call() if worker_rank() == 0 else None)[0]
+
+
+def run_trial(run: TrialRun, begun: TrialStart) -> tuple[TrialStatus, str | None]:
+    """Trains a trial from its starting point; its status and, if it failed, why.
+
+    Args:
+        run: the trial.
+        begun: what `trial.json` says at the beginning of this attempt.
+
+    Raises:
+        Exception: one that perhaps not all workers met.
+        RuntimeError: another worker has died.
+    """
+    try:
+        epochs, is_finished = from_rank_0(lambda: begin(run, begun))
+        stopped = run.reporter.replay(epochs, run.loaded.config)
+        if stopped is not None:
+            from_rank_0(lambda: truncate_trial(run.folder, stopped))
+            return "pruned", None
+        if not is_finished:
+            train_stages(run)
+            if run.reporter.is_stopped:
+                return "pruned", None
+        return ("reused" if is_finished else "complete"), None
+    except Interrupted:
+        return "interrupted", None
+    except (TrainingDiverged, ValueError) as error:
+        num_workers()  # raises if the process group is gone, for which torch also raises a ValueError
+        return "failed", describe_error(error)
+
+
+def begin(run: TrialRun, begun: TrialStart) -> tuple[int, bool]:
+    """On rank 0: puts the trial's files at its starting point; epochs that are done, and whether nothing is left."""
+    loaded = run.loaded
+    found = prepare_starting_point(run.folder, begun, loaded.config, loaded.origin, loaded.cuts)
+    environments = [dict(one) for one in begun.environments]
+    if dict(loaded.origin.environment) not in environments:
+        environments.append(dict(loaded.origin.environment))
+    run.start = replace(found.start, environments=tuple(environments), notes=(*begun.notes, *found.notes))
+    run.is_mixed = found.is_mixed
+    run.reporter.shared_seconds = run.start.shared_seconds
+    write_start(run.folder.root, run.start)
+    report_start(run, found)
+    if found.epochs and not found.is_finished:
+        store_missed_stage(run, found.epochs)
+    return found.epochs, found.is_finished
+
+
+def report_start(run: TrialRun, found: StartingPoint) -> None:
+    """Reports where the trial starts."""
+    start = found.start
+    facts = {"shared_steps": start.shared_steps, "shared_seconds": start.shared_seconds, "taken_from": start.taken_from}
+    run.reporter.tell("starting_point", {**facts, "epochs": found.epochs, "notes": list(found.notes)})
+
+
+def store_missed_stage(run: TrialRun, epochs: int) -> None:
+    """Stores the stage at whose end the trial stands, if a kill prevented that, and its state is undamaged."""
+    store, states = run.folder.store, run.folder.states
+    ends = [cut for cut in run.loaded.cuts if cut.is_end and cut.total_epochs == epochs]
+    numbers = newest_numbers(states)
+    is_missing = store is not None and ends != [] and not has_stage(store, ends[0].key)
+    is_at_end = numbers is not None and numbers["step"] == 0
+    if run.is_shared and is_missing and is_at_end and read_state(saved_states(states)[0]) is not None:
+        store_stage_end(run, ends[0].stage)
+
+
+def train_stages(run: TrialRun) -> None:
+    """Trains the trial from its newest state."""
+    loaded, folder = run.loaded, run.folder
+
+    def on_stage(stage: int) -> bool:
+        if worker_rank() == 0 and run.is_shared:
+            store_stage_end(run, stage)
+        return True
+
+    stores_stages = folder.store is not None and folder.store.keep_bytes != 0
+    train(
+        loaded.config,
+        loaded.corpus,
+        loaded.encoder,
+        device=run.device,
+        wrap=wrap_for(run.device),
+        on_step=run.reporter.on_step,
+        on_epoch=run.reporter.on_epoch,
+        on_stage=on_stage,
+        states=replace(folder.states, keeps_end=stores_stages and loaded.can_be_extended),
+    )
+
+
+def store_stage_end(run: TrialRun, stage: int) -> None:
+    """On rank 0: stores the state at a stage's end, if some trial could continue from it."""
+    loaded, is_last = run.loaded, stage + 1 == len(run.loaded.config.stages)
+    if is_last and not loaded.can_be_extended:
+        return
+    seconds = float((newest_numbers(run.folder.states) or {}).get("seconds", 0.0))
+    why_not = store_cut(run.folder, loaded.end_of(stage), seconds, is_spare=is_last)
+    run.reporter.tell("stage_finished", {"stage": stage, "why_not": why_not})
+
+
+def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
+    """On rank 0: records how a trial ended and reports it; an interrupted one has no end, and a pruned one has the
+    driver's."""
+    facts: dict[str, Any] = {"wall_seconds": run.reporter.wall_seconds, "peak_memory_bytes": peak_memory(run.device)}
+    if status not in ("interrupted", "pruned"):
+        cut = run.loaded.cuts[-1] if status in ("complete", "reused") and run.is_shared else None
+        end = TrialEnd(how=status, error=error, time=time.time(), key=cut.key if cut else "", **facts)
+        if record_end(run.folder, end):
+            drop_states(run.folder.states)
+            if cut is not None:
+                with contextlib.suppress(OSError):  # no other trial will reuse it
+                    register_finished(run.folder, cut)
+    if status == "pruned":
+        drop_states(run.folder.states)
+    run.reporter.report_end(status, error, facts)
+
+
+def record_end(folder: TrialFolder, end: TrialEnd) -> bool:
+    """Records how a trial ended; False if the disk is full: the states must then stay."""
+    try:
+        write_end(folder.root, folder.trial_id, end)
+    except OSError as error:
+        if why_full(error) is None:
+            raise
+        return False
+    return True
+
+
+def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialStart:
+    """What `trial.json` says at the beginning of an attempt; that of an earlier one with its notes and environments."""
+    trial = assignment.trial
+    known = None
+    with contextlib.suppress(ValueError):  # damaged: it is written again
+        known = read_start(folder.root, folder.trial_id)
+    names = ("trial_id", "number", "replicate", "seed", "params", "config", "config_hash")
+    described = {name: trial[name] for name in names}
+    if known is not None:
+        return replace(known, host=host, **described)
+    return TrialStart(started=datetime.now(UTC).isoformat(timespec="milliseconds"), host=host, **described)
+
+
+def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
+    """How the objective is wrapped: by DistributedDataParallel if there are several workers."""
+    if num_workers() == 1:
+        return lambda objective: objective
+    devices = [device] if device.type == "cuda" else None
+    # Tasks take turns, so in any step the heads of the others have no gradient.
+    return lambda objective: DistributedDataParallel(objective, device_ids=devices, find_unused_parameters=True)
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line, with its type unless its message is meant for users."""
+    text = first_line(error)
+    return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"

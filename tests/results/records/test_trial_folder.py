@@ -1,0 +1,172 @@
+"""A trial's folder says what it is, how far it came and how it ended; damage is named and costs only what follows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.records.epochs import epoch_path, write_epoch
+from results.records.files import open_folder
+from results.records.trial_folder import (
+    END_FILE,
+    TRIAL_FILE,
+    TrialEnd,
+    TrialFiles,
+    TrialStart,
+    delete_end,
+    read_end,
+    read_start,
+    read_trial,
+    record_of,
+    trial_path,
+    write_end,
+    write_start,
+)
+from results.records.trials import TrialRecord
+
+MakeReport = Callable[..., EpochReport]
+Kill = Callable[[int, bool], type[BaseException]]
+
+TRIAL = "0003-r1"
+START = TrialStart(
+    trial_id=TRIAL,
+    number=3,
+    replicate=1,
+    seed=7,
+    params={"smart.weight": 0.1 + 0.2, "smart.tasks": ["sst"], "smart.mode": None},
+    config='{"seed": 7}',
+    config_hash="ab",
+    started="2026-05-01T10:00:00.000+00:00",
+    host="laptop",
+    shared_steps=4,
+    shared_seconds=0.5,
+    taken_from="first/0000-r0",
+    environments=({"device": "cpu", "threads": 1}, {"device": "cuda", "threads": 1}),
+    notes=("the environment changed",),
+)
+END = TrialEnd(how="complete", time=5.0, wall_seconds=2.5, peak_memory_bytes=9, key="ab" * 32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make_report: MakeReport) -> Path:
+    """A sweep's folder with a trial of three epochs, the second of which is the best."""
+    write_start(open_folder(tmp_path), START)
+    for epoch, skill in ((1, 0.5), (2, 2.0), (3, 1.0)):
+        facts = {"wall_seconds": 1.0 * epoch, "peak_memory_bytes": 7}
+        write_epoch(tmp_path, TRIAL, make_report(epoch, skill=skill), facts)
+    return tmp_path
+
+
+def files_of(folder: Path) -> TrialFiles:
+    found = read_trial(open_folder(folder), TRIAL)
+    assert found is not None
+    return found
+
+
+def record(folder: Path, num_workers: int = 1) -> TrialRecord:
+    return record_of(files_of(folder), TASKS, num_workers)
+
+
+def test_start_and_end_are_read_back_as_written(tmp_path: Path) -> None:
+    root = open_folder(tmp_path)
+    assert (read_start(root, TRIAL), read_end(root, TRIAL)) == (None, None)
+    write_start(root, START)
+    write_end(root, TRIAL, END)
+    assert (read_start(root, TRIAL), read_end(root, TRIAL)) == (START, END)
+    for _ in range(2):
+        delete_end(root, TRIAL)
+        assert read_end(root, TRIAL) is None
+
+
+@pytest.mark.parametrize("name", [TRIAL_FILE, END_FILE])
+@pytest.mark.parametrize("position", [0.2, 0.5, 0.9])
+def test_changed_digit_is_detected(tmp_path: Path, name: str, position: float) -> None:
+    root = open_folder(tmp_path)
+    write_start(root, START)
+    write_end(root, TRIAL, END)
+    path = tmp_path / trial_path(TRIAL, name)
+    text = path.read_text()
+    places = [place for place, letter in enumerate(text) if letter.isdigit()]
+    place = places[int(position * len(places))]
+    path.write_text(f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}")
+    with pytest.raises(ValueError, match=f"^{path}: truncated or damaged"):
+        (read_start if name == TRIAL_FILE else read_end)(root, TRIAL)
+
+
+def test_record_follows_from_the_folder(folder: Path, make_report: MakeReport) -> None:
+    write_end(open_folder(folder), TRIAL, END)
+    found = record(folder, num_workers=2)
+    assert (found.trial_id, found.number, found.replicate, found.seed) == (TRIAL, 3, 1, 7)
+    assert (found.params, found.config, found.taken_from) == (START.params, START.config, START.taken_from)
+    assert (found.status, found.error, found.epochs, found.steps) == ("complete", None, 3, 30)
+    assert (found.shared_steps, found.device_seconds) == (4, 2 * (3.0 - 0.5))
+    assert (found.wall_seconds, found.peak_memory_bytes) == (2.5, 9)
+    assert found.best_epoch["overall"] == 2
+    assert found.best["overall"] == make_report(2, skill=2.0).overall
+    assert found.last["overall"] == make_report(3, skill=1.0).overall
+    assert found.best.keys() == {"sst", "qqp", "sts", "overall"}
+
+
+def test_trial_without_an_end_is_interrupted(folder: Path) -> None:
+    found = record(folder)
+    assert (found.status, found.epochs, found.wall_seconds, found.peak_memory_bytes) == ("interrupted", 3, 3.0, 7)
+
+
+def test_trial_without_an_epoch_has_no_scores(tmp_path: Path) -> None:
+    write_start(open_folder(tmp_path), START)
+    write_end(open_folder(tmp_path), TRIAL, TrialEnd(how="failed", error="no data"))
+    found = record(tmp_path)
+    assert (found.status, found.error, found.best, found.steps) == ("failed", "no data", {}, 0)
+    assert (found.checkpoint, found.shared_steps) == (None, 0)
+
+
+def test_first_of_equally_good_epochs_is_the_best(tmp_path: Path, make_report: MakeReport) -> None:
+    write_start(open_folder(tmp_path), START)
+    first = make_report(1)
+    for epoch in (1, 2):
+        points = tuple(replace(point, epoch=epoch) for point in first.points)
+        write_epoch(tmp_path, TRIAL, replace(first, epoch=epoch, points=points))
+    assert set(record(tmp_path).best_epoch.values()) == {1}
+
+
+@pytest.mark.parametrize(("how", "epochs"), [("pruned", 1), ("complete", 3)])
+def test_epochs_after_a_pruning_do_not_count(folder: Path, how: str, epochs: int) -> None:
+    write_end(open_folder(folder), TRIAL, TrialEnd(how=how, epochs=1))
+    found = record(folder)
+    assert (found.status, found.epochs, found.steps) == (how, epochs, 10 * epochs)
+    assert found.best_epoch["overall"] == min(epochs, 2)
+
+
+def test_truncated_epoch_counts_up_to_there_and_is_named(folder: Path) -> None:
+    path = folder / epoch_path(TRIAL, 2)
+    path.write_bytes(path.read_bytes()[:50])
+    (line,) = files_of(folder).damage
+    assert line.startswith(f"{path}: truncated or damaged")
+    assert record(folder).epochs == 1
+
+
+def test_damaged_end_is_named_and_none(folder: Path) -> None:
+    path = folder / trial_path(TRIAL, END_FILE)
+    path.write_text("{")
+    (line,) = files_of(folder).damage
+    assert line.startswith(f"{path}: truncated or damaged")
+    assert record(folder).status == "interrupted"
+
+
+@pytest.mark.parametrize("text", [None, "", "{}"])
+def test_folder_without_a_readable_start_is_no_trial(folder: Path, text: str | None) -> None:
+    path = folder / trial_path(TRIAL, TRIAL_FILE)
+    path.unlink() if text is None else path.write_text(text)
+    assert read_trial(open_folder(folder), TRIAL) is None
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_kill_while_the_end_is_written_leaves_all_or_nothing(
+    folder: Path, kill_at_rename: Kill, is_before: bool
+) -> None:
+    with pytest.raises(kill_at_rename(1, is_before)):
+        write_end(open_folder(folder), TRIAL, END)
+    assert read_end(open_folder(folder), TRIAL) == (None if is_before else END)

@@ -1,0 +1,26 @@
+"""Calls in threads of their own."""
+
+import threading
+
+from sweeps.cluster.background_run import BackgroundRun, is_inside_ray
+
+
+def test_run_lasts_as_long_as_its_call() -> None:
+    may_end = threading.Event()
+    run = BackgroundRun(lambda: may_end.wait(10), "lane0")
+    run.wait(0.01)
+    assert not run.is_over
+    assert is_inside_ray()
+    may_end.set()
+    run.wait(10)
+    assert run.is_over
+    assert run.error is None
+
+
+def test_failed_run_is_one_line() -> None:
+    def fail() -> None:
+        raise RuntimeError("no node is left\nTraceback ...")
+
+    run = BackgroundRun(fail, "lane0")
+    run.wait(10)
+    assert run.error == "RuntimeError: no node is left"

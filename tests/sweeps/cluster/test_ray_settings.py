@@ -1,0 +1,24 @@
+"""Variables that Ray reads in the driver."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from results.records.files import PROJECT_FOLDER
+from sweeps.cluster.ray_settings import DRIVER_VARIABLES, set_driver_variables
+
+
+def test_variables_are_set_unless_the_user_has_set_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in DRIVER_VARIABLES:
+        monkeypatch.setenv(name, "theirs")  # restored after the test
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "theirs")
+    set_driver_variables()
+    assert {name: os.environ[name] for name in DRIVER_VARIABLES} == {**DRIVER_VARIABLES, "RAY_AIR_NEW_OUTPUT": "theirs"}
+
+
+def test_ray_is_not_imported_before_they_are_set() -> None:
+    program = "import sys, sweeps.cluster.ray_settings; assert 'ray' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=PROJECT_FOLDER, check=True)

@@ -1,0 +1,376 @@
+"""The channel without Ray: assignment, verdicts, deaths of workers and nodes, and the ways a sweep ends."""
+
+import asyncio
+import dataclasses
+import functools
+import pickle
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from sweeps.lanes import channel as channel_module
+from sweeps.lanes.channel import Assignment, Channel, Event
+
+Call = Coroutine[Any, Any, Any]
+
+
+def running(test: Callable[..., Call]) -> Callable[..., None]:
+    """Runs a test that is a coroutine."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 60))
+
+    return run
+
+
+def begin(call: Call) -> "asyncio.Task[Any]":
+    """Starts a call that waits."""
+    return asyncio.get_running_loop().create_task(call)
+
+
+async def settle() -> None:
+    """Lets all tasks run until they wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def report(epoch: int, score: float = 0.5, scored_epoch: int | None = None, is_last: bool = False) -> dict[str, Any]:
+    """A lane's report of an epoch."""
+    scored = epoch if scored_epoch is None else scored_epoch
+    scores = {"sst": score} | ({"overall": score} if scored else {})
+    return {"epoch": epoch, "scored_epoch": scored, "score": score, "scores": scores, "is_last": is_last}
+
+
+def trial(name: str) -> dict[str, Any]:
+    return {"trial_id": name, "config": "{}"}
+
+
+def place(node: str = "n") -> dict[str, Any]:
+    return {"host": "here", "pid": 1, "node": node}
+
+
+async def assign(channel: Channel, name: str = "t", lane: str = "a", node: str = "n") -> Assignment:
+    """A lane on a node that has got a trial."""
+    await channel.submit(trial(name))
+    await channel.open_lane(lane, [node])
+    found = await channel.next_trial(lane, place(node))
+    assert isinstance(found, Assignment)
+    return found
+
+
+async def events(channel: Channel, *kinds: str) -> list[Event]:
+    return [event for event in await channel.take_events(0.0) if not kinds or event.kind in kinds]
+
+
+def test_messages_can_be_sent_and_not_changed() -> None:
+    for message in (Assignment(trial=trial("t"), attempt=1), Event(kind="report", trial_id="t", facts={"epoch": 1})):
+        assert pickle.loads(pickle.dumps(message)) == message
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            message.attempt = 2  # type: ignore[union-attr,misc]
+
+
+@running
+async def test_each_trial_goes_to_one_waiting_lane() -> None:
+    channel = Channel()
+    lanes = [begin(channel.next_trial(name, place())) for name in "ab"]
+    await settle()
+    assert not any(lane.done() for lane in lanes)
+    for name in ("first", "second", "second"):
+        await channel.submit(trial(name))
+    found = [await lane for lane in lanes]
+    assert sorted((one.trial_id, one.attempt) for one in found) == [("first", 1), ("second", 1)]
+    started = [(event.lane, event.trial_id) for event in await events(channel, "started")]
+    assert set(started) == set(zip("ab", (one.trial_id for one in found), strict=True))
+    assert await channel.has_running()
+
+
+@running
+async def test_lane_without_a_trial_is_told_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel_module, "IDLE_SECONDS", 0.01)
+    assert await Channel().next_trial("a", place()) == "wait"
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@running
+async def test_lane_waits_for_the_verdict_on_its_report(stop: bool) -> None:
+    channel = Channel()
+    own = await assign(channel)
+    waiting = begin(channel.report_epoch("t", own.attempt, report(1, 0.5)))
+    passed_on = await channel.next_report("t", 0)
+    await settle()
+    assert not waiting.done()
+    assert (passed_on["best"], passed_on["bests"]) == (0.5, {"sst": 0.5, "overall": 0.5})
+    await channel.decide("t", 1, stop)
+    await channel.decide("t", 1, not stop)
+    assert await waiting == ("stop" if stop else "go"), "the first verdict stays"
+
+
+@running
+async def test_reports_without_overall_score_and_last_ones_need_no_verdict() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    assert await channel.report_epoch("t", own.attempt, report(1, 0.9, scored_epoch=0)) == "go"
+    assert await channel.report_epoch("t", own.attempt, report(2, 0.5, scored_epoch=1, is_last=True)) == "go"
+    passed_on = await channel.next_report("t", 0)
+    assert (passed_on["epoch"], passed_on["best"]) == (2, 0.5), "an epoch without overall score is not Tune's"
+    assert passed_on["bests"] == {"sst": 0.9, "overall": 0.5}
+    assert [event.facts["epoch"] for event in await events(channel, "report")] == [1, 2]
+
+
+@running
+async def test_best_is_the_highest_score_so_far() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    for epoch, score in enumerate((0.5, 0.7, 0.6), 1):
+        await channel.decide("t", epoch, False)
+        await channel.report_epoch("t", own.attempt, report(epoch, score))
+    assert [(await channel.next_report("t", seen))["best"] for seen in range(3)] == [0.5, 0.7, 0.7]
+
+
+@running
+async def test_repeated_report_gets_the_first_verdict_and_is_passed_on_once() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    calls = [begin(channel.report_epoch("t", own.attempt, report(1, score))) for score in (0.5, 0.9)]
+    await settle()
+    await channel.decide("t", 1, True)
+    assert [await call for call in calls] == ["stop", "stop"]
+    assert await channel.report_epoch("t", own.attempt, report(1, 0.9)) == "stop"
+    assert (await channel.next_report("t", 0))["score"] == 0.5
+    assert len(await events(channel, "report")) == 1
+
+
+@running
+async def test_restarted_process_of_tune_is_told_all_reports_again_and_the_end_last() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    await channel.decide("t", 1, False)
+    await channel.report_epoch("t", own.attempt, report(1))
+    await channel.report_end("t", own.attempt, "failed", "it broke", {})
+    await channel.report_end("t", own.attempt, "complete", None, {})
+    for _ in range(2):
+        await channel.submit(trial("t"))
+        assert "status" not in await channel.next_report("t", 0)
+        end = await channel.next_report("t", 1)
+        assert (end["status"], end["error"], end["best"]) == ("failed", "it broke", 0.5), "the first end counts"
+    (ended,) = await events(channel, "ended")
+    assert (ended.facts["how"], ended.facts["was_started"]) == ("failed", True)
+
+
+@running
+async def test_restarted_lane_gets_its_trial_back_as_a_new_attempt() -> None:
+    channel = Channel()
+    old = await assign(channel)
+    waiting = begin(channel.report_epoch("t", old.attempt, report(1)))
+    await settle()
+    await channel.submit(trial("other"))
+    await channel.report_error("t", old.attempt, "KeyError: 'lost'")
+    await channel.report_dead_workers("a", "a worker died")
+    assert await waiting == "end"
+    await channel.open_lane("a", ["n"])
+    new = await channel.next_trial("a", place())
+    assert isinstance(new, Assignment)
+    assert (new.trial_id, new.attempt) == ("t", 2), "before those that have not begun"
+    found = {event.kind: event.facts.get("why") for event in await events(channel)}
+    assert found["lane_down"] == "a worker died"
+    assert found["requeued"] == found["resumed"] == "KeyError: 'lost'", "its own error says more"
+
+
+@running
+async def test_worker_that_outlives_its_attempt_changes_nothing() -> None:
+    channel = Channel()
+    old = await assign(channel)
+    await channel.lane_ended("a", "gone")
+    assert await channel.report_progress("t", old.attempt, {"step": 1})
+    assert await channel.report_epoch("t", old.attempt, report(1)) == "end"
+    await channel.report_end("t", old.attempt, "interrupted", None, {})
+    new = await assign(channel, lane="b")
+    assert await channel.report_progress("t", old.attempt, {"step": 1})
+    assert await channel.report_epoch("t", old.attempt, report(1)) == "end"
+    await channel.report_end("t", old.attempt, "failed", "from the dead", {})
+    assert await events(channel, "progress", "report", "ended") == []
+    assert not await channel.report_progress("t", new.attempt, {"step": 1})
+    await channel.report_end("t", new.attempt, "complete", None, {})
+    assert (await channel.next_report("t", 0))["status"] == "complete"
+
+
+@running
+async def test_call_of_dead_workers_takes_no_trial() -> None:
+    channel = Channel()
+    await channel.open_lane("a", ["n"])
+    dead = begin(channel.next_trial("a", place()))
+    await settle()
+    await channel.report_dead_workers("a", "a worker died")
+    await settle()
+    await channel.open_lane("a", ["n"])
+    alive = begin(channel.next_trial("a", place()))
+    await settle()
+    await channel.submit(trial("t"))
+    assert await dead == "close"
+    assert (await alive).trial_id == "t"
+
+
+@running
+async def test_trial_that_kills_its_workers_twice_fails() -> None:
+    channel = Channel()
+    await channel.set_places(2, ["n"])
+    await assign(channel)
+    await channel.report_dead_workers("a", "out of memory")
+    await assign(channel)
+    await channel.report_dead_workers("a", "out of memory")
+    end = await channel.next_report("t", 0)
+    assert end["status"] == "failed"
+    assert "out of memory" in end["error"]
+    assert (await assign(channel, "next")).trial_id == "next", "the lane goes on"
+
+
+@running
+async def test_deaths_with_a_node_do_not_count() -> None:
+    channel = Channel()
+    for number in range(4):
+        await channel.set_places(1, [f"node{number}"])
+        own = await assign(channel, node=f"node{number}")
+        assert own.attempt == number + 1
+        await channel.set_places(1, ["another"])
+        await channel.report_dead_workers("a", "actor died")
+    whys = [event.facts["why"] for event in await events(channel, "requeued")]
+    assert whys == [f"node node{number} died" for number in range(4)]
+
+
+@running
+async def test_death_stops_counting_once_its_node_is_known_to_be_lost() -> None:
+    channel = Channel()
+    await channel.set_places(1, ["m", "n"])
+    await assign(channel, node="n")
+    await channel.report_dead_workers("a", "actor died")
+    await channel.set_places(1, ["m"])
+    await assign(channel, node="m")
+    await channel.report_dead_workers("a", "actor died")
+    assert (await assign(channel, node="m")).attempt == 3
+
+
+@running
+async def test_lane_that_opens_again_unreported_had_dead_workers() -> None:
+    channel = Channel()
+    await assign(channel)
+    await channel.open_lane("a", ["n"])
+    again = await channel.next_trial("a", place())
+    assert isinstance(again, Assignment)
+    assert again.attempt == 2
+
+
+@running
+async def test_idle_lanes_beyond_the_work_close_but_not_while_a_trial_waits() -> None:
+    channel = Channel()
+    await assign(channel, "t", "a")
+    idle = begin(channel.next_trial("b", place()))
+    await settle()
+    await channel.set_places(1, ["n"])
+    assert await idle == "close"
+    assert [event.lane for event in await events(channel, "lane_closed")] == ["b"]
+    await channel.submit(trial("u"))
+    assert (await channel.next_trial("b", place())).trial_id == "u"  # type: ignore[union-attr]
+
+
+@running
+async def test_stop_ends_everything() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    await channel.submit(trial("queued"))
+    idle = begin(channel.next_trial("b", place()))
+    assert (await idle).trial_id == "queued"
+    await channel.submit(trial("waiting"))
+    idle = begin(channel.next_trial("c", place()))
+    assert (await idle).trial_id == "waiting"
+    await channel.submit(trial("last"))
+    waiting, tune = begin(channel.report_epoch("t", own.attempt, report(1))), begin(channel.next_report("last", 0))
+    idle = begin(channel.next_trial("d", place()))
+    await channel.submit(trial("more"))
+    await settle()
+    await channel.stop()
+    assert await waiting == "end"
+    assert await channel.report_progress("t", own.attempt, {})
+    assert await channel.next_trial("a", place()) == "close"
+    assert not await channel.open_lane("e", ["n"])
+    await channel.submit(trial("late"))
+    ended = {event.trial_id: event.facts for event in await events(channel, "ended")}
+    assert ended["late"]["how"] == "interrupted"
+    assert not ended["late"]["was_started"]
+    assert "t" not in ended, "its lane reports its end"
+    assert (await idle).trial_id == "last"
+    assert not tune.done()
+    await channel.lane_ended("d", "closed")
+    assert (await tune)["status"] == "interrupted"
+
+
+@running
+async def test_verdict_before_the_stop_holds() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    await channel.decide("t", 1, True)
+    await channel.stop()
+    assert await channel.report_epoch("t", own.attempt, report(1)) == "stop"
+
+
+@running
+async def test_winding_down_lets_running_trials_finish_their_epoch() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    await channel.submit(trial("queued"))
+    assert not await channel.is_ending()
+    await channel.wind_down()
+    assert (await channel.next_report("queued", 0))["status"] == "interrupted"
+    assert not await channel.report_progress("t", own.attempt, {"step": 1})
+    waiting = begin(channel.report_epoch("t", own.attempt, report(1)))
+    await settle()
+    assert not waiting.done()
+    await channel.decide("t", 1, False)
+    assert await waiting == "go"
+    assert await channel.is_ending()
+    await channel.report_end("t", own.attempt, "interrupted", None, {})
+    assert await channel.next_trial("a", place()) == "close"
+
+
+@running
+async def test_trial_of_a_dead_lane_does_not_begin_again_while_the_sweep_ends() -> None:
+    channel = Channel()
+    await assign(channel)
+    await channel.wind_down()
+    await channel.report_dead_workers("a", "a worker died")
+    assert (await channel.next_report("t", 0))["status"] == "interrupted"
+    assert not await channel.has_running()
+
+
+@running
+async def test_progress_alone_does_not_end_the_wait_for_events() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    await events(channel)
+    waiting = begin(channel.take_events(30.0))
+    await channel.report_progress("t", own.attempt, {"step": 1})
+    await settle()
+    assert not waiting.done()
+    await channel.report_event("stage_finished", "t", {"stage": 0})
+    assert [(event.kind, event.lane) for event in await waiting] == [("progress", "a"), ("stage_finished", "a")]
+    assert await events(channel) == []
+
+
+@running
+async def test_trial_that_nothing_is_heard_of_is_silent_until_it_is_heard() -> None:
+    channel = Channel()
+    own = await assign(channel)
+    assert await channel.silent_trials(3600.0) == []
+    assert await channel.silent_trials(-1.0) == [("t", "a", place())]
+    await channel.report_end("t", own.attempt, "complete", None, {})
+    assert await channel.silent_trials(-1.0) == []
+
+
+@running
+async def test_failures_of_lanes_and_of_tune_are_events() -> None:
+    channel = Channel()
+    await channel.report_lane_failure("a", "sst.csv is missing")
+    await channel.report_tune_failure("its process died")
+    found = [(event.kind, event.facts["why"]) for event in await events(channel)]
+    assert found == [("lane_failed", "sst.csv is missing"), ("failed", "its process died")]
