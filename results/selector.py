@@ -183,8 +183,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--bags", type=whole_number, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
     add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
-    words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
+    words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
     add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
     add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")

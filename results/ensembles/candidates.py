@@ -209,8 +209,9 @@ def find_lost_candidates(candidates: Sequence[Candidate], task: Task) -> dict[st
     """Why predictions of some trials cannot be read, and what to do, by `describe_trial`."""
     lost: dict[str, str] = {}
     for sweep in dict.fromkeys(candidate.sweep for candidate in candidates):
-        wanted = [(task.name, "dev", one.trial, one.epoch) for one in candidates if one.sweep == sweep]
-        lost |= {f"trial {trial} of {sweep}": reason for trial, reason in find_lost(sweep, wanted).items()}
+        own = [one for one in candidates if one.sweep == sweep]
+        reasons = find_lost(sweep, [(task.name, "dev", one.trial, one.epoch) for one in own])
+        lost |= {describe_trial(one): reasons[one.trial] for one in own if one.trial in reasons}
     return lost
 
 

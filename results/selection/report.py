@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
-from mtlib.tasks import Task
+from mtlib.tasks import Task, title_of
 from results.analysis.ranking.render import error_text, why_unknown
 from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
@@ -40,8 +40,8 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
 
 def gaps(selection: Selection) -> list[str]:
     """A paragraph for each task for which nothing was chosen, and for each trial that was left out."""
-    titles = {name: task.title for name, task in selection.definitions.items()}
-    none = [f"Nothing was chosen for {titles.get(name, name)}: {why}." for name, why in selection.not_chosen.items()]
+    reasons = selection.not_chosen.items()
+    none = [f"Nothing was chosen for {title_of(name, selection.definitions)}: {why}." for name, why in reasons]
     lost = {trial: reason for chosen in selection.tasks.values() for trial, reason in chosen.lost.items()}
     return [*none, *(f"Left out: {trial}: {reason}." for trial, reason in lost.items())]
 

@@ -204,8 +204,8 @@ def base_value(base: Mapping[str, Any], name: str) -> Any:
 def base_part_of_tasks(base: Mapping[str, Any], dotted: str) -> Any:
     """The value at a dotted key; of `tasks.*.KEY` the value that all trained tasks have, `NO_VALUE` if they differ."""
     tasks = {task for stage in base.get("stages", ()) for task in stage.get("tasks", ())}
-    first, *others = (base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks)))
-    return first if all(other == first for other in others) else NO_VALUE
+    values = [base_part(base, key) for key in expand_tasks({dotted: None}, sorted(tasks))]
+    return values[0] if values and all(value == values[0] for value in values) else NO_VALUE
 
 
 def base_part(tree: Any, dotted: str) -> Any:

@@ -14,6 +14,7 @@ from results.analysis.effects.searched_keys import (
     KeyRange,
     SearchedKey,
     base_number,
+    base_value,
     searched_keys,
     with_bases,
 )
@@ -78,6 +79,11 @@ def test_base_value_of_a_star_is_what_all_trained_tasks_have(
     (key,) = searched_keys(info, records_of(make_record, {"tasks.*.batch_size": 8}, {"tasks.*.batch_size": 16}))
     own = 16 if base == 16 else NO_VALUE
     assert key == SearchedKey(name="tasks.*.batch_size", values=(8, 16), own_base=own, base=base)
+
+
+@pytest.mark.parametrize("base", [{}, {"stages": [{"tasks": []}]}])
+def test_a_star_has_no_base_value_where_no_task_is_trained(base: dict[str, Any]) -> None:
+    assert base_value(base, "tasks.*.batch_size") is NO_VALUE
 
 
 @pytest.mark.parametrize(
