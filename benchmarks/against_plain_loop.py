@@ -31,13 +31,13 @@ from mtlib.data.row_sources import pick_rows
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, overall_score, overall_slopes
 from results.analysis.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, load_models
 from results.inference.predictor import ALONE, Predictor
-from results.records.files import open_folder
 from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.tables import read_trials

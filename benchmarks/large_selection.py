@@ -21,11 +21,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
 import numpy as np
 
+from mtlib.runtime.storage import open_folder, write_bytes
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions
 from results.records.epochs import write_epoch
-from results.records.files import open_folder, write_bytes, write_json
+from results.records.files import write_json
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
 

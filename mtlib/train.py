@@ -1,14 +1,15 @@
 """Trains one configuration: the loop."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
-from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.initial_weights import load_start
-from mtlib.checkpoints.state import StateFolder, load_state, save_state
+from mtlib.checkpoints.saver import Saver
+from mtlib.checkpoints.state import StateFolder, load_state
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
@@ -61,38 +62,59 @@ def train(
         RuntimeError: the workers do not see the same saved state.
         ValueError: the configuration does not fit the encoder, starting weights are missing or do not fit it, or
             the saved state is of another configuration, data, encoder or starting weights.
+        OSError: states or best weights cannot be written or read.
     """
     run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states)
+    with Saver(states, is_writer=worker_rank() == 0) if states else nullcontext() as saver:
+        if saver:
+            saver.needed = frozenset(best_epochs(run).values())
+        train_stages(run, saver, on_step, on_epoch, on_stage)
+
+
+def train_stages(
+    run: Run,
+    saver: Saver | None,
+    on_step: Callable[[StepProgress], bool],
+    on_epoch: Callable[[EpochReport], bool],
+    on_stage: Callable[[int], bool],
+) -> None:
+    """The rest of the trial, epoch by epoch."""
     while not run.is_over:
         if run.is_stage_over:
             begin_next_stage(run)
-        train_epoch(run, on_step, states)
+        train_epoch(run, on_step, saver)
         report = report_epoch(run)
-        keep_best_weights(run, states)
+        if saver and run.is_scored_epoch:
+            saver.keep(run.total_epoch, best_epochs(run), kept_weights(run, run.scored_model))
         if not on_epoch(report):
             return
         end_epoch(run)
-        if states and (states.keeps_end or not run.is_over):
-            save(run, states)
-        if run.is_stage_over and not on_stage(run.stage):
-            return
+        if saver and (saver.keeps_end or not run.is_over):
+            save(run, saver, always=run.is_stage_over)
+        if run.is_stage_over:
+            if saver:
+                saver.wait()
+            if not on_stage(run.stage):
+                return
 
 
-def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], states: StateFolder | None) -> None:
+def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], saver: Saver | None) -> None:
     """The rest of the current epoch, step by step."""
     try:
         steps = epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]
         for step, batches in build_ahead(steps, lambda step: host_batches(run, step), num_ahead(run.device)):
             take_step(run, step, batches)
             run.is_wanted = on_step(progress_of(run))
-            if states and run.step % states.checkpoint_steps == 0:
+            if saver and saver.is_due(run.step):
                 read_waiting(run)
-                save(run, states)
+                save(run, saver)
         read_waiting(run)
         stop_if_unwanted(run)  # before the evaluation, which may be long
     except Interrupted:
         read_waiting(run)
-        save(run, states)
+        if saver:
+            save(run, saver, always=True)
+            saver.wait()
         raise
 
 
@@ -175,14 +197,12 @@ def origin_of(
     return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
 
 
-def keep_best_weights(run: Run, states: StateFolder | None) -> None:
-    """Saves the weights of the epoch that has just been trained if it is the best for a task or overall."""
-    if states and worker_rank() == 0 and run.is_scored_epoch:
-        best_epochs = {name: epoch for name, (_, epoch) in run.best.items()}
-        keep_best(states, run.total_epoch, best_epochs, kept_weights(run, run.scored_model))
+def best_epochs(run: Run) -> dict[str, int]:
+    """The best epoch so far by each score, 1-based over all stages."""
+    return {name: epoch for name, (_, epoch) in run.best.items()}
 
 
-def save(run: Run, states: StateFolder | None) -> None:
-    """Saves the run's state, on the first worker: all hold the same."""
-    if states and worker_rank() == 0:
-        save_state(states, run.total_step, state_of(run))
+def save(run: Run, saver: Saver, *, always: bool = False) -> None:
+    """Saves the run's state, on the first worker; unless `always`, not if the last one is new."""
+    if saver.wants_state(always=always):
+        saver.save(run.total_step, state_of(run), best_epochs(run))

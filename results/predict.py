@@ -19,6 +19,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines, write_data
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
@@ -44,7 +45,7 @@ from results.inference.readers import (
     read_texts,
 )
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
-from results.records.files import check_output, open_atomic, open_folder, sweep_location
+from results.records.files import check_output, open_atomic, sweep_location
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"

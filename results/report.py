@@ -14,7 +14,8 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
-from results.records.files import absolute_location, check_output, sweep_location
+from mtlib.runtime.storage import absolute_location
+from results.records.files import check_output, sweep_location
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task

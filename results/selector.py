@@ -22,11 +22,12 @@ from mtlib.runtime.command_line import (
 )
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import absolute_location
 from results.analysis.ranking.expected_best import describe_expected, sweep_expected
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import absolute_location, check_output, folder_name, sweep_location
+from results.records.files import check_output, folder_name, sweep_location
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
 from results.selection.report import render_held_out_scores, render_selection

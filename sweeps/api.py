@@ -17,12 +17,13 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import local_path, open_folder
 from results.analysis.sweep import Sweep, load_sweep
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.inference.writers import column_names, row_values
-from results.records.files import open_atomic, open_folder
+from results.records.files import open_atomic
 from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
 from search_spaces.space import SearchSpace, load_space, space_names
@@ -87,7 +88,8 @@ class TrialReport:
 class FinishedSweep:
     """A sweep that has ended, or stopped; what it left can be read, selected from and predicted with."""
 
-    folder: Path
+    folder: Path | str
+    """A path, or the URI of a folder in a bucket."""
     exit_code: int
     """That of the command."""
     counts: Mapping[str, int]
@@ -197,7 +199,7 @@ def run_sweep(
         listener = reporting_listener(listener, on_progress)
     ending = run_or_resume(found, listener, words)
     return FinishedSweep(
-        folder=found.folder,
+        folder=local_path(found.folder) or found.folder,
         exit_code=ending.exit_code,
         counts=ending.outcome.counts,
         failures=ending.outcome.failures,
@@ -218,9 +220,10 @@ def space_words(space: str | Path | SearchSpace | None, storage: str | Path | No
 def write_space(space: SearchSpace, storage: str | Path | None) -> Path:
     """Writes a space to a file in the storage's cache, and returns its path; equal spaces have one file."""
     source = space_source(space)
-    folder = read_storage(str(storage or DEFAULT_STORAGE)) / ".cache" / "spaces"
+    own = local_path(read_storage(str(storage or DEFAULT_STORAGE)))
+    folder = (own or Path(DEFAULT_STORAGE).expanduser()) / ".cache" / "spaces"
     path = folder / f"{space.name}-{hash_of(source)[:12]}.py"
-    with writing_to(folder):
+    with writing_to(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         with open_atomic(open_folder(folder), path.name) as stream:
             stream.write(source.encode())

@@ -16,7 +16,8 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
-from results.records.files import check_output, full_path, open_folder, read_json, sweep_location
+from mtlib.runtime.storage import full_path, open_folder
+from results.records.files import check_output, read_json, sweep_location
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
 from results.records.weights import WHY_GONE, read_trial_weights

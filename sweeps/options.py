@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from mtlib.config.schema import check_value, to_dict
 from mtlib.runtime.errors import require
+from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import join_location, local_path
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, grid_trials
 
@@ -63,8 +65,8 @@ class SweepOptions:
     scheduler: Scheduler = "none"
     name: str
     """Name of the sweep and of its folder."""
-    storage: Path
-    """Absolute local folder that holds the sweeps."""
+    storage: str
+    """Absolute path or URI of the folder that holds the sweeps."""
     seed: int = 0
     set: Mapping[str, str] = field(default_factory=dict)
     """Dotted configuration keys and their values as typed."""
@@ -123,14 +125,20 @@ class SweepOptions:
         require(SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> str:
         """The sweep's own folder."""
-        return self.storage / self.name
+        return join_location(self.storage, self.name)
+
+    @property
+    def shared_folder(self) -> str:
+        """Folder of what sweeps share: stages, and a register of finished trials. No sweep's name begins with a dot."""
+        return join_location(self.storage, ".cache")
 
     @property
     def cache_folder(self) -> Path:
-        """Folder of what sweeps share: token cache, demonstration files. No sweep's name begins with a dot."""
-        return self.storage / ".cache"
+        """Folder on the driver's disk for tokens and the demonstration's files."""
+        storage = local_path(self.storage)
+        return (Path(DEFAULT_STORAGE).expanduser() if storage is None else storage) / ".cache"
 
     @property
     def num_drawn(self) -> int | None:

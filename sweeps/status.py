@@ -22,6 +22,7 @@ from mtlib.runtime.console import (
 )
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import exists
 from results.analysis.ranking.render import broken_key, value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
@@ -78,7 +79,7 @@ def run_status(arguments: Sequence[str] | None) -> None:
     storage = read_storage(options.storage)
     if options.sweep is None:
         is_given = "--storage" in options.given
-        require(storage.is_dir() or not is_given, "--storage must be a folder that exists", storage)
+        require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)
         show(lambda: overview(storage), options.follow)
     else:
         folder = find_sweep_folder(options.sweep, storage)
@@ -133,7 +134,7 @@ def next_lines(commands: Sequence[str]) -> list[str]:
     return ["", "Next:", *(f"{COMMAND_INDENT}{command}" for command in commands)] if commands else []
 
 
-def overview(storage: Path) -> Drawn:
+def overview(storage: str) -> Drawn:
     """All sweeps of a storage, the newest first."""
     states, damaged = list_sweeps(storage)
     titles = ["sweep", "state", "done", "running", "left", "failed", "best"]
@@ -142,7 +143,7 @@ def overview(storage: Path) -> Drawn:
         numbers = (state.num_done, state.num_running, state.num_left, state.num_failed)
         counts = [[str(number)] for number in numbers]
         rows.append([[state.name], state.life.split(" ", 1), *counts, state.best_text.split(" ")])
-    unread = [f"{folder.name} cannot be read: {first_line(error)}" for folder, error in damaged]
+    unread = [f"{name} cannot be read: {first_line(error)}" for name, error in damaged]
     return Drawn(
         notes=unread if states or damaged else [f"No sweeps in {storage}."],
         tables=wide_and_tall(titles, rows, " ", numbers=range(2, 6)),
@@ -151,7 +152,7 @@ def overview(storage: Path) -> Drawn:
     )
 
 
-def detail(folder: Path, *, has_steps: bool) -> Drawn:
+def detail(folder: str, *, has_steps: bool) -> Drawn:
     """The trials of a sweep, with the steps of those that run or without."""
     state = read_sweep_state(folder)
     if not has_steps:

@@ -9,8 +9,9 @@ from typing import Any
 
 import psutil
 
+from mtlib.runtime.storage import open_folder
 from results.records.driver_file import DRIVER_FILE, Progress
-from results.records.files import open_folder, write_json
+from results.records.files import write_json
 
 
 def write_driver(folder: Path, progress: Progress | None = None, **changes: Any) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import write_epoch
-from results.records.files import open_folder
 from results.records.trial_folder import TrialEnd, TrialStart, write_end, write_start
 from results.records.trials import UNFINISHED
 from sweeps.search.trial_spec import TrialSpec

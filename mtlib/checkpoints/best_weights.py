@@ -1,88 +1,118 @@
 """The weights of a trial's best epochs, and their checksums.
 
-A trial's folder holds them as `weights/epoch-<n>.safetensors`, `weights/checksums.json` and `best.json`. They are
-written completely, then renamed; if the disk is full, the earlier ones stay.
+A trial's folder holds them as `weights/epoch-<n>.safetensors`, `weights/checksums.json` and `best.json`, which is
+written last. If the disk is full, the earlier ones stay.
 """
 
 import json
-import shutil
-from collections.abc import Mapping
-from pathlib import Path
+import zlib
+from collections.abc import Mapping, Set
 
 from torch import Tensor
 
 from mtlib.checkpoints.state import StateFolder, room_for, write_tensors
-from mtlib.runtime.checksum import file_crc32
+from mtlib.runtime.storage import delete_file, full_path, is_temporary, list_files, read_bytes, write_bytes
 
 ModelWeights = dict[str, Tensor]
 """All weights of a model by name."""
 
-CHECKSUMS = "checksums.json"
-"""In the folder of the weights: CRC-32 by file name."""
+BEST_FILE = "best.json"
+"""Best epoch by task and `overall`."""
+WEIGHTS_FOLDER = "weights"
+CHECKSUMS_FILE = f"{WEIGHTS_FOLDER}/checksums.json"
+"""CRC-32 by name of file."""
 
 
-def keep_best(folder: StateFolder, epoch: int, best_epochs: Mapping[str, int], weights: Mapping[str, Tensor]) -> None:
+def keep_best(
+    folder: StateFolder,
+    epoch: int,
+    best_epochs: Mapping[str, int],
+    weights: Mapping[str, Tensor],
+    needed: Set[int] = frozenset(),
+) -> None:
     """Keeps the weights of the best epochs and removes those of epochs that are no longer the best.
 
     Args:
         epoch: the epoch that has just been scored.
         best_epochs: best epoch by task name and `overall`; `weights` are written if `epoch` is among them.
         weights: the model's weights after that epoch.
+        needed: further epochs whose weights stay: the best ones by a saved state, from which the trial may resume.
 
     Raises:
         DiskFull: there is no room for them; earlier weights stay.
+        OSError: the storage cannot be written.
     """
-    partial, target = folder.path / ".kept.partial", weights_path(folder, epoch)
-    shutil.rmtree(partial, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    is_best, wanted = epoch in best_epochs.values(), {weights_path(folder, best) for best in best_epochs.values()}
-    sums = {path.name: known for path, known in known_checksums(folder).items() if path in wanted}
-    with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, partial):
+    root, wanted = folder.root, {*best_epochs.values(), *needed}
+    sums = {file: known for file, known in known_checksums(folder).items() if file in map(weights_file, wanted)}
+    is_best = epoch in best_epochs.values()
+    with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, root):
         if is_best:
-            write_tensors(weights, partial / target.name)
-            sums[target.name] = file_crc32(partial / target.name)
-        (partial / CHECKSUMS).write_text(json.dumps(sums, sort_keys=True))
-        (partial / "best.json").write_text(json.dumps(dict(best_epochs), sort_keys=True))
-    if is_best:
-        (partial / target.name).rename(target)
-    (partial / CHECKSUMS).rename(target.parent / CHECKSUMS)
-    (partial / "best.json").rename(folder.path / "best.json")
-    partial.rmdir()
-    for path in target.parent.glob("epoch-*.safetensors"):
-        if path not in wanted:
-            path.unlink()
+            sums[weights_file(epoch)] = write_tensors(root, weights_file(epoch), weights)
+        write_checksums(folder, sums)
+        write_bytes(root, BEST_FILE, json.dumps(dict(best_epochs), sort_keys=True).encode())
+    delete_weights(folder, wanted)
 
 
-def known_checksums(folder: StateFolder) -> dict[Path, int]:
-    """CRC-32 of the best weights by path; nothing where they are not known."""
-    path = folder.path / "weights" / CHECKSUMS
+def delete_weights(folder: StateFolder, wanted: Set[int]) -> None:
+    """Deletes the weights of all epochs but the wanted ones, and files that a kill has left."""
+    kept = {*map(weights_file, wanted), *([CHECKSUMS_FILE] if wanted else [])}
+    for info in list_files(folder.root, WEIGHTS_FOLDER):
+        if info.path not in kept or is_temporary(info.path):
+            delete_file(folder.root, info.path)
+
+
+def read_best(folder: StateFolder) -> dict[str, int]:
+    """Best epoch by task and `overall`; FileNotFoundError if there is no such file, ValueError if it is damaged."""
     try:
-        return {path.with_name(name): value for name, value in read_checksums(path.read_bytes()).items()}
-    except (OSError, ValueError):
+        found = json.loads(read_bytes(folder.root, BEST_FILE))
+        return {str(name): int(epoch) for name, epoch in found.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{full_path(folder.root, BEST_FILE)} is truncated or damaged") from error
+
+
+def known_checksums(folder: StateFolder) -> dict[str, int]:
+    """CRC-32 of the best weights by file; nothing where they are not known."""
+    try:
+        return read_checksums(read_bytes(folder.root, CHECKSUMS_FILE))
+    except (FileNotFoundError, ValueError):
         return {}
 
 
+def write_checksums(folder: StateFolder, sums: Mapping[str, int]) -> None:
+    """Writes the CRC-32 of weights by file."""
+    by_name = {file.removeprefix(f"{WEIGHTS_FOLDER}/"): value for file, value in sums.items()}
+    write_bytes(folder.root, CHECKSUMS_FILE, json.dumps(by_name, sort_keys=True).encode())
+
+
 def read_checksums(content: bytes) -> dict[str, int]:
-    """CRC-32 by file name from the content of `checksums.json`; ValueError if it is damaged."""
+    """CRC-32 by file from the content of `checksums.json`; ValueError if it is damaged."""
     try:
-        return {str(name): int(value) for name, value in json.loads(content).items()}
+        return {f"{WEIGHTS_FOLDER}/{name}": int(value) for name, value in json.loads(content).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{CHECKSUMS} is truncated or damaged") from error
+        raise ValueError(f"{CHECKSUMS_FILE} is truncated or damaged") from error
 
 
-def check_weights(folder: StateFolder, epoch: int) -> None:
-    """Raises ValueError, which names the file, if the weights of a best epoch are missing, truncated or damaged.
+def read_weights(folder: StateFolder, epoch: int) -> bytes:
+    """The content of a best epoch's file of weights; weights without a known checksum count as whole.
 
-    Weights that were kept before there were checksums count as whole.
+    Raises:
+        ValueError: it is missing, truncated or damaged; the message names the file.
     """
-    path = weights_path(folder, epoch)
-    if not path.is_file():
-        raise ValueError(f"{path} is missing")
-    sums = path.with_name(CHECKSUMS)
-    expected = read_checksums(sums.read_bytes()).get(path.name) if sums.exists() else None
-    if expected not in (None, file_crc32(path)):
-        raise ValueError(f"{path} is truncated or damaged: its checksum is wrong")
+    path, root = weights_file(epoch), folder.root
+    name = full_path(root, path)
+    try:
+        content = read_bytes(root, path)
+    except FileNotFoundError as error:
+        raise ValueError(f"{name} is missing") from error
+    try:
+        expected = read_checksums(read_bytes(root, CHECKSUMS_FILE)).get(path)
+    except FileNotFoundError:
+        expected = None
+    if expected not in (None, zlib.crc32(content)):
+        raise ValueError(f"{name} is truncated or damaged: its checksum is wrong")
+    return content
 
 
-def weights_path(folder: StateFolder, epoch: int) -> Path:
-    return folder.path / "weights" / f"epoch-{epoch:04d}.safetensors"
+def weights_file(epoch: int) -> str:
+    """The file of an epoch's weights in a trial's folder."""
+    return f"{WEIGHTS_FOLDER}/epoch-{epoch:04d}.safetensors"

@@ -1,6 +1,5 @@
 """Starting weights in place of pretrained ones: another trial's best weights, or an exported model's."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mtlib.checkpoints.best_weights import check_weights, weights_path
+from mtlib.checkpoints.best_weights import BEST_FILE, read_best, read_weights, weights_file
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.network import EncoderConfig
 from mtlib.model.encoder import digest_of
@@ -87,7 +86,7 @@ def find_files(path: Path, epoch: str) -> list[Path]:
     if path.is_file():
         return [path]
     for folder in (path, path / "checkpoint"):
-        if (folder / "best.json").is_file():
+        if (folder / BEST_FILE).is_file():
             return [best_weights(folder, epoch)]
     found = [path / name for name in (ENCODER_FILE, TASKS_FILE) if (path / name).is_file()]
     if not found or found[0].name != ENCODER_FILE:
@@ -98,18 +97,19 @@ def find_files(path: Path, epoch: str) -> list[Path]:
 
 def best_weights(folder: Path, epoch: str) -> Path:
     """The file of a checkpoint folder's best epoch, overall or of a task; checked where its checksum is known."""
+    kept = StateFolder(path=folder)
     try:
-        best_epochs = {str(name): int(best) for name, best in json.loads((folder / "best.json").read_text()).items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"encoder.start_from must hold an undamaged best.json, got {folder}") from error
+        best_epochs = read_best(kept)
+    except ValueError as error:
+        raise ValueError(f"encoder.start_from must hold an undamaged {BEST_FILE}, got {folder}") from error
     rule = "encoder.start_from must hold weights of a best epoch"
     require(bool(best_epochs), rule, f"{folder}, whose weights were pruned, because other trials scored higher")
     require_name(epoch, best_epochs, f"encoder.start_epoch for {folder}")
     try:
-        check_weights(StateFolder(path=folder), best_epochs[epoch])
+        read_weights(kept, best_epochs[epoch])
     except ValueError as error:
         raise ValueError(f"encoder.start_from must hold undamaged weights, got {folder}: {error}") from error
-    return weights_path(StateFolder(path=folder), best_epochs[epoch])
+    return folder / weights_file(best_epochs[epoch])
 
 
 def check_fit(rule: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

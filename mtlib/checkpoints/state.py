@@ -1,7 +1,8 @@
 """The exact state of a trial, from which a killed trial resumes bit for bit.
 
-A folder holds the two newest states, `state-<step>-<n>/`; a damaged one is ignored. Tensors are safetensors, the rest
-is JSON; nothing is pickled. Everything is written completely, then renamed; if the disk is full, earlier states stay.
+A folder, on a disk or in a bucket, holds the two newest states, `state-<step>-<n>/tensors` and `state.json`, which is
+written last: without it there is no state. A damaged one is ignored. Tensors are safetensors, the rest is JSON; nothing
+is pickled. If the disk is full, earlier states stay.
 """
 
 import contextlib
@@ -12,15 +13,30 @@ import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as fs
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save, save_file
 from torch import Tensor
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import (
+    Location,
+    copy_file,
+    delete_file,
+    delete_folder,
+    is_temporary,
+    list_files,
+    local_path,
+    move_file,
+    open_folder,
+    read_bytes,
+    subfolder,
+    write_bytes,
+    write_local,
+)
 
 STATES_KEPT = 2
 """The newest state, and the one before it in case the newest is damaged."""
@@ -28,6 +44,9 @@ WEIGHTS_KEPT_BYTES = 4
 """Bytes of one parameter's weight on disk (fp32)."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """System error numbers for no space: on the disk, in a quota, or below the process's limit of file size."""
+TENSORS_FILE, NUMBERS_FILE = "tensors", "state.json"
+STATE, ASIDE = "state-", "aside-"
+"""Beginnings of the names of states' folders, and of those that are set aside."""
 
 
 class DiskFull(OSError):  # noqa: N818 - named like StopIteration
@@ -38,14 +57,23 @@ class DiskFull(OSError):  # noqa: N818 - named like StopIteration
 class StateFolder:
     """The folder of a trial's states and best weights, and how often states are saved."""
 
-    path: Path
+    path: Location
     checkpoint_steps: int = 500
     """Optimizer steps between states within an epoch, at least 1; one is kept at each epoch's end as well."""
     keeps_end: bool = False
     """Whether a state is kept after the last epoch too, so that a longer trial can continue from it."""
+    least_seconds: float = 0.0
+    """Least time between two states, at least 0; one at a stage's end, and one before an interruption, do not wait."""
+    in_background: bool = False
+    """Whether files are written by a thread while training goes on."""
 
     def __post_init__(self) -> None:
         require(self.checkpoint_steps >= 1, "checkpoint_steps must be at least 1", self.checkpoint_steps)
+
+    @property
+    def root(self) -> fs.SubTreeFileSystem:
+        """The folder, opened."""
+        return open_folder(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,41 +90,41 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
 
     Raises:
         DiskFull: there is no room for it; the states before it stay.
+        OSError: the storage cannot be written.
     """
-    partial = folder.path / ".state.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with room_for(f"the state after step {step}", state.tensors, partial):
-        write_tensors(state.tensors, partial / "tensors")
-        numbers = json.dumps(dict(state.numbers))
-        sums = {"tensors": file_crc32(partial / "tensors"), "numbers": zlib.crc32(numbers.encode())}
-        (partial / "state.json").write_text(json.dumps({"checksums": sums, "numbers": numbers}))
+    root = folder.root
     # A second state after the same step gets a name of its own: at no time is a good one missing.
-    taken = [int(path.name.rpartition("-")[2]) for path in folder.path.glob(f"state-{step:09d}-*")]
-    target = folder.path / f"state-{step:09d}-{max(taken, default=-1) + 1:03d}"
-    partial.rename(target)
+    taken = [int(name.rpartition("-")[2]) for name in state_folders(root) if name.startswith(f"{STATE}{step:09d}-")]
+    name = f"{STATE}{step:09d}-{max(taken, default=-1) + 1:03d}"
+    try:
+        with room_for(f"the state after step {step}", state.tensors, root):
+            checksum = write_tensors(root, f"{name}/{TENSORS_FILE}", state.tensors)
+            numbers = json.dumps(dict(state.numbers))
+            sums = {"tensors": checksum, "numbers": zlib.crc32(numbers.encode())}
+            content = json.dumps({"checksums": sums, "numbers": numbers})
+            write_bytes(root, f"{name}/{NUMBERS_FILE}", content.encode())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            delete_folder(root, name)
+        raise
     # States of later steps are damaged ones that were passed over: they must not take the place of good ones.
-    kept = [path for path in saved_states(folder) if path <= target][:STATES_KEPT]
-    for old in saved_states(folder):
-        if old not in kept:
-            shutil.rmtree(old)
+    kept = [other for other in saved_states(folder) if other <= name][:STATES_KEPT]
+    for other in state_folders(root) - {*kept}:
+        delete_state(root, other)
 
 
 @contextlib.contextmanager
-def room_for(what: str, tensors: Mapping[str, Tensor], partial: Path) -> Iterator[None]:
-    """Makes a new folder to write tensors into; removes it if that fails, and raises DiskFull if there is no room."""
+def room_for(what: str, tensors: Mapping[str, Tensor], root: fs.SubTreeFileSystem) -> Iterator[None]:
+    """Raises DiskFull in place of an error that means that there is no room for tensors."""
     try:
-        partial.mkdir()
         yield
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        why = why_full(error)
-        if why is None:
+        why, place = why_full(error), local_path(root)
+        if why is None or place is None:
             raise
         need = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         rule = f"the disk must have room for {what}, {need:,} bytes"
-        got = f"{shutil.disk_usage(partial.parent).free:,} bytes free in {partial.parent}"
-        raise DiskFull(f"{rule}, got {got} ({why})") from error
+        raise DiskFull(f"{rule}, got {shutil.disk_usage(place).free:,} bytes free in {place} ({why})") from error
 
 
 def why_full(error: BaseException) -> str | None:
@@ -107,64 +135,104 @@ def why_full(error: BaseException) -> str | None:
     return next((os.strerror(full) for full in FULL if full == number or os.strerror(full) in text), None)
 
 
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+def write_tensors(root: fs.SubTreeFileSystem, path: str, tensors: Mapping[str, Tensor]) -> int:
+    """Writes tensors as a safetensors file, whole or not at all; returns its CRC-32."""
+    on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    if local_path(root) is None:
+        content = save(on_host)
+        write_bytes(root, path, content)
+        return zlib.crc32(content)
+    checksums = []
+
+    def write(temporary: Any) -> None:
+        save_file(on_host, temporary)  # without a second copy of all bytes
+        checksums.append(file_crc32(temporary))
+
+    write_local(root, path, write)
+    return checksums[0]
 
 
 def load_state(folder: StateFolder) -> State | None:
-    """The newest undamaged state, or None."""
-    return next((state for state in map(read_state, saved_states(folder)) if state is not None), None)
+    """The newest undamaged state, or None; OSError where the storage cannot be read."""
+    found = (read_state(folder, name) for name in saved_states(folder))
+    return next((state for state in found if state is not None), None)
 
 
 def newest_numbers(folder: StateFolder) -> Mapping[str, Any] | None:
     """The numbers of the newest state whose numbers are undamaged; its tensors are not read."""
-    return next((found[1] for found in map(read_numbers, saved_states(folder)) if found is not None), None)
+    found = (read_numbers(folder, name) for name in saved_states(folder))
+    return next((numbers[1] for numbers in found if numbers is not None), None)
 
 
-def place_state(folder: StateFolder, step: int, source: Path) -> None:
-    """Moves the state in `source`, saved after optimizer step `step`, into a folder without states."""
+def place_state(folder: StateFolder, step: int, source: fs.SubTreeFileSystem) -> None:
+    """Copies the state in `source`, saved after optimizer step `step`, into a folder without states."""
     assert not saved_states(folder), folder
-    folder.path.mkdir(parents=True, exist_ok=True)
-    source.rename(folder.path / f"state-{step:09d}-000")
+    target = subfolder(folder.root, f"{STATE}{step:09d}-000")
+    for name in (TENSORS_FILE, NUMBERS_FILE):
+        copy_file(source, name, target, name)
 
 
-def saved_states(folder: StateFolder) -> list[Path]:
-    """Folders of states, newest first."""
-    return sorted(folder.path.glob("state-*"), reverse=True)
+def saved_states(folder: StateFolder) -> list[str]:
+    """Names of the folders of states, newest first."""
+    ends = f"/{NUMBERS_FILE}"
+    paths = (str(info.path) for info in list_files(folder.root, ""))
+    return sorted(path.removesuffix(ends) for path in paths if path.startswith(STATE) and path.endswith(ends))[::-1]
 
 
-def read_state(path: Path) -> State | None:
-    """The state at `path`; None if it is truncated or its checksum is wrong."""
-    found = read_numbers(path)
+def state_folders(root: fs.SubTreeFileSystem) -> set[str]:
+    """Names of the folders of states, those among them that a kill has left without numbers."""
+    return {str(info.path).partition("/")[0] for info in list_files(root, "") if str(info.path).startswith(STATE)}
+
+
+def read_state(folder: StateFolder, name: str) -> State | None:
+    """The state in the folder of this name; None if it is missing, truncated or its checksum is wrong."""
+    found = read_numbers(folder, name)
+    if found is None:
+        return None
     try:
-        if found is None or found[0] != file_crc32(path / "tensors"):
+        content = read_bytes(folder.root, f"{name}/{TENSORS_FILE}")
+        if zlib.crc32(content) != found[0]:
             return None
-        return State(tensors=load_file(path / "tensors"), numbers=found[1])
-    except (OSError, SafetensorError):
+        return State(tensors=load(content), numbers=found[1])
+    except (FileNotFoundError, SafetensorError):
         return None
 
 
-def read_numbers(path: Path) -> tuple[int, Mapping[str, Any]] | None:
-    """The tensors' checksum and the numbers of the state at `path`; None if they are truncated or damaged."""
+def read_numbers(folder: StateFolder, name: str) -> tuple[int, Mapping[str, Any]] | None:
+    """The tensors' checksum and the numbers of a state; None if they are missing, truncated or damaged."""
     try:
-        described = json.loads((path / "state.json").read_text())
+        described = json.loads(read_bytes(folder.root, f"{name}/{NUMBERS_FILE}"))
         sums, numbers = described["checksums"], described["numbers"]
         if sums["numbers"] != zlib.crc32(numbers.encode()):
             return None
         return int(sums["tensors"]), json.loads(numbers)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def set_aside(path: Path) -> Path:
-    """Renames a state that cannot be used, so that it is not found again, and nothing is lost; its new path."""
-    target = path.with_name(f"aside-{path.name}")
-    shutil.rmtree(target, ignore_errors=True)
-    path.rename(target)
-    return target
+def set_aside(folder: StateFolder, name: str) -> str:
+    """Renames a state that cannot be used, so that it is not found again, and nothing is lost; its new name."""
+    root, aside = folder.root, f"{ASIDE}{name}"
+    delete_folder(root, aside)
+    for file in (NUMBERS_FILE, TENSORS_FILE):
+        with contextlib.suppress(FileNotFoundError):
+            move_file(root, f"{name}/{file}", f"{aside}/{file}")
+    delete_folder(root, name)
+    return aside
+
+
+def delete_state(root: fs.SubTreeFileSystem, name: str) -> None:
+    """Deletes a state, `state.json` first: a kill leaves no state without tensors."""
+    delete_file(root, f"{name}/{NUMBERS_FILE}")
+    delete_folder(root, name)
 
 
 def drop_states(folder: StateFolder) -> None:
-    """Removes the states of a trial that has ended; its best weights stay."""
-    for path in (*saved_states(folder), *folder.path.glob("aside-*"), *folder.path.glob(".*.partial")):
-        shutil.rmtree(path, ignore_errors=True)
+    """Removes the states of a trial that has ended, and what a kill has left; best weights, and states that were set
+    aside, stay."""
+    root = folder.root
+    for name in state_folders(root):
+        delete_state(root, name)
+    for info in list_files(root, ""):
+        if is_temporary(info.path):
+            delete_file(root, info.path)

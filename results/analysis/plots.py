@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import Column, TrialScores, scores_at_best_epochs
 from results.analysis.effects.published_differences import EstimateEffects, find_differences
@@ -47,7 +48,7 @@ from results.figures.search import (
     parallel_chart,
     slice_chart,
 )
-from results.records.files import Location, folder_name, open_folder
+from results.records.files import folder_name
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from mtlib.runtime.errors import reason_of, require_name
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.analysis.comparison.replicated_best import replicated_best
 from results.analysis.comparison.trial_scores import TrialScores, best_overall_epochs, read_scores
@@ -22,7 +23,7 @@ from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
-from results.records.files import Location, folder_name, open_folder
+from results.records.files import folder_name
 from results.records.predictions import TrialEpoch, find_lost, predicted_epochs, read_predictions, stack_predictions
 from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from mtlib.runtime.errors import first_line, require, require_name
+from mtlib.runtime.storage import Location, absolute_location
 from results.analysis.effects.searched_keys import searched_keys
 from results.analysis.sweep import Sweep, load_sweep
-from results.records.files import Location, absolute_location
 
 SWEEP_COLUMN = "sweep"
 

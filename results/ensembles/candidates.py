@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as fs
 
 from mtlib.runtime.errors import require, require_once
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task, in_order
 from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.analysis.comparison.groups import independent_groups
@@ -21,7 +22,7 @@ from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_part
 from results.records.examples import read_groups
-from results.records.files import Location, open_folder, read_json
+from results.records.files import read_json
 from results.records.predictions import find_lost, has_same_examples, logits_array, reported_epochs
 from results.records.selection import Member
 from results.records.tables import read_curves, read_trials

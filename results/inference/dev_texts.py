@@ -7,7 +7,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import find_row_sources, read_all
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
-from results.records.files import Location
+from mtlib.runtime.storage import Location
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, read_sweep
 

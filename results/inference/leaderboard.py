@@ -9,11 +9,12 @@ import numpy as np
 from mtlib.data.file_readers import read_file
 from mtlib.data.tables import check_folder
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, Task
 from results.ensembles.outputs import predictions_of
 from results.inference.predictor import Predictor, iter_chunks, predict_texts
 from results.inference.readers import ID_COLUMN, TextRow
-from results.records.files import check_output, open_atomic, open_folder
+from results.records.files import check_output, open_atomic
 from results.records.selection import Selection
 
 LEADERBOARD_SPLITS = ("dev", "test")

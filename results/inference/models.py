@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, is_file, open_folder
 from results.ensembles.candidates import describe_candidate
-from results.records.files import Location, folder_name, is_file, open_folder
+from results.records.files import folder_name
 from results.records.selection import SELECTION_FILE, Member, Selection
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep

@@ -8,12 +8,12 @@ import numpy as np
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import open_folder
 from mtlib.stages.active_weights import part_of_weight
 from mtlib.stages.effective_settings import predicting_parts, prediction_config
 from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import describe_candidate
 from results.inference.models import LoadedModel, ModelSource, find_trials, load_pretrained
-from results.records.files import open_folder
 from results.records.selection import Member
 from results.records.trials import TrialRecord
 from results.records.weights import read_trial_weights

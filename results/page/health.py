@@ -13,6 +13,7 @@ import pandas as pd
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import first_line, reason_of
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task, score_of
 from results.analysis.comparison.bootstrap import CONFIDENCE
 from results.analysis.comparison.trial_scores import best_overall_epochs
@@ -27,7 +28,6 @@ from results.analysis.ranking.render import value_text, why_unknown
 from results.analysis.sweep import Sweep
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.page.content import Finding, Level
-from results.records.files import open_folder
 from results.records.predictions import TrialEpoch, iter_predictions, logits_array
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.data.tables import Table
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
 from results.analysis.sweep import Sweep
 from results.figures.embeddings import Embedded
@@ -14,7 +15,6 @@ from results.inference.dev_texts import pick_texts, read_dev_table
 from results.inference.embeddings import embed_texts
 from results.inference.models import ModelSource, load_models
 from results.page.predictions import ReadTexts
-from results.records.files import open_folder
 from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.trials import OVERALL, TrialRecord, best_trial

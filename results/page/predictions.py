@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
 from results.analysis.plots import predicted_from
@@ -19,7 +20,7 @@ from results.figures.predictions import Predicted, class_names, error_kind
 from results.inference.models import find_sweeps
 from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
-from results.records.files import Location, folder_name, open_folder
+from results.records.files import folder_name
 from results.records.predictions import TrialEpoch, stack_predictions
 from results.records.selection import Member, Selection
 

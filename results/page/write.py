@@ -8,6 +8,7 @@ import pandas as pd
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
+from mtlib.runtime.storage import Location, is_file, open_folder
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
@@ -15,7 +16,7 @@ from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
-from results.records.files import Location, is_file, open_atomic, open_folder
+from results.records.files import open_atomic
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 from results.records.trials import UNFINISHED
 

@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import Any
 
 from mtlib.runtime.errors import require
-from results.records.files import Location, open_folder, read_json, write_json
+from mtlib.runtime.storage import Location, open_folder
+from results.records.files import read_json, write_json
 
 DRIVER_FILE = "driver.json"
 BEAT_SECONDS = 5.0

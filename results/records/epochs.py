@@ -7,6 +7,7 @@ rows are predictions, in one row group for each task and split; its metadata hol
 
 import io
 import json
+import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,18 +20,8 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from results.records.files import (
-    Location,
-    check_schema,
-    full_path,
-    list_files,
-    open_folder,
-    open_parquet,
-    parquet_writer,
-    report_damage,
-    write_bytes,
-    write_group,
-)
+from mtlib.runtime.storage import Location, full_path, list_files, open_folder, write_bytes
+from results.records.files import check_schema, open_parquet, parquet_writer, report_damage, write_group
 from results.records.schemas import CURVES, EPOCH, PREDICTIONS
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -104,15 +95,14 @@ def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike)
     return pa.Table.from_arrays(columns, schema=EPOCH)
 
 
-def open_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> tuple[pq.ParquetFile, Epoch]:
-    """An epoch's file, open, and its metadata.
+def open_epoch(root: fs.SubTreeFileSystem, path: str) -> tuple[pq.ParquetFile, Epoch]:
+    """An epoch's file, `.../epochs/0003.parquet`, open, and its metadata.
 
     Raises:
         FileNotFoundError: there is none.
         ValueError: it is damaged, or of another schema; one line names it.
     """
-    path = epoch_path(trial, epoch)
-    name, file = full_path(root, path), open_parquet(root, path)
+    name, file, epoch = full_path(root, path), open_parquet(root, path), int(posixpath.basename(path).split(".")[0])
     try:
         with report_damage(name):
             check_schema(file.schema_arrow, EPOCH, name)
@@ -135,7 +125,7 @@ def open_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> tuple[pq.P
 
 def read_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Epoch:
     """An epoch without its predictions; raises as `open_epoch`."""
-    file, found = open_epoch(root, trial, epoch)
+    file, found = open_epoch(root, epoch_path(trial, epoch))
     file.close()
     return found
 
@@ -147,7 +137,7 @@ def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, spl
         ValueError: the file is damaged or of another schema; one line names it.
     """
     try:
-        file, found = open_epoch(root, trial, epoch)
+        file, found = open_epoch(root, epoch_path(trial, epoch))
     except FileNotFoundError:
         return None
     with file, report_damage(full_path(root, epoch_path(trial, epoch))):
@@ -162,8 +152,13 @@ def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, spl
 
 def check_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> None:
     """Reads an epoch whole; ValueError, which names the file, if a page of it is damaged."""
-    file, _ = open_epoch(root, trial, epoch)
-    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
+    check_epoch_file(root, epoch_path(trial, epoch))
+
+
+def check_epoch_file(root: fs.SubTreeFileSystem, path: str) -> None:
+    """As `check_epoch`, for a file anywhere."""
+    file, _ = open_epoch(root, path)
+    with file, report_damage(full_path(root, path)):
         file.read()
 
 

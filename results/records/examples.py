@@ -14,14 +14,8 @@ import pyarrow as pa
 from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
-from results.records.files import (
-    Location,
-    open_folder,
-    read_dataclass,
-    read_parquet_if_exists,
-    write_dataclass,
-    write_parquet,
-)
+from mtlib.runtime.storage import Location, open_folder
+from results.records.files import read_dataclass, read_parquet_if_exists, write_dataclass, write_parquet
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"

@@ -2,12 +2,10 @@
 
 import io
 import json
-import posixpath
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -16,49 +14,27 @@ import pyarrow.parquet as pq
 from mtlib.config.schema import from_dict, to_dict
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import (
+    Location,
+    absolute_location,
+    full_path,
+    local_path,
+    open_folder,
+    read_bytes,
+    split_location,
+    write_bytes,
+)
 
 Declared = TypeVar("Declared")
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 """Folder of the four packages."""
 
-Location: TypeAlias = str | Path | fs.SubTreeFileSystem
-"""A folder: a path, a URI such as `file:///mnt/sweeps/a` or `s3://bucket/sweeps/a`, or what `open_folder` returns."""
-
-TEMPORARY_SUFFIX = ".tmp"
-"""Ending of hidden files that are being written, or were left by a kill."""
-
 JSON_KEYS = {"evaluations": "looks"}
 """Fields of records whose key in the file is not their name."""
 
 NEVER_REPEATED = ("id", "logits", "value")
 """Columns without dictionary encoding, which would make them larger and slower."""
-
-
-def open_folder(location: Location) -> fs.SubTreeFileSystem:
-    """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI."""
-    if isinstance(location, fs.SubTreeFileSystem):
-        return location
-    if "://" not in str(location):
-        return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
-    try:
-        base, path = fs.FileSystem.from_uri(str(location))
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"cannot open {location}: {first_line(error)}") from None
-    return fs.SubTreeFileSystem(path, base)
-
-
-def absolute_location(location: Location) -> str:
-    """A folder as an absolute path, a URI as it is."""
-    text = str(location)
-    return text.rstrip("/") if "://" in text else str(Path(text).expanduser().resolve())
-
-
-def local_path(location: Location) -> Path | None:
-    """The absolute path of a file or folder; None if it is not on a disk of this machine."""
-    if "://" in str(location) and not str(location).startswith("file://"):
-        return None
-    return Path(open_folder(location).base_path)
 
 
 def check_output(flag: str, output: Location, inputs: Iterable[Location | None], *, overwrite: bool) -> None:
@@ -74,7 +50,7 @@ def check_output(flag: str, output: Location, inputs: Iterable[Location | None],
     for given in inputs:
         is_input = given is not None and (str(given) == str(output) if path is None else overwrites(path, given))
         require(not is_input, f"{flag} must not overwrite what is read, {given}", output)
-    folder, _, name = str(output).rpartition("/")
+    folder, name = split_location(str(output))
     if path is None:
         is_there = open_folder(folder).get_file_info(name).type != fs.FileType.NotFound
     else:
@@ -98,37 +74,9 @@ def sweep_location(sweep: Location) -> str:
     return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 
-def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
-    """Full path of a file in the folder, for messages."""
-    return posixpath.join(root.base_path, path)
-
-
 def folder_name(location: Location) -> str:
     """The last part of a folder's path."""
-    return str(location).rstrip("/").rpartition("/")[2]
-
-
-def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
-    """Every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
-    selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
-    found = [info for info in root.get_file_info(selector) if info.type == fs.FileType.File]
-    return sorted(found, key=lambda info: str(info.path))
-
-
-def is_file(root: fs.SubTreeFileSystem, path: str) -> bool:
-    """Whether there is a file at this path."""
-    return bool(root.get_file_info(path).type == fs.FileType.File)
-
-
-def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
-    """Renames a file, atomically on a disk; an existing target is replaced."""
-    root.move(source, target)
-
-
-def is_temporary(path: str) -> bool:
-    """Whether a path is a temporary file of `open_atomic`."""
-    name = posixpath.basename(path)
-    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
+    return split_location(full_path(location, "") if isinstance(location, fs.SubTreeFileSystem) else location)[1]
 
 
 @contextmanager
@@ -137,28 +85,6 @@ def open_atomic(root: fs.SubTreeFileSystem, path: str) -> Iterator[IO[bytes]]:
     stream = io.BytesIO()
     yield stream
     write_bytes(root, path, stream.getvalue())
-
-
-def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
-    """Writes a file whole or not at all, and makes its folder: by renaming on a disk, by one request to a bucket.
-
-    A bucket has no renaming, and shows a file once it has been sent; so all of its bytes must be there before.
-    """
-    if not isinstance(root.base_fs, fs.LocalFileSystem):
-        with root.open_output_stream(path) as stream:
-            stream.write(content)
-        return
-    folder, name = posixpath.split(path)
-    root.base_fs.create_dir(posixpath.join(root.base_path, folder), recursive=True)
-    temporary = posixpath.join(folder, f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
-    try:
-        with root.open_output_stream(temporary) as stream:
-            stream.write(content)
-        rename(root, temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            root.delete_file(temporary)
-        raise
 
 
 def write_parquet(root: fs.SubTreeFileSystem, path: str, table: pa.Table) -> None:
@@ -242,8 +168,7 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
 
 def read_json(root: fs.SubTreeFileSystem, path: str, removed: Collection[str] = ()) -> dict[str, Any]:
     """Reads a JSON object, leaving keys out at any depth; FileNotFoundError if there is none, ValueError if damaged."""
-    with root.open_input_stream(path) as stream:
-        text = stream.readall()
+    text = read_bytes(root, path)
     try:
         value = json.loads(text, object_hook=lambda tree: {key: tree[key] for key in tree if key not in removed})
     except ValueError as error:

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as fs
 
+from mtlib.runtime.storage import Location, full_path, open_folder
 from mtlib.tasks import Task
 from results.records.epochs import epoch_path, list_epochs, read_part
-from results.records.files import Location, full_path, open_folder
 from results.records.schemas import PREDICTIONS
 
 TrialEpoch = tuple[str, int]

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, is_file, open_folder
 from mtlib.tasks import TASKS, Task
-from results.records.files import Location, is_file, open_folder, read_dataclass, write_dataclass
+from results.records.files import read_dataclass, write_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"

@@ -14,19 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
+from mtlib.runtime.storage import Location, full_path, list_files, open_folder
 from mtlib.tasks import in_order
 from results.records.driver_file import read_driver
 from results.records.epochs import curve_rows, read_epochs
-from results.records.files import (
-    Location,
-    check_schema,
-    full_path,
-    list_files,
-    open_folder,
-    open_parquet,
-    report_damage,
-    write_parquet,
-)
+from results.records.files import check_schema, open_parquet, report_damage, write_parquet
 from results.records.schemas import CURVES
 from results.records.trial_folder import TRIAL_FILE, read_start, read_trial, record_of, trial_path
 from results.records.trials import (

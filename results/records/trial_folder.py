@@ -15,9 +15,10 @@ from typing import Any
 
 import pyarrow.fs as fs
 
+from mtlib.runtime.storage import full_path
 from mtlib.tasks import Task, score_of
 from results.records.epochs import Epoch, read_epochs
-from results.records.files import full_path, read_json, write_json
+from results.records.files import read_json, write_json
 from results.records.trials import OVERALL, TrialRecord
 
 TRIAL_FILE, END_FILE = "trial.json", "end.json"

@@ -17,16 +17,9 @@ import pyarrow.fs as fs
 from mtlib.config.schema import read_value
 from mtlib.runtime.errors import nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import Location, full_path, join_location, open_folder, split_location
 from mtlib.tasks import TASKS, Task, in_order
-from results.records.files import (
-    Location,
-    check_version,
-    folder_name,
-    full_path,
-    open_folder,
-    read_json,
-    write_json,
-)
+from results.records.files import check_version, read_json, write_json
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
@@ -180,7 +173,7 @@ def why_no_sweep(folder: Location) -> str:
     found = root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type  # with a slash, a file is not found
     held = sweeps_in(folder)
     if held:
-        return f"it holds sweeps, one of which must be named, e.g. {str(folder).rstrip('/')}/{held[0]}"
+        return f"it holds sweeps, one of which must be named, e.g. {join_location(str(folder), held[0])}"
     reason = "it does not exist" if found == fs.FileType.NotFound else f"it has no {SWEEP_FILE}"
     near = nearest_sweep(folder, must_be_equal=found != fs.FileType.NotFound)
     return f"{reason} (did you mean {near}?)" if near else reason
@@ -199,10 +192,9 @@ def sweeps_in(folder: Location) -> list[str]:
 
 def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
     """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
-    path = str(folder).rstrip("/")
-    parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
-    places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent, DEFAULT_STORAGE]
+    parent, wanted = split_location(str(folder))
+    places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent or ".", DEFAULT_STORAGE]
     known = [(name, place) for place in places for name in sweeps_in(place)]
-    wanted, names = folder_name(folder), [name for name, _ in known]
+    names = [name for name, _ in known]
     near = [wanted] if must_be_equal or wanted in names else nearest_names(wanted, names)
-    return next((f"{place}/{name}" for name, place in known if name in near[:1]), None)
+    return next((join_location(place, name) for name, place in known if name in near[:1]), None)

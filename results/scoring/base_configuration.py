@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location
 from results.analysis.effects.searched_keys import first_number, searched_keys
 from results.ensembles.methods import BASE, FIRST_VALUES
-from results.records.files import Location, folder_name
+from results.records.files import folder_name
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, read_sweep
 

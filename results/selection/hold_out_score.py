@@ -15,6 +15,7 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import open_folder
 from results.analysis.comparison.bootstrap import Floats, Numbers, bootstrap_scores, score_examples
 from results.analysis.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
@@ -23,7 +24,6 @@ from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
-from results.records.files import open_folder
 from results.records.selection import HeldOutScores, Selection
 from results.scoring.cross_fitting import interval
 

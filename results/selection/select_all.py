@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.errors import first_line, require, require_name
+from mtlib.runtime.storage import Location
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
 from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource
-from results.records.files import Location
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep

@@ -13,6 +13,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import absolute_location, is_uri, join_location, open_folder
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
@@ -245,7 +246,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     return SweepOptions(**{name: value for name, value in vars(arguments).items() if name in names} | derived)
 
 
-def read_resumption(arguments: argparse.Namespace, storage: Path, address: str | None) -> SweepOptions:
+def read_resumption(arguments: argparse.Namespace, storage: str, address: str | None) -> SweepOptions:
     """The saved options of a resumed sweep, as the command line changes them; ValueError for a flag that may not."""
     from sweeps.driver.resume import read_saved_options
 
@@ -263,20 +264,24 @@ def read_resumption(arguments: argparse.Namespace, storage: Path, address: str |
     return replace(begun, **changes, address=address)
 
 
-def find_sweep_folder(name: str, storage: Path) -> Path:
-    """The folder of the sweep called `name`, in the storage or by its path; ValueError if there is none."""
+def find_sweep_folder(name: str, storage: str) -> str:
+    """The folder of the sweep called `name`, in the storage, or by its path or URI; ValueError if there is none."""
     from results.records.trials import read_sweep  # here: --help answers at once
 
-    path = Path(name).expanduser()
-    folder = path.resolve() if len(path.parts) > 1 else storage / name
+    is_place = is_uri(name) or len(Path(name).expanduser().parts) > 1
+    folder = absolute_location(name) if is_place else join_location(storage, name)
     read_sweep(folder)
     return folder
 
 
-def read_storage(text: str) -> Path:
-    """The folder of --storage, as an absolute path."""
-    require("://" not in text, "--storage must be a folder", text)
-    return Path(text).expanduser().resolve()
+def read_storage(text: str) -> str:
+    """The folder of --storage, as an absolute path or URI; ValueError if nothing can open it."""
+    storage = absolute_location(text)
+    try:
+        open_folder(storage)
+    except ValueError as error:
+        raise ValueError(f"--storage must be a folder, or a URI such as s3://bucket/sweeps: {error}") from None
+    return storage
 
 
 def check_data_folder(text: str) -> Path:

@@ -4,11 +4,11 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import is_file, local_path, open_folder
 from results.analysis.ranking.next_commands import program, resume_command
 from results.analysis.sweep import load_sweep
 from results.records.selection import write_selection
@@ -24,7 +24,7 @@ from sweeps.options import SweepOptions
 from sweeps.search.study import JOURNAL_NAME
 
 
-def show_answer(folder: Path) -> bool:
+def show_answer(folder: str) -> bool:
     """Prints the answer to a sweep's question and its ranking, from the records of its trials so far.
 
     Returns:
@@ -85,7 +85,7 @@ def failure_line(title: str, error: BaseException) -> str:
     return f"{title} failed: {type(error).__name__}: {first_line(error)}"
 
 
-def choose_ensembles(folder: Path) -> Iterator[str]:
+def choose_ensembles(folder: str) -> Iterator[str]:
     """Chooses the ensemble of each task; the verdict in lines, or why there is none. Then writes `selection.json`."""
     try:
         selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
@@ -99,7 +99,7 @@ def choose_ensembles(folder: Path) -> Iterator[str]:
         yield f"The selection could not be written: {first_line(error)}."
 
 
-def write_report(folder: Path) -> Iterator[str]:
+def write_report(folder: str) -> Iterator[str]:
     """Writes the sweep's page; where it is, in a line."""
     from results.page.write import write_sweep_page  # here: the verdict is printed before it is loaded
 
@@ -146,7 +146,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     resume = resume_command(options.folder)
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
-    has_page = (options.folder / PAGE_FILE).is_file()
+    has_page = is_file(open_folder(options.folder), PAGE_FILE)
     report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
     selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
     commands = [
@@ -155,8 +155,11 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
         ("this ranking again; --csv for all digits", f"{program('results', 'table')} {folder}"),
         (selects, f"{program('results', 'selector')} {folder}"),
         (report, f"{program('results', 'report')} {folder}"),
-        ("the search in a browser; pip install optuna-dashboard", f"optuna-dashboard {folder}/{JOURNAL_NAME}"),
     ]
+    if local_path(options.folder) is not None:
+        commands.append(
+            ("the search in a browser; pip install optuna-dashboard", f"optuna-dashboard {folder}/{JOURNAL_NAME}")
+        )
     return [
         f"Files: {options.folder}",
         "Next:",

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.analysis.ranking.next_commands import program, resume_command
 from results.records.driver_file import Progress, TrialProgress, read_driver
@@ -16,11 +16,11 @@ from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
     OVERALL,
-    SWEEP_FILE,
     TrialRecord,
     best_trial,
     read_sweep,
     sweep_tasks,
+    sweeps_in,
 )
 from sweeps.cli.time_left import num_planned_epochs, seconds_left
 from sweeps.options import SweepOptions
@@ -31,7 +31,8 @@ from sweeps.search.trial_spec import num_expected_trials
 class SweepState:
     """A sweep by its files."""
 
-    folder: Path
+    folder: str
+    """Path or URI."""
     created: str
     """ISO 8601, UTC."""
     question: str
@@ -52,7 +53,7 @@ class SweepState:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return split_location(self.folder)[1]
 
     @property
     def counts(self) -> Counter[str]:
@@ -135,21 +136,21 @@ class SweepState:
         )
 
 
-def list_sweeps(storage: Path) -> tuple[list[SweepState], list[tuple[Path, Exception]]]:
-    """The sweeps of a storage, the newest first, and the folders of sweeps that cannot be read, with the error.
+def list_sweeps(storage: str) -> tuple[list[SweepState], list[tuple[str, Exception]]]:
+    """The sweeps of a storage, the newest first, and the names of those that cannot be read, with the error.
 
     Folders without `sweep.json` are no sweeps.
     """
-    found, damaged = list[SweepState](), list[tuple[Path, Exception]]()
-    for folder in (path.parent for path in storage.glob(f"*/{SWEEP_FILE}")):
+    found, damaged = list[SweepState](), list[tuple[str, Exception]]()
+    for name in sweeps_in(storage):
         try:
-            found.append(read_sweep_state(folder))
+            found.append(read_sweep_state(join_location(storage, name)))
         except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:  # by the kind of damage
-            damaged.append((folder, error))
+            damaged.append((name, error))
     return sorted(found, key=lambda state: state.created, reverse=True), sorted(damaged, key=lambda pair: pair[0])
 
 
-def read_sweep_state(folder: Path) -> SweepState:
+def read_sweep_state(folder: str) -> SweepState:
     """Reads a sweep's state; ValueError if a file is missing, damaged or of another schema."""
     info, records, driver = read_sweep(folder), read_trials(folder), read_driver(folder)
     stopped = driver.stop_time if driver else None
@@ -176,7 +177,7 @@ def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
     """The saved options of a sweep that decide its number of trials; the defaults if it has none."""
     saved = info.get("options") or {}
     names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
-    return SweepOptions(name="any", storage=Path(), **{name: saved[name] for name in names if name in saved})
+    return SweepOptions(name="any", storage="/", **{name: saved[name] for name in names if name in saved})
 
 
 def epoch_text(record: TrialRecord) -> str:

@@ -3,17 +3,16 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow.fs as fs
 
 from mtlib.checkpoints.state import newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import open_folder
 from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
 from results.records.epochs import check_epoch
-from results.records.files import open_folder
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import TrialFiles, read_trial, scores_in
 from results.records.trials import UNFINISHED, TrialRecord
@@ -98,8 +97,3 @@ def num_decided(options: SweepOptions, record: TrialRecord, config: TrialConfig)
     if numbers is None or record.steps <= record.shared_steps:
         return 0
     return epochs_of(config, numbers)
-
-
-def scratch_folder(options: SweepOptions) -> Path:
-    """Where Ray's own files of this run go; removed at the end."""
-    return options.folder / ".ray"

@@ -10,6 +10,7 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import split_location
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
@@ -37,8 +38,8 @@ class Resumed:
         return is_sweep_over(self.plan, self.known.records)
 
 
-def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
-    """The options of the sweep in an absolute folder, with those of the command line, `own`, in their place.
+def read_saved_options(folder: str, own: Mapping[str, Any]) -> SweepOptions:
+    """The options of the sweep in a folder, with those of the command line, `own`, in their place.
 
     Raises:
         ValueError: the folder holds no sweep, or one whose `sweep.json` has no options that this version knows.
@@ -49,7 +50,8 @@ def read_saved_options(folder: Path, own: Mapping[str, Any]) -> SweepOptions:
     require(isinstance(saved, dict) and set(saved) <= set(names), rule, folder)
     assert isinstance(saved, dict)
     begun, data = {names[key]: value for key, value in saved.items()}, saved["data"]
-    place = {"name": folder.name, "storage": folder.parent, "data": None if data is None else Path(data)}
+    storage, name = split_location(folder)
+    place = {"name": name, "storage": storage, "data": None if data is None else Path(data)}
     return SweepOptions(**{**begun, **place, **own, "resume": True})
 
 

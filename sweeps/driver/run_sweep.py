@@ -1,12 +1,14 @@
 """Runs a sweep: opens lanes, starts Tune, hears what happens, and closes everything."""
 
+import contextlib
 import os
 import queue
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.fs as fs
@@ -16,9 +18,9 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import in_order
 from results.records.driver_file import Ownership
-from results.records.files import open_folder
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
 from results.records.trials import TrialRecord
@@ -26,7 +28,7 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import describe_cluster, describe_lane, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
-from sweeps.driver.history import KnownTrials, scratch_folder
+from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.lanes.channel import Channel, Event
@@ -35,7 +37,7 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.study import open_study
+from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.search.tune_run import SweepStopper, start_tune
 
@@ -47,6 +49,8 @@ STOP_SECONDS = 4.0
 """After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
+JOURNAL_SECONDS = 60.0
+"""Between two copies of Optuna's journal to a bucket."""
 SILENT_SECONDS = 600.0
 """A trial whose lane says nothing for so long has its worker killed, and goes on from its last state."""
 
@@ -87,6 +91,10 @@ class RunningSweep:
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
     failure: str | None = None
     """Why the sweep cannot go on."""
+    journal: Path
+    """Optuna's, on the driver's disk."""
+    next_journal: float = 0.0
+    """When its copy in a bucket is renewed, on the monotonic clock."""
     pruned: KeptWeights = field(default_factory=dict)
     """The scores by which each trial still keeps best weights."""
 
@@ -116,9 +124,12 @@ def run_plan(
     limits = Limits(max_hours=plan.options.max_hours, max_steps=plan.options.max_steps)
     ledger = open_ledger(plan, known.records)
     ownership.find_progress = lambda: dict(ledger.progress)
-    with Interrupts() as interrupts:
+    scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
+    with scratch, Interrupts() as interrupts:
         try:
-            error = run_on_ray(plan, ledger, known, on_event, on_trained, interrupts, limits, ownership)
+            error = run_on_ray(
+                plan, ledger, known, on_event, on_trained, interrupts, limits, ownership, Path(scratch.name)
+            )
         finally:
             closing_errors = close_records(plan, ledger)
     is_interrupted = interrupts.is_stop_requested and error is None
@@ -137,7 +148,6 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
         What failed, a line each; readers do not need it.
     """
     close_ledger(ledger)
-    shutil.rmtree(scratch_folder(plan.options), ignore_errors=True)
     closing_errors = []
     try:
         prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)
@@ -172,8 +182,12 @@ def run_on_ray(
     interrupts: Interrupts,
     limits: Limits,
     ownership: Ownership,
+    scratch: Path,
 ) -> str | None:
-    """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
+    """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not.
+
+    `scratch` is a folder on the driver's disk for files of Ray and Optuna.
+    """
     if plan.options.address is None:
         on_event(make_note("Starting Ray on this machine ..."), ledger)
     with connected_to_ray(plan.options.address) as dashboard:
@@ -183,7 +197,7 @@ def run_on_ray(
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
             on_event(make_note(f"Ray's dashboard: {dashboard}"), ledger)
-        sweep = start_sweep(plan, ledger, known, on_event, limits)
+        sweep = start_sweep(plan, ledger, known, on_event, limits, scratch)
         try:
             error = handle_until_end(sweep, interrupts, ownership)
             if error is None and not ledger.num_unfinished:
@@ -201,18 +215,20 @@ def make_note(text: str) -> Event:
     return Event(kind="note", facts={"text": text})
 
 
-def start_sweep(plan: SweepPlan, ledger: Ledger, known: KnownTrials, on_event: OnEvent, limits: Limits) -> RunningSweep:
+def start_sweep(
+    plan: SweepPlan, ledger: Ledger, known: KnownTrials, on_event: OnEvent, limits: Limits, scratch: Path
+) -> RunningSweep:
     """Starts channel, lanes and Tune; they start concurrently."""
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     channel = open_channel(plan)
-    scratch = scratch_folder(plan.options)
     lanes = Lanes(plan=plan, channel=channel, scratch=scratch)
     for text in scale(lanes, ledger.num_unfinished):
         on_event(make_note(text), ledger)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     on_event(make_note(f"Opening {opened} of {workers} each"), ledger)
-    study = open_study(plan.options.folder, plan.options.name, plan.space.metric)
+    journal = journal_path(plan.options.folder, scratch)
+    study = open_study(journal, plan.options.name, plan.space.metric)
     searcher = SweepSearcher(
         plan, study, suggested.put, max_live=lanes.num_live, known=known.records, history=known.reports
     )
@@ -228,6 +244,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, known: KnownTrials, on_event: O
         searcher=searcher,
         stopper=stopper,
         limits=limits,
+        journal=journal,
         tune_run=start_tune(channel, searcher, scheduler, stopper, root, scratch),
         suggested=suggested,
     )
@@ -263,6 +280,8 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
             continue  # everything is ending already
         for text in remove_ended(sweep.lanes):
             handle_event(sweep, make_note(text))
+        if time.monotonic() >= sweep.next_journal:
+            keep_journal(sweep)
         error = sweep.failure or why_none_opens(sweep.lanes)
         if ownership.is_lost:
             error = "another driver has taken the sweep"
@@ -307,6 +326,13 @@ def kill_worker(place: Mapping[str, Any]) -> None:
     there = NodeAffinitySchedulingStrategy(place["node"], soft=False)
     task = ray.remote(num_cpus=0, max_retries=0)(os.kill).options(scheduling_strategy=there)
     task.remote(place["pid"], int(signal.SIGKILL))
+
+
+def keep_journal(sweep: RunningSweep) -> None:
+    """Renews the copy of the journal in a bucket; that it cannot be written costs the copy only."""
+    sweep.next_journal = time.monotonic() + JOURNAL_SECONDS
+    with contextlib.suppress(OSError):
+        save_journal(sweep.plan.options.folder, sweep.journal)
 
 
 def handle_events(sweep: RunningSweep, timeout: float) -> None:
@@ -359,4 +385,5 @@ def close_sweep(sweep: RunningSweep, seconds: float) -> None:
     sweep.channel.stop.remote()
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
+    keep_journal(sweep)
     ray.kill(sweep.channel)

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mtlib.model.encoder import load_encoder
@@ -89,12 +91,15 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     from sweeps.driver.ledger import open_ledger
     from sweeps.driver.run_sweep import close_records, outcome_of
     from sweeps.search.searcher import SweepSearcher
-    from sweeps.search.study import open_study
+    from sweeps.search.study import journal_path, open_study, save_journal
 
-    study = open_study(plan.options.folder, plan.options.name, plan.space.metric)
-    SweepSearcher(  # tells the study of all ends
-        plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
-    )
+    with TemporaryDirectory(prefix="sweep-") as scratch:
+        journal = journal_path(options.folder, Path(scratch))
+        study = open_study(journal, options.name, plan.space.metric)
+        SweepSearcher(  # tells the study of all ends
+            plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
+        )
+        save_journal(options.folder, journal)
     ledger = open_ledger(plan, known.records)
     closing_errors = close_records(plan, ledger)
     listener.answer(options)

@@ -113,7 +113,7 @@ def store_missed_stage(run: TrialRun, epochs: int) -> None:
     numbers = newest_numbers(states)
     is_missing = store is not None and ends != [] and not has_stage(store, ends[0].key)
     is_at_end = numbers is not None and numbers["step"] == 0
-    if run.is_shared and is_missing and is_at_end and read_state(saved_states(states)[0]) is not None:
+    if run.is_shared and is_missing and is_at_end and read_state(states, saved_states(states)[0]) is not None:
         store_stage_end(run, ends[0].stage)
 
 

@@ -1,70 +1,88 @@
-"""Finished trials that equal trials reuse: registering, finding and linking them.
+"""Finished trials that equal trials reuse: registering and finding them.
 
 All of this works on files, on rank 0 of a lane. The register of a storage has a file for each key of a trial's end,
 which names finished trials with it.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.best_weights import CHECKSUMS, check_weights, weights_path
+from mtlib.checkpoints.best_weights import BEST_FILE, CHECKSUMS_FILE, read_best, read_weights, weights_file
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.errors import require
+from mtlib.runtime.storage import (
+    join_location,
+    local_path,
+    open_folder,
+    read_bytes,
+    split_location,
+    subfolder,
+    write_bytes,
+)
 from mtlib.stages.keys import Cut
 from results.records.epochs import check_epoch, epoch_path
-from results.records.files import open_folder
 from results.records.trial_folder import read_end
 from results.records.trials import COMPLETED, OVERALL
 from sweeps.options import SweepOptions
-from sweeps.reuse.stage_entry import link_files
 from sweeps.reuse.stage_store import StageStore, stage_store
-from sweeps.reuse.weight_pruning import replace_json
 
-BEST_FILE = "best.json"
 FINISHED_FOLDER = "finished"
 """Folder of a storage's register of finished trials, below the folder that its sweeps share."""
+CHECKPOINT = "checkpoint"
+"""Folder of states and best weights in a trial's folder."""
 MAX_REGISTERED = 5
 """Equal trials that the register holds."""
+GPU_STATE_SECONDS = 60.0
+"""Least time between two states of a trial on a GPU, where steps are short beside the writing of a state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFolder:
     """Where a trial's files are, and where it looks for files to reuse."""
 
-    sweep_folder: Path
+    sweep_folder: str
+    """Path or URI."""
     trial_id: str
     states: StateFolder
     store: StageStore | None
     """None: nothing is reused."""
-    finished_folder: Path
+    finished_folder: str
     """The register: a file per key of a trial's end, with the finished trials that have it."""
-
-    @property
-    def path(self) -> Path:
-        """The trial's own folder."""
-        return self.sweep_folder / "trials" / self.trial_id
 
     @property
     def root(self) -> fs.SubTreeFileSystem:
         """The sweep's folder, for its records."""
         return open_folder(self.sweep_folder)
 
+    @property
+    def own(self) -> fs.SubTreeFileSystem:
+        """The trial's own folder."""
+        return subfolder(self.root, f"trials/{self.trial_id}")
+
+    @property
+    def name(self) -> str:
+        """`sweep/trial`."""
+        return f"{split_location(self.sweep_folder)[1]}/{self.trial_id}"
+
 
 def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     """The folder of a trial of the sweep with these options."""
-    path = options.folder / "trials" / trial_id / "checkpoint"
+    has_gpu = options.gpus_per_worker > 0
+    states = StateFolder(
+        path=join_location(options.folder, "trials", trial_id, CHECKPOINT),
+        checkpoint_steps=options.checkpoint_steps,
+        least_seconds=GPU_STATE_SECONDS if has_gpu else 0.0,
+        in_background=has_gpu or local_path(options.folder) is None,
+    )
     return TrialFolder(
         sweep_folder=options.folder,
         trial_id=trial_id,
-        states=StateFolder(path=path, checkpoint_steps=options.checkpoint_steps),
+        states=states,
         store=stage_store(options),
-        finished_folder=options.cache_folder / FINISHED_FOLDER,
+        finished_folder=join_location(options.shared_folder, FINISHED_FOLDER),
     )
 
 
@@ -78,37 +96,37 @@ def register_finished(folder: TrialFolder, cut: Cut) -> None:
 
     Trials that were registered before stay, behind it: their sweeps may outlive this one.
     """
-    folder.finished_folder.mkdir(parents=True, exist_ok=True)
-    own = f"{folder.sweep_folder.name}/{folder.trial_id}"
-    trials = [own, *(name for name in registered_trials(folder, cut) if name != own)]
-    writer = f".{folder.sweep_folder.name}-{folder.trial_id}"
-    replace_json(folder.finished_folder / f"{cut.key}.json", {"trials": trials[:MAX_REGISTERED]}, writer=writer)
+    trials = [folder.name, *(name for name in registered_trials(folder, cut) if name != folder.name)]
+    content = json.dumps({"trials": trials[:MAX_REGISTERED]}).encode()
+    write_bytes(open_folder(folder.finished_folder), f"{cut.key}.json", content)
 
 
 def registered_trials(folder: TrialFolder, cut: Cut) -> list[str]:
     """`sweep/trial` of the trials registered as finished at a cut, the newest first."""
     try:
-        found = json.loads((folder.finished_folder / f"{cut.key}.json").read_text())["trials"]
-        return [name for name in found if len(Path(name).parts) == 2]
-    except (OSError, ValueError, KeyError, TypeError):
+        found = json.loads(read_bytes(open_folder(folder.finished_folder), f"{cut.key}.json"))["trials"]
+        return [name for name in found if name.count("/") == 1]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
 
 
-def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> list[TrialFolder]:
+def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> Iterator[TrialFolder]:
     """Folders of other finished trials that are equal up to a cut, the newest first.
 
     The register may be out of date: a sweep may have been deleted and another have its name, and pruning deletes
     weights. Those of the best epochs by all scores in `names` must exist.
     """
-    found = [other_folder(folder, *Path(name).parts) for name in registered_trials(folder, cut)]
-    others = [other for other in found if other.path != folder.path]
-    return [other for other in others if is_finished_at(other, cut) and set(names) <= best_names(other)]
+    for name in registered_trials(folder, cut):
+        other = other_folder(folder, *name.split("/"))
+        is_other = other.name != folder.name
+        if is_other and is_finished_at(other, cut) and set(names) <= best_names(other):
+            yield other
 
 
 def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
     """The folder of another trial of the same storage."""
-    sweep_folder = folder.sweep_folder.parent / sweep
-    states = replace(folder.states, path=sweep_folder / "trials" / trial_id / "checkpoint")
+    sweep_folder = join_location(split_location(folder.sweep_folder)[0], sweep)
+    states = replace(folder.states, path=join_location(sweep_folder, "trials", trial_id, CHECKPOINT))
     return replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
 
 
@@ -124,50 +142,27 @@ def is_finished_at(folder: TrialFolder, cut: Cut) -> bool:
 def best_names(folder: TrialFolder) -> set[str]:
     """Names of the scores by which a trial has the weights of its best epoch."""
     try:
-        return set(json.loads((folder.states.path / BEST_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
+        return set(read_best(folder.states))
+    except (FileNotFoundError, ValueError):
         return set()
 
 
-def finished_files(source: TrialFolder, cut: Cut, names: Sequence[str]) -> dict[str, Path]:
-    """The files of a finished trial that an equal one links, by path below its folder, all of them undamaged.
-
-    Raises:
-        OSError: some are missing.
-        ValueError: some are damaged, or were pruned.
-    """
-    states, best = source.states, json.loads((source.states.path / BEST_FILE).read_text())
-    require(set(best) == set(names), f"{states.path} must hold the best weights by {', '.join(names)}", ", ".join(best))
-    for epoch in sorted(set(best.values())):
-        check_weights(states, epoch)
-    for epoch in range(1, cut.total_epochs + 1):
-        check_epoch(source.root, source.trial_id, epoch)
-    weights = {f"checkpoint/{name}": path for name, path in best_files(states, best.values()).items()}
-    return epoch_files(source, cut.total_epochs) | weights | {f"checkpoint/{BEST_FILE}": states.path / BEST_FILE}
+def is_whole(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> bool:
+    """Whether a finished trial has all its epochs and best weights up to a cut, undamaged."""
+    try:
+        best = read_best(folder.states)
+        for epoch in sorted(set(best.values())):
+            read_weights(folder.states, epoch)
+        for epoch in range(1, cut.total_epochs + 1):
+            check_epoch(folder.root, folder.trial_id, epoch)
+    except (FileNotFoundError, ValueError):
+        return False
+    return set(best) == set(names)
 
 
-def epoch_files(folder: TrialFolder, epochs: int) -> dict[str, Path]:
-    """The files of a trial's first epochs, by path below its folder."""
-    paths = (Path(epoch_path(folder.trial_id, epoch)) for epoch in range(1, epochs + 1))
-    return {f"epochs/{path.name}": folder.sweep_folder / path for path in paths}
-
-
-def best_files(states: StateFolder, epochs: Iterable[int]) -> dict[str, Path]:
-    """Files with the weights of best epochs, and their checksums, by name below the checkpoint folder."""
-    paths = {weights_path(states, epoch) for epoch in epochs}
-    return {f"weights/{path.name}": path for path in (*sorted(paths), states.path / "weights" / CHECKSUMS)}
-
-
-def fetch_finished(folder: TrialFolder, cut: Cut, names: Sequence[str], into: Path) -> str | None:
-    """Links the files of an equal, intact trial of the storage into a new folder.
-
-    Returns `sweep/trial` of the other trial; None if there is none, and then the folder does not exist.
-    """
-    for source in find_finished(folder, cut, names):
-        try:
-            link_files(finished_files(source, cut, names), into)
-        except (OSError, ValueError):
-            shutil.rmtree(into, ignore_errors=True)
-            continue
-        return f"{source.sweep_folder.name}/{source.trial_id}"
-    return None
+def reused_files(folder: TrialFolder, epochs: int, best: Iterable[int]) -> list[str]:
+    """Files of a trial's first epochs and of its best ones, by path below its folder."""
+    first = len(f"trials/{folder.trial_id}/")
+    weights = [*map(weights_file, sorted(set(best))), CHECKSUMS_FILE, BEST_FILE]
+    paths = [epoch_path(folder.trial_id, epoch)[first:] for epoch in range(1, epochs + 1)]
+    return [*paths, *(f"{CHECKPOINT}/{name}" for name in weights)]

@@ -1,172 +1,202 @@
-"""The stage store: a content-addressed cache of finished stages, bounded in size, which sweeps share.
+"""The stage store: finished stages by their keys, bounded in size, which the sweeps of a storage share.
 
-An entry appears by renaming a complete folder, so readers see whole entries or none. Nothing is locked: two sweeps that
-finish one stage at once both have trained it, and one entry stays; an entry that is evicted while it is fetched counts
-as missing.
+A stage is a folder: `stage.json` names its files, which lie in a folder of their own beside it, and is written last.
+Its last use is the time of the empty file `last_use`. Nothing is locked: two sweeps that finish one stage at once both
+have trained it, and the last `stage.json` stays; a stage that is evicted while it is fetched counts as missing.
 """
 
-import contextlib
+import json
 import re
 import secrets
-import shutil
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as fs
+
+from mtlib.config.schema import to_dict
 from mtlib.runtime.errors import first_line
-from sweeps.options import SweepOptions
-from sweeps.reuse.stage_entry import (
-    ENTRY_FILE,
-    StageEntry,
-    build_entry,
-    is_intact,
-    last_change,
-    last_use,
-    link_entry,
-    read_entry,
-    touch_entry,
+from mtlib.runtime.storage import (
+    Location,
+    copy_file,
+    delete_file,
+    delete_folder,
+    is_file,
+    join_location,
+    list_files,
+    open_folder,
+    read_bytes,
+    subfolder,
+    write_bytes,
 )
+from sweeps.options import SweepOptions
 
 KEY = re.compile("[0-9a-f]{64}")
 STORE_FOLDER = "stages"
 """Folder of a storage's store, below the folder that its sweeps share."""
-PARTIAL = ".partial-"
-PARTIAL_SECONDS = 3600.0
-"""Age at which an incomplete folder is considered abandoned."""
+STAGE_FILE, USE_FILE = "stage.json", "last_use"
+STAGE_VERSION = 2
+ABANDONED_SECONDS = 3600.0
+"""Age at which files that no `stage.json` names are considered abandoned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageStore:
     """A store's folder and its size limit."""
 
-    folder: Path
-    """Absolute; created when a stage is stored."""
+    folder: Location
+    """Made when a stage is stored."""
     keep_bytes: int
-    """Limit on the size of all entries, at least 0; 0: nothing is stored or fetched."""
+    """Limit on the size of all stages, at least 0; 0: nothing is stored or fetched."""
+
+    @property
+    def root(self) -> fs.SubTreeFileSystem:
+        """The folder, opened."""
+        return open_folder(self.folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """The content of a stage's `stage.json`."""
+
+    facts: dict[str, Any]
+    is_spare: bool
+    """Whether the stage is evicted before others."""
+    folder: str
+    """Of its files, below the folder of its key."""
+    files: tuple[str, ...]
+    """Names in that folder."""
 
 
 def stage_store(options: SweepOptions) -> StageStore | None:
     """The storage's stage store; None if nothing is reused."""
-    folder = options.cache_folder / STORE_FOLDER
+    folder = join_location(options.shared_folder, STORE_FOLDER)
     return StageStore(folder=folder, keep_bytes=options.keep_bytes) if options.reuse else None
 
 
 def store_stage(
-    store: StageStore, key: str, files: Mapping[str, Path], facts: Mapping[str, Any], *, is_spare: bool = False
+    store: StageStore,
+    key: str,
+    source: fs.SubTreeFileSystem,
+    files: Mapping[str, str],
+    facts: Mapping[str, Any],
+    *,
+    is_spare: bool = False,
 ) -> str | None:
     """Stores a stage unless its key exists; evicts others to fit it, spare ones first.
 
     Args:
         store: the store.
         key: 64 hex digits.
-        files: by relative name, slashes allowed; they stay where they are and must not be written into afterwards.
-        facts: plain JSON that `fetch_stage` returns.
+        source: the folder that holds its files, on the same file system as the store.
+        files: paths in `source` by name in the stage; they must not be written into afterwards.
+        facts: plain JSON that is kept with the stage.
         is_spare: whether it is evicted before others.
 
     Returns:
         None if the stage is in the store now, or the store's limit is 0; otherwise why not, in one line.
     """
-    folder, partial = entry_folder(store, key), new_partial(store)
     if store.keep_bytes == 0:
         return None
+    root = store.root
     try:
-        if touch_entry(folder):
+        if find_stage(store, key) is not None:
             return None
-        num_bytes = sum(path.stat().st_size for path in files.values())
+        num_bytes = sum(info.size or 0 for info in source.get_file_info(list(files.values())))
         if num_bytes > store.keep_bytes:
             return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.keep_bytes:,}"
-        build_entry(partial, files, facts, is_spare)
-        remove_entry(store, folder)  # a damaged one
         evict(store, num_bytes)
-        with contextlib.suppress(OSError):  # another sweep has just stored it
-            partial.rename(folder)
+        folder = secrets.token_hex(8)
+        own = subfolder(root, f"{key_folder(key)}/{folder}")
+        for name, path in files.items():
+            copy_file(source, path, own, name)
+        content = {"version": STAGE_VERSION, "facts": to_dict(facts), "is_spare": is_spare}
+        content |= {"folder": folder, "files": sorted(files)}
+        write_bytes(root, f"{key}/{USE_FILE}", b"")
+        write_bytes(root, f"{key}/{STAGE_FILE}", json.dumps({**content, "checksum": checksum_of(content)}).encode())
     except OSError as error:
         return first_line(error)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return None
 
 
-def fetch_stage(store: StageStore, key: str, into: Path) -> dict[str, Any] | None:
-    """Links a stage's files, checked, into a new folder; removes a damaged stage from the store.
-
-    Args:
-        store: the store.
-        key: 64 hex digits.
-        into: a folder that does not exist; afterwards it is complete or does not exist, except after a kill. Its files
-            are the store's and must not be written into.
-
-    Returns:
-        The facts that the stage was stored with; None if it is missing or damaged, or cannot be linked.
-    """
-    assert not into.exists(), f"{into} exists already"
-    folder = entry_folder(store, key)
-    if store.keep_bytes == 0 or not folder.exists():
+def find_stage(store: StageStore, key: str) -> Stage | None:
+    """A stage of the store, which is used now; its files are not checked. None if it is missing or damaged."""
+    if store.keep_bytes == 0:
         return None
-    try:
-        entry = link_entry(folder, into)
-        if entry is not None and is_intact(entry, into):
-            touch_entry(folder)
-            return entry.facts
-        remove_entry(store, folder)
-    except OSError:
-        pass
-    shutil.rmtree(into, ignore_errors=True)
-    return None
+    stage = read_stage(store.root, key_folder(key))
+    if stage is not None:
+        write_bytes(store.root, f"{key}/{USE_FILE}", b"")
+    return stage
+
+
+def stage_files(store: StageStore, key: str, stage: Stage) -> fs.SubTreeFileSystem:
+    """The folder of a stage's files, which must not be written into."""
+    return subfolder(store.root, f"{key_folder(key)}/{stage.folder}")
 
 
 def has_stage(store: StageStore, key: str) -> bool:
     """Whether a stage is stored; its files are not checked."""
-    return store.keep_bytes != 0 and (entry_folder(store, key) / ENTRY_FILE).is_file()
+    return store.keep_bytes != 0 and is_file(store.root, f"{key_folder(key)}/{STAGE_FILE}")
 
 
-def entry_folder(store: StageStore, key: str) -> Path:
-    assert KEY.fullmatch(key), f"a stage's key must be 64 hex digits, got {key!r}"
-    return store.folder / key
-
-
-def new_partial(store: StageStore) -> Path:
-    """A new name for a folder that is being created or removed."""
-    return store.folder / f"{PARTIAL}{secrets.token_hex(8)}"
-
-
-def entry_folders(store: StageStore) -> list[Path]:
-    return [path for path in store.folder.glob("*") if KEY.fullmatch(path.name)]
-
-
-def remove_entry(store: StageStore, folder: Path) -> None:
-    """Removes an entry if it exists, atomically for other processes."""
-    removed = new_partial(store)
-    with contextlib.suppress(FileNotFoundError):
-        folder.rename(removed)
-        shutil.rmtree(removed, ignore_errors=True)
+def remove_stage(store: StageStore, key: str) -> None:
+    """Removes a stage if it is there: `stage.json` first, so that a kill leaves no stage without files."""
+    delete_file(store.root, f"{key_folder(key)}/{STAGE_FILE}")
+    delete_folder(store.root, key)
 
 
 def evict(store: StageStore, num_bytes: int) -> None:
-    """Removes leftovers of dead processes and damaged entries, then others until `num_bytes` more fit.
+    """Removes what was abandoned, and then stages until `num_bytes` more fit.
 
-    Spare entries go first, each kind least recently used first.
+    Spare ones go first, each kind least recently used first.
     """
-    remove_partials(store)
-    kept: dict[Path, StageEntry] = {}
-    for folder in entry_folders(store):
-        if (entry := read_entry(folder)) is None:
-            remove_entry(store, folder)
-        else:
-            kept[folder] = entry
-    excess = sum(entry.num_bytes for entry in kept.values()) + num_bytes - store.keep_bytes
-    for folder in sorted(kept, key=lambda folder: (not kept[folder].is_spare, last_use(folder), folder.name)):
+    by_key: dict[str, list[fs.FileInfo]] = {}
+    for info in list_files(store.root, ""):
+        by_key.setdefault(str(info.path).partition("/")[0], []).append(info)
+    sizes = {key: sum(info.size or 0 for info in infos) for key, infos in by_key.items()}
+    excess = sum(sizes.values()) + num_bytes - store.keep_bytes
+    oldest = time.time() - ABANDONED_SECONDS
+    stages: dict[str, Stage] = {}
+    for key, infos in by_key.items():
+        stage = read_stage(store.root, key)
+        if stage is not None:
+            stages[key] = stage
+        elif last_change(infos) < oldest:
+            delete_folder(store.root, key)
+            excess -= sizes[key]
+    uses = {key: last_change(by_key[key], f"{key}/{USE_FILE}") for key in stages}
+    for key in sorted(stages, key=lambda key: (not stages[key].is_spare, uses[key], key)):
         if excess <= 0:
             return
-        remove_entry(store, folder)
-        excess -= kept[folder].num_bytes
+        remove_stage(store, key)
+        excess -= sizes[key]
 
 
-def remove_partials(store: StageStore) -> None:
-    """Removes abandoned incomplete folders."""
-    oldest = time.time() - PARTIAL_SECONDS
-    for path in store.folder.glob(f"{PARTIAL}*"):
-        if last_change(path) < oldest:
-            shutil.rmtree(path, ignore_errors=True)
+def last_change(infos: Iterable[fs.FileInfo], path: str | None = None) -> float:
+    """The last change of some files, or of the one at `path` among them, in seconds since 1970; 0 without one."""
+    times = (info.mtime for info in infos if path in (None, info.path))
+    return max((found.timestamp() for found in times if found is not None), default=0.0)
+
+
+def read_stage(root: fs.SubTreeFileSystem, key: str) -> Stage | None:
+    """The content of a `stage.json`; None if it is missing or damaged."""
+    try:
+        content = json.loads(read_bytes(root, f"{key}/{STAGE_FILE}"))
+        if content.pop("checksum") != checksum_of(content) or content.pop("version") != STAGE_VERSION:
+            return None
+        return Stage(**{**content, "files": tuple(content["files"])})
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def key_folder(key: str) -> str:
+    """The folder of a key."""
+    assert KEY.fullmatch(key), f"a stage's key must be 64 hex digits, got {key!r}"
+    return key
+
+
+def checksum_of(content: Mapping[str, Any]) -> int:
+    """CRC-32 of the content of `stage.json`, which survives a round trip through JSON."""
+    return zlib.crc32(json.dumps(content).encode())

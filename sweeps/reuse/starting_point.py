@@ -4,33 +4,44 @@ All of this works on files, on rank 0 of a lane. A trial's folder changes in an 
 usable: a state stands for the epochs before it, so it goes first and comes last.
 """
 
-import json
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from mtlib.checkpoints.state import drop_states, place_state, read_numbers, saved_states, set_aside
+import pyarrow.fs as fs
+
+from mtlib.checkpoints.best_weights import BEST_FILE, delete_weights, read_best, read_weights
+from mtlib.checkpoints.state import (
+    NUMBERS_FILE,
+    TENSORS_FILE,
+    StateFolder,
+    drop_states,
+    place_state,
+    read_numbers,
+    read_state,
+    saved_states,
+    set_aside,
+)
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import copy_file, delete_file, full_path, subfolder
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin, other_environments
-from results.records.epochs import check_epoch, delete_epochs, read_epoch, trial_epochs
+from results.records.epochs import check_epoch, check_epoch_file, delete_epochs, read_epoch, trial_epochs
 from results.records.trial_folder import TrialStart, write_start
 from sweeps.reuse.finished_trials import (
-    BEST_FILE,
+    CHECKPOINT,
     TrialFolder,
-    best_files,
-    epoch_files,
-    fetch_finished,
+    find_finished,
+    is_whole,
+    reused_files,
     score_names,
 )
-from sweeps.reuse.stage_store import fetch_stage, store_stage
+from sweeps.reuse.stage_store import Stage, StageStore, find_stage, remove_stage, stage_files, store_stage
 from sweeps.reuse.weight_pruning import keep_weights_of
 
-FETCHED = ".fetched"
-"""Folder in a trial's folder for files that are about to replace the trial's own."""
+STATE_FOLDER = "state"
+"""Folder of the state among the files of a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,31 +71,34 @@ def prepare_starting_point(
         config, origin: of the trial.
         cuts: all of its.
     """
-    shutil.rmtree(folder.path / FETCHED, ignore_errors=True)  # which a kill has left
     own = own_starting_point(folder, start, config, origin)
     last = cuts[-1]
     if folder.store is None or own.epochs >= last.total_epochs:
         return own
     own_steps, own_seconds = own_work(folder, own)
-    fetched = folder.path / FETCHED
     try:
-        source = fetch_finished(folder, last, score_names(config), fetched)
-        if source is not None:
-            install(folder, fetched, own.start)
-            seconds = read_epoch(folder.root, folder.trial_id, last.total_epochs).points[0]["seconds"] - own_seconds
-            steps = last.total_steps - own_steps
-            reused = replace(own.start, shared_steps=steps, shared_seconds=seconds, taken_from=source)
-            return StartingPoint(epochs=last.total_epochs, start=reused, is_finished=True, notes=own.notes)
+        for source in find_finished(folder, last, score_names(config)):
+            if is_whole(source, last, score_names(config)):
+                files = reused_files(source, last.total_epochs, read_best(source.states).values())
+                install(folder, source.own, files, own.start)
+                seconds = read_epoch(folder.root, folder.trial_id, last.total_epochs).points[0]["seconds"] - own_seconds
+                steps = last.total_steps - own_steps
+                reused = replace(own.start, shared_steps=steps, shared_seconds=seconds, taken_from=source.name)
+                return StartingPoint(epochs=last.total_epochs, start=reused, is_finished=True, notes=own.notes)
         for cut in [cut for cut in reversed(cuts) if cut.total_epochs > own.epochs]:
             for key in filter(None, (cut.key, cut.key_with_best)):
-                facts = fetch_stage(folder.store, key, fetched)
-                if facts is not None:
-                    steps, seconds = cut.total_steps - own_steps, facts["seconds"] - own_seconds
+                stage = whole_stage(folder.store, key)
+                if stage is not None:
+                    steps, seconds = cut.total_steps - own_steps, stage.facts["seconds"] - own_seconds
                     reused = replace(own.start, shared_steps=steps, shared_seconds=seconds)
-                    install(folder, fetched, reused, cut)
+                    found = stage_files(folder.store, key, stage)
+                    files = [name for name in stage.files if not name.startswith(f"{STATE_FOLDER}/")]
+                    install(folder, found, files, reused, cut)
                     return StartingPoint(epochs=cut.total_epochs, start=reused, notes=own.notes)
-    finally:
-        shutil.rmtree(fetched, ignore_errors=True)
+    except FileNotFoundError:  # it was deleted meanwhile; nothing of this trial is left either
+        install(folder, folder.own, (), own.start)
+        clean = replace(own.start, shared_steps=0, shared_seconds=0.0, taken_from=None)
+        return StartingPoint(epochs=0, start=clean, notes=own.notes)
     return own
 
 
@@ -92,10 +106,12 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
     """The trial's own newest state that can be used; newer ones are set aside, and notes say why."""
     notes: list[str] = []
     whole = num_whole_epochs(folder, notes)
-    for path in saved_states(folder.states):
-        found = read_numbers(path)
-        why = None if found is not None else f"{path} is truncated or damaged"
-        if found is not None:
+    for name in saved_states(folder.states):
+        found = read_numbers(folder.states, name)
+        why = None
+        if found is None or read_state(folder.states, name) is None:
+            why = f"{full_path(folder.states.root, name)} is truncated or damaged"
+        else:
             try:
                 check_origin(config, origin, found[1])
                 epochs = epochs_of(config, found[1])
@@ -108,8 +124,8 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
                 why = f"only {whole} of its {epochs} epochs are on record"
             except ValueError as error:
                 why = first_line(error)
-        aside = set_aside(path)
-        notes.append(f"{folder.trial_id}: a state cannot be used: {why}; it is kept as {aside.name}")
+        aside = set_aside(folder.states, name)
+        notes.append(f"{folder.trial_id}: a state cannot be used: {why}; it is kept as {aside}")
     if notes:
         notes.append(f"{folder.trial_id} starts over")
     clean = replace(start, shared_steps=0, shared_seconds=0.0, taken_from=None)
@@ -118,14 +134,15 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
 
 def num_whole_epochs(folder: TrialFolder, notes: list[str]) -> int:
     """Undamaged epochs on record, from the first on; those from a damaged one on are deleted, and a note says so."""
-    for number in trial_epochs(folder.root, folder.trial_id):
+    numbers = trial_epochs(folder.root, folder.trial_id)
+    for number in numbers:
         try:
             check_epoch(folder.root, folder.trial_id, number)
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             notes.append(f"{first_line(error)}; epochs from {number} on are trained again")
             delete_epochs(folder.root, folder.trial_id, after=number - 1)
             return number - 1
-    return len(trial_epochs(folder.root, folder.trial_id))
+    return len(numbers)
 
 
 def epochs_of(config: TrialConfig, numbers: Mapping[str, Any]) -> int:
@@ -141,30 +158,56 @@ def own_work(folder: TrialFolder, own: StartingPoint) -> tuple[int, float]:
     return point["step"] - own.start.shared_steps, point["seconds"] - own.start.shared_seconds
 
 
-def install(folder: TrialFolder, fetched: Path, start: TrialStart, cut: Cut | None = None) -> None:
-    """Replaces the trial's files by fetched ones; `cut` is where their state was saved, None without a state.
+def whole_stage(store: StageStore, key: str) -> Stage | None:
+    """A stage of the store if all its files are there and undamaged; otherwise it is removed."""
+    stage = find_stage(store, key)
+    if stage is None:
+        return None
+    root = stage_files(store, key, stage)
+    kept = StateFolder(path=subfolder(root, CHECKPOINT))
+    try:
+        is_intact = read_state(StateFolder(path=root), STATE_FOLDER) is not None
+        for epoch in set(read_best(kept).values()):
+            read_weights(kept, epoch)
+        for name in stage.files:
+            if name.startswith("epochs/"):
+                check_epoch_file(root, name)
+    except (FileNotFoundError, ValueError):
+        is_intact = False
+    if not is_intact:
+        remove_stage(store, key)
+    return stage if is_intact else None
+
+
+def install(
+    folder: TrialFolder,
+    source: fs.SubTreeFileSystem,
+    files: Iterable[str],
+    start: TrialStart,
+    cut: Cut | None = None,
+) -> None:
+    """Replaces the trial's files by those of another folder; `cut` is where their state was saved, None without one.
 
     What is reused is on record before the state, from which a killed trial resumes.
+
+    Raises:
+        FileNotFoundError: one of them is gone; the trial's own are too.
     """
     drop_states(folder.states)
     delete_epochs(folder.root, folder.trial_id, after=0)
-    shutil.rmtree(folder.states.path, ignore_errors=True)
-    folder.states.path.mkdir(parents=True)
-    (folder.path / "epochs").mkdir(exist_ok=True)
-    for path in sorted((fetched / "epochs").iterdir()):
-        path.rename(folder.path / "epochs" / path.name)
-    kept = fetched / "checkpoint"
-    for name in ("weights", BEST_FILE):
-        (kept / name).rename(folder.states.path / name)
+    delete_file(folder.states.root, BEST_FILE)
+    delete_weights(folder.states, set())
+    for name in sorted(files):
+        copy_file(source, name, folder.own, name)
     write_start(folder.root, start)
     if cut is not None:
-        place_state(folder.states, cut.total_steps, fetched / "state")
+        place_state(folder.states, cut.total_steps, subfolder(source, STATE_FOLDER))
 
 
 def truncate_trial(folder: TrialFolder, epochs: int) -> None:
     """Removes a pruned trial's epochs after its first `epochs`; best weights stay only if their epoch does."""
     delete_epochs(folder.root, folder.trial_id, after=epochs)
-    best = json.loads((folder.states.path / BEST_FILE).read_text())
+    best = read_best(folder.states)
     drop_states(folder.states)
     keep_weights_of(folder.states, {name for name, epoch in best.items() if epoch <= epochs})
 
@@ -172,13 +215,13 @@ def truncate_trial(folder: TrialFolder, epochs: int) -> None:
 def store_cut(folder: TrialFolder, cut: Cut, seconds: float, is_spare: bool) -> str | None:
     """Stores the newest state, which was saved at a cut after `seconds` of work; returns why not, None if it was."""
     assert folder.store is not None
-    state, best = saved_states(folder.states)[0], folder.states.path / BEST_FILE
     try:
-        weights = best_files(folder.states, json.loads(best.read_text()).values()) | {BEST_FILE: best}
-        files = {f"state/{name}": state / name for name in ("tensors", "state.json")}
-        files |= {f"checkpoint/{name}": path for name, path in weights.items()}
-        files |= epoch_files(folder, cut.total_epochs)
+        state = saved_states(folder.states)[0]
+        kept = reused_files(folder, cut.total_epochs, read_best(folder.states).values())
+        files = {f"{STATE_FOLDER}/{name}": f"{CHECKPOINT}/{state}/{name}" for name in (TENSORS_FILE, NUMBERS_FILE)}
         facts = {"seconds": seconds, "epochs": cut.total_epochs, "steps": cut.total_steps}
-        return store_stage(folder.store, cut.key, files, facts, is_spare=is_spare)
+        return store_stage(
+            folder.store, cut.key, folder.own, files | {name: name for name in kept}, facts, is_spare=is_spare
+        )
     except (OSError, ValueError) as error:
         return first_line(error)

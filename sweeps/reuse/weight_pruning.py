@@ -6,12 +6,18 @@ copies of the same weights are independent.
 
 import contextlib
 import json
-import shutil
 from collections.abc import Iterable, Set
-from pathlib import Path
 
-from mtlib.checkpoints.best_weights import CHECKSUMS, known_checksums, weights_path
+from mtlib.checkpoints.best_weights import (
+    BEST_FILE,
+    delete_weights,
+    known_checksums,
+    read_best,
+    weights_file,
+    write_checksums,
+)
 from mtlib.checkpoints.state import StateFolder, drop_states, saved_states
+from mtlib.runtime.storage import join_location, write_bytes
 from results.records.trials import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
@@ -21,14 +27,14 @@ KeptWeights = dict[str, Set[str]]
 
 
 def prune_weights(
-    folder: Path, records: Iterable[TrialRecord], keep_models: int, pruned: KeptWeights | None = None
+    folder: str, records: Iterable[TrialRecord], keep_models: int, pruned: KeptWeights | None = None
 ) -> None:
     """Keeps, for each score, the best epoch's weights of the best trials, and deletes the others'.
 
     Of equal scores the earlier trial's ranks first. What cannot be deleted now is tried again at the next call.
 
     Args:
-        folder: the sweep's folder.
+        folder: path or URI of the sweep.
         records: of all its trials so far.
         keep_models: trials that keep weights for each score, at least 1.
         pruned: what earlier calls have left, which is skipped; updated in place.
@@ -40,7 +46,7 @@ def prune_weights(
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
-        states = StateFolder(path=folder / "trials" / trial_id / "checkpoint")
+        states = StateFolder(path=join_location(folder, "trials", trial_id, "checkpoint"))
         with contextlib.suppress(OSError):
             if trial_id in ended:
                 drop_states(states)  # a kill may have left some
@@ -64,28 +70,16 @@ def keep_weights_of(states: StateFolder, names: Set[str]) -> None:
 
     Does nothing if the trial can still resume from a state, or if its `best.json` cannot be read.
     """
-    path = states.path / "best.json"
     try:
-        best = json.loads(path.read_text())
+        best = read_best(states)
     except (FileNotFoundError, ValueError):
         return
     if saved_states(states):
         return
     left = {name: epoch for name, epoch in best.items() if name in names}
-    kept = {weights_path(states, epoch) for epoch in left.values()}
     if left != best:
-        sums = {file.name: value for file, value in known_checksums(states).items() if file in kept}
-        replace_json(path, left)
-        replace_json(states.path / "weights" / CHECKSUMS, sums)
-    for file in (states.path / "weights").glob("epoch-*.safetensors"):
-        if file not in kept:
-            file.unlink()
-    if not left:
-        shutil.rmtree(states.path / "weights", ignore_errors=True)
-
-
-def replace_json(path: Path, value: object, writer: str = "") -> None:
-    """Writes plain data to a temporary file and renames it; `writer` makes its name unique among concurrent writers."""
-    partial = path.with_name(f".{path.name}{writer}.partial")
-    partial.write_text(json.dumps(value, sort_keys=True))
-    partial.rename(path)
+        kept = set(map(weights_file, left.values()))
+        sums = {file: value for file, value in known_checksums(states).items() if file in kept}
+        write_bytes(states.root, BEST_FILE, json.dumps(left, sort_keys=True).encode())
+        write_checksums(states, sums)
+    delete_weights(states, set(left.values()))

@@ -15,6 +15,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from mtlib.runtime.storage import local_path, open_folder, write_bytes
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 from sweeps.lanes.channel import BEST_PREFIX
@@ -27,19 +28,32 @@ TRIALS_ATTRIBUTE = "trials"
 """The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
 
 
-def open_study(folder: Path, name: str, metric: str) -> optuna.Study:
-    """A new study with a journal in the sweep's folder, which `optuna-dashboard` opens.
+def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
+    """A new study with a journal, a file on this machine, which `optuna-dashboard` opens.
 
     An earlier journal is replaced: what it knew, the folders of the trials know better.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    journal = folder / JOURNAL_NAME
     journal.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(journal)))
     study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         study.set_metric_names([metric])
     return study
+
+
+def journal_path(folder: str, scratch: Path) -> Path:
+    """The journal of a sweep: in its folder, or in the driver's `scratch` where the folder is in a bucket.
+
+    From there `save_journal` copies it.
+    """
+    return (local_path(folder) or scratch) / JOURNAL_NAME
+
+
+def save_journal(folder: str, journal: Path) -> None:
+    """Copies a journal that is not in the sweep's folder into it, whole."""
+    if local_path(folder) is None and journal.exists():
+        write_bytes(open_folder(folder), JOURNAL_NAME, journal.read_bytes())
 
 
 def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> None:

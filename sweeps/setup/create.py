@@ -1,17 +1,16 @@
 """Creates a new sweep: its folder and `sweep.json`."""
 
 import platform
-import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
+from mtlib.runtime.storage import delete_folder, list_files, make_folder, open_folder, split_location
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
-from results.records.files import PROJECT_FOLDER, open_atomic, open_folder
+from results.records.files import PROJECT_FOLDER, open_atomic
 from results.records.trials import SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
@@ -32,11 +31,8 @@ def create_sweep(
         ValueError: the storage cannot be written, or the name is taken.
     """
     with writing_to(options.storage):
-        try:
-            options.folder.mkdir(parents=True)
-        except FileExistsError:  # another command took the name after it was checked
-            check_name_is_free(options)
-            raise
+        if not make_folder(options.folder):
+            check_name_is_free(options)  # raises: another command has taken it since
         if inputs.held_out:
             rows = held_out_rows(inputs.held_out)
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
@@ -49,10 +45,11 @@ def create_sweep(
     return SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
 
 
-def discard_unstarted(folder: Path) -> None:
+def discard_unstarted(folder: str) -> None:
     """Removes a sweep's folder if none of its trials has started, so that its name is free again."""
-    if not (folder / "trials").exists():
-        shutil.rmtree(folder)
+    if not list_files(open_folder(folder), "trials"):
+        storage, name = split_location(folder)
+        delete_folder(open_folder(storage), name)
 
 
 def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:

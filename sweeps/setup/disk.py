@@ -191,15 +191,19 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
     return total
 
 
-def describe_disk(disk: DiskEstimate, free: int, num_concurrent: int) -> list[str]:
-    """The disk at the end and while the sweep runs, and a warning if that may be more than is free."""
+def describe_disk(disk: DiskEstimate, free: int | None, num_concurrent: int) -> list[str]:
+    """The disk at the end and while the sweep runs, and a warning if that may be more than is free.
+
+    `free` is None for a bucket.
+    """
     weights, stages, records = (decimal(part) for part in (disk.weights, disk.stages, disk.records))
     parts = f"best weights {weights}, kept stages {stages}, predictions and curves {records}"
     running = "a trial runs" if num_concurrent == 1 else f"{num_concurrent} trials run"
-    need = f"about {decimal(disk.peak)}, at most {decimal(disk.max_bytes)}; {decimal(free)} free"
+    left = "" if free is None else f"; {decimal(free)} free"
+    need = f"about {decimal(disk.peak)}, at most {decimal(disk.max_bytes)}{left}"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
     return [
         f"Disk: about {decimal(disk.end)} at the end: {parts}.",
         f"Disk while {running}: {need}.",
-        *([warning] if disk.max_bytes > free else []),
+        *([warning] if free is not None and disk.max_bytes > free else []),
     ]

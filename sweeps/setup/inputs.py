@@ -19,6 +19,7 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.storage import exists, join_location
 from mtlib.tasks import Task, in_order
 from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
@@ -88,7 +89,7 @@ class SweepInputs:
 def check_name_is_free(options: SweepOptions) -> None:
     """Raises ValueError if a new sweep's name is taken already."""
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
-    require(options.resume or not options.folder.exists(), rule, options.folder)
+    require(options.resume or not exists(options.folder), rule, options.folder)
 
 
 def read_inputs(options: SweepOptions) -> SweepInputs:
@@ -178,7 +179,7 @@ def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[Search
     if options.space is None:
         return None, None
     is_copy = options.resume and is_path(options.space)
-    return find_space(str(options.folder / SPACE_FILE) if is_copy else options.space, tasks, options.set)
+    return find_space(join_location(options.folder, SPACE_FILE) if is_copy else options.space, tasks, options.set)
 
 
 def read_points(
@@ -273,7 +274,7 @@ def find_sources(options: SweepOptions, base: TrialConfig, name: str) -> tuple[P
 
 
 @contextmanager
-def writing_to(place: Path | str) -> Iterator[None]:
+def writing_to(place: str) -> Iterator[None]:
     """Turns any error of writing to the storage, a folder or a URI, into one line."""
     try:
         yield

@@ -13,6 +13,7 @@ from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
+from mtlib.runtime.storage import local_path
 from mtlib.stages.plan import PlannedStage, plan_stages
 from results.analysis.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.analysis.ranking.render import value_text, value_texts
@@ -246,7 +247,10 @@ def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: Enco
     options = replace(options, replicates=math.ceil(num_trials / len(paths)), replicate_best=None)  # on average
     num_concurrent = max_concurrent(options, num_trials)
     disk = estimate_disk(paths, inputs, encoder, options, num_concurrent)
-    existing = next(folder for folder in (options.storage, *options.storage.parents) if folder.is_dir())
+    storage = local_path(options.storage)
+    if storage is None:
+        return describe_disk(disk, None, num_concurrent)
+    existing = next(folder for folder in (storage, *storage.parents) if folder.is_dir())
     return describe_disk(disk, shutil.disk_usage(existing).free, num_concurrent)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, title_of, value_of
 from results.analysis.comparison.configuration_means import ConfigurationMeans, configuration_means
 from results.analysis.comparison.replicated_best import replicated_best
@@ -25,7 +26,6 @@ from results.analysis.effects.range_effect import RangeEffect, choice_contrasts,
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys, with_bases
 from results.analysis.effects.trained_models import TrainedModels, trained_models
 from results.analysis.ranking.render import value_text
-from results.records.files import Location
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, bounds_text, in_order, title_of, value_of
 from results.analysis.comparison.bootstrap import Floats
 from results.analysis.ranking.rank import group_by_configuration
-from results.records.files import Location
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, sweep_tasks
 

@@ -4,7 +4,8 @@ import shlex
 from pathlib import Path
 
 from mtlib.runtime.program_names import as_typed, console_program
-from results.records.files import PROJECT_FOLDER, Location, absolute_location
+from mtlib.runtime.storage import Location, absolute_location
+from results.records.files import PROJECT_FOLDER
 
 
 def resume_command(path: Location) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import Location, is_file, local_path, open_folder, read_dataclass, read_json, write_dataclass
+from results.records.files import read_dataclass, read_json, write_dataclass
 from results.records.selection import REMOVED_KEYS, BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtlib.checkpoints.model_card import is_hub_name
 from mtlib.runtime.checksum import file_crc32
+from mtlib.runtime.storage import Location, open_folder, read_bytes
 from results.inference.bundle.card import bundle_card, soup_card
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
@@ -24,11 +25,10 @@ from results.inference.bundle.wheel import build_wheel
 from results.inference.card_facts import trial_card_facts
 from results.inference.models import ModelSource, find_encoders, find_trials, load_models
 from results.inference.predictor import ensemble_of, load_predictor
-from results.records.files import PROJECT_FOLDER, Location, check_output, folder_name, open_folder
+from results.records.files import PROJECT_FOLDER, check_output, folder_name
 from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, read_sweep
-from results.records.weights import read_bytes
 
 if TYPE_CHECKING:
     from mtlib.checkpoints.model_card import CardFacts
@@ -106,7 +106,7 @@ def write_bundle(
             tasks={task: bundled_members(task, chosen, places) for task, chosen in selection.tasks.items()},
             definitions={task: selection.definitions[task] for task in selection.tasks},
         )
-        (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), Path(SELECTION_FILE)))
+        (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), SELECTION_FILE))
         (partial / CARD_FILE).write_text(
             bundle_card(selection, bundle, list(filter(is_hub_name, names))), encoding="utf-8"
         )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from mtlib.runtime.storage import open_folder
 from results.records.epochs import list_epochs, read_epoch, read_part, write_epoch
-from results.records.files import open_folder
 from results.records.predictions import logits_array
 
 Change = Callable[[pa.Table], pa.Table | None]

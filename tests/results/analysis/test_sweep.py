@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.epochs import epoch_path, open_epoch, write_epoch
-from results.records.files import open_folder
 from results.records.predictions import stack_predictions
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep

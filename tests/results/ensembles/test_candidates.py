@@ -20,6 +20,7 @@ import pytest
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.schema import to_dict
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
@@ -28,7 +29,6 @@ from results.ensembles import candidates as pool_file
 from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
 from results.records.epochs import epoch_path, write_epoch
-from results.records.files import Location, open_folder
 from results.records.predictions import stack_predictions
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep

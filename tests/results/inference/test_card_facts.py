@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from results.inference.card_facts import trial_card_facts
-from results.records.files import open_folder
 from results.records.tables import read_trials
 from tests.results.conftest import build_record
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from mtlib.config.trial import TrialConfig
 from mtlib.model import encoder
+from mtlib.runtime.storage import Location
 from mtlib.tasks import TASKS
 from results.inference.models import ModelSource, find_sweeps, find_trials, load_models
-from results.records.files import Location
 from results.records.selection import read_selection
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import (
     check_epoch,
@@ -19,7 +20,6 @@ from results.records.epochs import (
     trial_epochs,
     write_epoch,
 )
-from results.records.files import open_folder
 from results.records.schemas import CURVES, PREDICTIONS
 
 MakeReport = Callable[..., EpochReport]

@@ -8,13 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mtlib.runtime.storage import absolute_location, full_path, list_files, open_folder
 from results.records.files import (
-    absolute_location,
     check_output,
     check_schema,
-    full_path,
-    list_files,
-    open_folder,
     read_json,
     read_parquet,
     read_parquet_if_exists,

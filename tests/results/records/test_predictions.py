@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.training.evaluation import Predictions
 from results.records.epochs import epoch_path, write_epoch
-from results.records.files import open_folder
 from results.records.predictions import iter_predictions, read_predictions, reported_epochs, stack_predictions
 from results.records.tables import read_curves
 from tests.results.conftest import build_report

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs as epoch_files
 from results.records import tables
 from results.records.epochs import epoch_path, write_epoch
-from results.records.files import open_folder
 from results.records.tables import (
     CURVES_FILE,
     TRIALS_FILE,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import epoch_path, write_epoch
-from results.records.files import open_folder
 from results.records.trial_folder import (
     END_FILE,
     TRIAL_FILE,

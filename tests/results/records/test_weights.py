@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from results.records.files import open_folder
+from mtlib.runtime.storage import open_folder
 from results.records.tables import read_trials
 from results.records.weights import read_trial_weights
 from tests.results.inference.trained_sweep import FIRST, kept_epoch

@@ -7,11 +7,11 @@ from typing import Any
 
 from mtlib.checkpoints.best_weights import weights_path
 from mtlib.checkpoints.state import StateFolder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import Point
 from mtlib.training.evaluation import Predictions
 from results.records.epochs import epoch_path, read_epoch, read_part, trial_epochs, write_epoch
-from results.records.files import open_folder
 from results.records.predictions import logits_array
 from results.records.tables import write_trials
 from results.records.trials import write_sweep

@@ -21,10 +21,10 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import load_encoder
+from mtlib.runtime.storage import open_folder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.driver_file import DRIVER_FILE, Ownership
-from results.records.files import open_folder
 from results.records.predictions import read_predictions
 from results.records.tables import read_curves, read_trials
 from results.records.trial_folder import read_end

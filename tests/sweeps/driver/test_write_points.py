@@ -21,9 +21,9 @@ import torch
 import results.records.files
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.storage import full_path, open_folder
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import write_epoch
-from results.records.files import full_path, open_folder
 from results.records.trial_folder import read_end
 from results.records.trials import write_sweep
 from sweeps.lanes.channel import Assignment

@@ -12,12 +12,12 @@ from mtlib.checkpoints.state import StateFolder, newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, trial_epochs
-from results.records.files import open_folder
 from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.channel import Channel
 from sweeps.lanes.reporter import TrialReporter

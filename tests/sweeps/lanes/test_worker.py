@@ -27,9 +27,9 @@ import sweeps.lanes.trial_run
 import sweeps.lanes.worker
 from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.storage import open_folder
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
-from results.records.files import open_folder
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.lane import LaneCallback

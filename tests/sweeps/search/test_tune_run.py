@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from results.records.files import open_folder
+from mtlib.runtime.storage import open_folder
 from results.records.trial_folder import read_end
 from sweeps.search.tune_run import SweepStopper, VerdictCallback, trial_name
 

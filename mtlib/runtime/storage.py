@@ -1,0 +1,330 @@
+"""Folders on a disk of this machine, on a shared disk or in a bucket: opening them, and whole files in them.
+
+A folder is named by a path or a URI (`s3://bucket/sweeps`, `gs://...`, `abfs://...`, `file:///...`), whose query goes
+to pyarrow: `s3://bucket/sweeps?endpoint_override=host:9000&scheme=http`. A bucket has no renaming, no links, no locks
+and no appending, and shows a file once it has been sent. So every file is written whole, a file that others depend on
+is written before the file that names it, and nothing relies on a folder's existence.
+"""
+
+import errno
+import functools
+import os
+import posixpath
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from mtlib.runtime.errors import first_line
+
+Location: TypeAlias = str | Path | fs.SubTreeFileSystem
+"""A folder: a path, a URI, or what `open_folder` returns."""
+
+Answer = TypeVar("Answer")
+
+TEMPORARY_SUFFIX = ".tmp"
+"""Ending of hidden files that are being written, or were left by a kill."""
+RETRY_SECONDS = 300.0
+"""How long a bucket that does not answer, or answers with an error, is asked again."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Seconds between two requests: doubled from the first pause up to the longest."""
+REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET", "Bucket")
+"""In the message of an error that asking again cannot mend."""
+WHOLE_BYTES = 16 * 2**20
+"""Files of a bucket up to this size are fetched whole, by one request that is repeated if it fails."""
+
+
+def open_folder(location: Location) -> fs.SubTreeFileSystem:
+    """The file system whose root is this folder, which need not exist yet; ValueError if nothing can open the URI.
+
+    Requests to a bucket are repeated for `RETRY_SECONDS` before they fail.
+    """
+    if isinstance(location, fs.SubTreeFileSystem):
+        return location
+    if not is_uri(location):
+        return fs.SubTreeFileSystem(str(Path(location).expanduser().absolute()), fs.LocalFileSystem())
+    base, path = open_uri(str(location))
+    return fs.SubTreeFileSystem(path, base)
+
+
+@functools.lru_cache(maxsize=64)
+def open_uri(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI, and the path in it; opening one may cost a request to the bucket."""
+    try:
+        base, path = fs.FileSystem.from_uri(uri)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"cannot open {uri}: {first_line(error)}") from None
+    is_local = isinstance(base, fs.LocalFileSystem)
+    return (base if is_local else fs.PyFileSystem(PatientHandler(base))), path
+
+
+def subfolder(root: fs.SubTreeFileSystem, path: str) -> fs.SubTreeFileSystem:
+    """The file system whose root is a folder below another root."""
+    return fs.SubTreeFileSystem(posixpath.join(root.base_path, path), root.base_fs)
+
+
+def is_uri(location: Location) -> bool:
+    """Whether a folder is named by a URI."""
+    return not isinstance(location, fs.SubTreeFileSystem) and "://" in str(location)
+
+
+def absolute_location(location: str | Path) -> str:
+    """A folder as an absolute path; a URI as it is, without a slash at the end of its path."""
+    if not is_uri(location):
+        return str(Path(location).expanduser().resolve())
+    path, mark, query = str(location).partition("?")
+    return path.rstrip("/") + mark + query
+
+
+def join_location(location: str | Path, *names: str) -> str:
+    """The location of a file or folder below another one; a URI keeps its query."""
+    path, mark, query = absolute_location(location).partition("?") if is_uri(location) else (str(location), "", "")
+    return posixpath.join(path, *names) + mark + query
+
+
+def split_location(location: str | Path) -> tuple[str, str]:
+    """The location of the folder that holds a file or folder, and its name."""
+    path, mark, query = absolute_location(location).partition("?") if is_uri(location) else (str(location), "", "")
+    folder, name = posixpath.split(path.rstrip("/"))
+    return folder + mark + query, name
+
+
+def local_path(location: Location) -> Path | None:
+    """The absolute path of a file or folder; None if it is not on a disk of this machine."""
+    root = open_folder(location)
+    return Path(root.base_path) if isinstance(root.base_fs, fs.LocalFileSystem) else None
+
+
+def exists(location: Location) -> bool:
+    """Whether there is a file or folder; in a bucket, a folder is one that holds something."""
+    root = open_folder(location)
+    return bool(root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type != fs.FileType.NotFound)
+
+
+def make_folder(location: Location) -> bool:
+    """Makes a folder and those above it; False if it was there. In a bucket, which has no folders, it only looks."""
+    path = local_path(location)
+    if path is None:
+        return not exists(location)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def full_path(root: fs.SubTreeFileSystem, path: str) -> str:
+    """Full path of a file in the folder, for messages."""
+    return posixpath.join(root.base_path, path)
+
+
+def list_files(root: fs.SubTreeFileSystem, folder: str) -> list[fs.FileInfo]:
+    """Every file at any depth under `folder` ("" for all), sorted by path; none where the folder is missing."""
+    selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+    found = [info for info in root.get_file_info(selector) if info.type == fs.FileType.File]
+    return sorted(found, key=lambda info: str(info.path))
+
+
+def is_file(root: fs.SubTreeFileSystem, path: str) -> bool:
+    """Whether there is a file at this path."""
+    return bool(root.get_file_info(path).type == fs.FileType.File)
+
+
+def read_bytes(root: fs.SubTreeFileSystem, path: str) -> bytes:
+    """A file's content; FileNotFoundError if there is none."""
+    with root.open_input_stream(path) as stream:
+        content: bytes = stream.readall()
+    return content
+
+
+def write_bytes(root: fs.SubTreeFileSystem, path: str, content: bytes) -> None:
+    """Writes a file whole or not at all, and makes its folder.
+
+    Raises:
+        OSError: it cannot be written; an earlier file at this path stays.
+    """
+    if local_path(root) is None:
+
+        def send() -> None:
+            with root.open_output_stream(path) as stream:
+                stream.write(content)
+
+        retry(send)
+        return
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+
+    write_local(root, path, write)
+
+
+def write_local(root: fs.SubTreeFileSystem, path: str, write: Callable[[Path], None]) -> None:
+    """Lets `write` write a temporary file on a disk, and renames it."""
+    target = Path(root.base_path) / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+    try:
+        write(temporary)
+        temporary.rename(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a path is a temporary file of `write_bytes`."""
+    name = posixpath.basename(path)
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
+
+
+def copy_file(source: fs.SubTreeFileSystem, path: str, target: fs.SubTreeFileSystem, new_path: str) -> None:
+    """Copies a file within one file system; an existing target is replaced. Neither may be written into afterwards.
+
+    On a disk it is a hard link where the file system has them. In a bucket the bytes do not travel.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if local_path(source) is None:
+        source.base_fs.copy_file(full_path(source, path), full_path(target, new_path))
+        return
+    original = (Path(source.base_path) / path).resolve(strict=True)  # a link to a symbolic link is not to its content
+
+    def link(temporary: Path) -> None:
+        try:
+            os.link(original, temporary)
+        except OSError:
+            shutil.copyfile(original, temporary)
+
+    write_local(target, new_path, link)
+
+
+def move_file(root: fs.SubTreeFileSystem, path: str, new_path: str) -> None:
+    """Renames a file, atomically on a disk; an existing target is replaced."""
+    if local_path(root) is not None:
+        (Path(root.base_path) / new_path).parent.mkdir(parents=True, exist_ok=True)
+    root.move(path, new_path)
+
+
+def delete_file(root: fs.SubTreeFileSystem, path: str) -> None:
+    """Deletes a file if it exists."""
+    with suppress(FileNotFoundError):
+        root.delete_file(path)
+
+
+def delete_folder(root: fs.SubTreeFileSystem, path: str) -> None:
+    """Deletes a folder and all that is in it, if it exists."""
+    with suppress(FileNotFoundError):
+        root.delete_dir(path)
+
+
+def retry(request: Callable[[], Answer]) -> Answer:
+    """Makes a request to a bucket until it succeeds, with growing pauses, for `RETRY_SECONDS` at most.
+
+    Raises:
+        OSError: of the last request; at once if it says that a file is missing or access is refused.
+    """
+    deadline, pause = time.monotonic() + RETRY_SECONDS, FIRST_PAUSE
+    while True:
+        try:
+            return request()
+        except OSError as error:
+            is_final = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError)
+            if is_final or any(word in str(error) for word in REFUSALS) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
+    """A bucket whose requests are repeated while they fail; pyarrow's own wait a few seconds."""
+
+    def __init__(self, bucket: fs.FileSystem) -> None:
+        self._bucket = bucket
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PatientHandler) and bool(self._bucket == other._bucket)
+
+    def __hash__(self) -> int:
+        return hash(self._bucket.type_name)
+
+    def get_type_name(self) -> str:
+        """As the bucket's own, such as `s3`."""
+        return str(self._bucket.type_name)
+
+    def normalize_path(self, path: str) -> str:
+        """The bucket's own form of a path."""
+        return str(self._bucket.normalize_path(path))
+
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        """What is at these paths."""
+        return list(retry(lambda: self._bucket.get_file_info(paths)))
+
+    def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        """What a folder holds."""
+        return list(retry(lambda: self._bucket.get_file_info(selector)))
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        """Makes a folder."""
+        retry(lambda: self._bucket.create_dir(path, recursive=recursive))
+
+    def delete_dir(self, path: str) -> None:
+        """Deletes a folder and what it holds."""
+        retry(lambda: self._bucket.delete_dir(path))
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        """Deletes what a folder holds."""
+        retry(lambda: self._bucket.delete_dir_contents(path, missing_dir_ok=missing_dir_ok))
+
+    def delete_root_dir_contents(self) -> None:
+        """No part of the project deletes a whole bucket."""
+        raise PermissionError(errno.EPERM, "all of a bucket is never deleted")
+
+    def delete_file(self, path: str) -> None:
+        """Deletes a file."""
+        retry(lambda: self._bucket.delete_file(path))
+
+    def move(self, src: str, dest: str) -> None:
+        """Copies and deletes."""
+        retry(lambda: self._bucket.move(src, dest))
+
+    def copy_file(self, src: str, dest: str) -> None:
+        """Copies within the bucket."""
+        retry(lambda: self._bucket.copy_file(src, dest))
+
+    def open_input_stream(self, path: str) -> Any:
+        """A file's content, fetched whole."""
+
+        def fetch() -> pa.Buffer:
+            with self._bucket.open_input_file(path) as file:  # one request; a stream makes one for each megabyte
+                return file.read_buffer()
+
+        return pa.PythonFile(pa.BufferReader(retry(fetch)), mode="r")
+
+    def open_input_file(self, path: str) -> Any:
+        """A file for random access: fetched whole up to `WHOLE_BYTES`, so that a failing request is no damaged file."""
+
+        def fetch() -> Any:
+            file = self._bucket.open_input_file(path)
+            if file.size() > WHOLE_BYTES:
+                return file
+            with file:
+                return pa.BufferReader(file.read_buffer())
+
+        return pa.PythonFile(retry(fetch), mode="r")
+
+    def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
+        """A stream whose content appears as a file once it is closed; `write_bytes` repeats a write that fails."""
+        return pa.PythonFile(self._bucket.open_output_stream(path, metadata=metadata), mode="w")
+
+    def open_append_stream(self, path: str, metadata: dict[str, str]) -> Any:
+        """No bucket can append."""
+        raise NotImplementedError("files are written whole")
