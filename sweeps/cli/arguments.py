@@ -25,6 +25,8 @@ SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
 """Exit codes of this command alone."""
 
 CHANGEABLE_OPTIONS = (
+    "data",
+    "encoder",
     "concurrent",
     "keep_gb",
     "keep_models",
@@ -38,7 +40,7 @@ CHANGEABLE_OPTIONS = (
     "retry_failed",
     "dry_run",
 )
-"""Options, besides `--storage` and `--address`, that --resume may change."""
+"""Options, besides `--storage` and `--address`, that --resume may change; data and encoder only by their place."""
 
 EXAMPLES = f"""\
 examples:
@@ -261,6 +263,10 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
     require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.replicates
+    if "data" in changes:
+        changes["data"] = check_data_folder(changes["data"])
+    if "encoder" in changes:
+        changes["encoder"] = read_encoder_name(changes["encoder"])
     return replace(begun, **changes, address=address)
 
 

@@ -10,8 +10,9 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
-from mtlib.runtime.storage import split_location
+from mtlib.runtime.storage import open_folder, split_location
 from results.records.tables import read_trials
+from results.records.trial_folder import read_start, write_start
 from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
@@ -68,14 +69,18 @@ def resume_sweep(
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
     known = read_present(options, inputs.space)
+    write_moved(options.folder, known.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
-    info["base"]["data"]["tasks"] = to_dict(inputs.space.base.data.tasks)  # files may have other names
+    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
+    info["num_configurations"] = plan.num_configurations
+    base = inputs.space.base  # files and encoder may have other names
+    info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
+    info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
-    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
     notes = [*known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
@@ -96,6 +101,15 @@ def read_present(options: SweepOptions, space: SearchSpace) -> KnownTrials:
     found = read_known(options, space.metric, space.base.data.tasks)
     records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
     return replace(found, records=records)
+
+
+def write_moved(folder: str, records: Sequence[TrialRecord]) -> None:
+    """Writes present names of encoder and files into `trial.json` of each trial that has others."""
+    root = open_folder(folder)
+    for record in records:
+        start = read_start(root, record.trial_id)
+        if start is not None and start.config != record.config:
+            write_start(root, replace(start, config=record.config, config_hash=record.config_hash))
 
 
 def requeue_failed(record: TrialRecord, options: SweepOptions) -> TrialRecord:

@@ -30,6 +30,8 @@ def create_sweep(
     Raises:
         ValueError: the storage cannot be written, or the name is taken.
     """
+    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
     with writing_to(options.storage):
         if not make_folder(options.folder):
             check_name_is_free(options)  # raises: another command has taken it since
@@ -40,9 +42,8 @@ def create_sweep(
         if inputs.space_source is not None:
             with open_atomic(open_folder(options.folder), SPACE_FILE) as stream:
                 stream.write(inputs.space_source)
-        write_sweep(options.folder, sweep_info(options, inputs, encoder.fingerprint, arguments))
-    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
-    return SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
+        write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
+    return plan
 
 
 def discard_unstarted(folder: str) -> None:
@@ -52,9 +53,9 @@ def discard_unstarted(folder: str) -> None:
         delete_folder(open_folder(storage), name)
 
 
-def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
+def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
     """The content of `sweep.json`, without its schema version: everything that the results depend on."""
-    space = inputs.space
+    options, space = plan.options, plan.space
     return {
         "name": options.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -66,6 +67,7 @@ def sweep_info(options: SweepOptions, inputs: SweepInputs, encoder: str, argumen
         "seed": options.seed,
         "search": options.search,
         "num_trials": options.num_drawn,
+        "num_configurations": plan.num_configurations,
         "replicates": options.replicates,
         "scheduler": options.scheduler,
         "num_workers": options.workers,
