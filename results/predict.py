@@ -19,7 +19,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines, write_data
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
@@ -241,7 +241,7 @@ def make_bundle(options: argparse.Namespace) -> None:
     selection = read_selection(home)
     if options.task is not None:
         selection = only_tasks(selection, [selected_task(selection, options.task).name])
-    require("://" not in options.bundle, "--bundle must name a folder on this machine", options.bundle)
+    require(not is_uri(options.bundle), "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
     source = source_of(options, selection, home, "cpu")
     num_bytes = write_bundle(selection, home, source, folder, print_note, overwrite=options.overwrite)
@@ -267,8 +267,9 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 
 def read_home(options: argparse.Namespace) -> str:
     """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
-    home = sweep_location((options.selection.removesuffix(SELECTION_FILE) or ".").rstrip("/") or "/")
-    is_file = "://" not in home and Path(home).expanduser().is_file()
+    folder, name = split_location(options.selection)
+    home = sweep_location((folder or ".") if name == SELECTION_FILE else options.selection)
+    is_file = not is_uri(home) and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if is_bundle(home):
         rule = "with --bundle SELECTION must be a sweep, not a bundle, which can be copied as it is"
@@ -313,11 +314,8 @@ def open_output(place: str) -> Iterator[Write]:
     if place == STANDARD_OUTPUT:
         yield write_data
         return
-    folder, _, name = place.rpartition("/")
-    if "://" not in place:
-        path = Path(place).expanduser()
-        folder, name = str(path.parent), path.name
-    with open_atomic(open_folder(folder), name) as stream:
+    folder, name = split_location(place if is_uri(place) else Path(place).expanduser())
+    with open_atomic(open_folder(folder or "."), name) as stream:
         yield lambda text: stream.write(text.encode())
 
 

@@ -14,7 +14,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
-from mtlib.runtime.storage import absolute_location
+from mtlib.runtime.storage import absolute_location, is_uri, join_location
 from results.records.files import check_output, sweep_location
 
 if TYPE_CHECKING:
@@ -75,7 +75,11 @@ def run_report(arguments: Sequence[str] | None) -> None:
     sweeps = load_sweeps(options.sweeps)
     inputs_read = [*options.sweeps, options.data, options.encoder, *map(data_folder_of, sweeps.sweeps)]
     is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
-    for output, is_wanted in ((f"{home}/{page_file}", True), (images, options.images), (tables, options.tables)):
+    for output, is_wanted in (
+        (join_location(home, page_file), True),
+        (images, options.images),
+        (tables, options.tables),
+    ):
         if is_wanted:
             check_output("--output", output, inputs_read, overwrite=options.overwrite or is_own)
     inputs = [page_inputs(options, sweep, name) for sweep, name in zip(sweeps.sweeps, sweeps.names, strict=True)]
@@ -103,7 +107,7 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
         require(not Path(options.output).is_file(), "--output must be a folder", options.output)
     home = options.output or options.sweeps[0]
     for flag in ("--images", "--tables"):
-        is_here = flag not in options.given or "://" not in home
+        is_here = flag not in options.given or not is_uri(home)
         require(is_here, f"{flag} must come with --output, a folder on this machine, where SWEEP is a URI", home)
     for flag in DATA_FLAGS:
         is_used = options.texts or options.embeddings

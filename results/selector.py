@@ -22,7 +22,7 @@ from mtlib.runtime.command_line import (
 )
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import absolute_location
+from mtlib.runtime.storage import absolute_location, join_location
 from results.analysis.ranking.expected_best import describe_expected, sweep_expected
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
@@ -74,7 +74,7 @@ def run_selector(words: list[str]) -> None:
     shown = score_on_held_out(options) if options.score_hold_out else choose_and_write(options, words)
     show_lines(shown)
     if not options.score_hold_out:
-        show_lines([f"Written: {options.home}/{SELECTION_FILE}"])
+        show_lines([f"Written: {join_location(options.home, SELECTION_FILE)}"])
 
 
 def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
@@ -85,7 +85,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     is_own = options.home == options.sweeps[0]
-    check_output("--output", f"{options.home}/{SELECTION_FILE}", (), overwrite=options.overwrite or is_own)
+    check_output("--output", join_location(options.home, SELECTION_FILE), (), overwrite=options.overwrite or is_own)
     for flag in options.given if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")

@@ -69,7 +69,7 @@ class Sweeps:
 
 def distinct_ends(paths: Sequence[str]) -> list[str]:
     """The shortest ends of different paths, in whole names, that all differ."""
-    parts = [path.rstrip("/").split("/") for path in paths]
+    parts = [path.partition("?")[0].rstrip("/").split("/") for path in paths]
     ends = list(paths)
     for depth in range(max(map(len, parts)), 0, -1):
         shorter = ["/".join(names[-depth:]) for names in parts]

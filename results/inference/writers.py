@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from mtlib.runtime.errors import require
+from mtlib.runtime.storage import split_location
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.outputs import predictions_of, probabilities_of
@@ -26,7 +27,7 @@ Cell = str | int | float | None
 
 def find_output_format(place: str) -> OutputFormat:
     """The format by a file's suffix; ValueError for an unknown one."""
-    suffix = Path(place).suffix.lower()
+    suffix = Path(split_location(place)[1]).suffix.lower()
     require(suffix in OUTPUT_SUFFIXES, f"--output must end in {', '.join(OUTPUT_SUFFIXES)}", place)
     return OUTPUT_SUFFIXES[suffix]
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
-from mtlib.runtime.storage import Location, is_file, open_folder
+from mtlib.runtime.storage import Location, is_file, join_location, open_folder
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
@@ -76,7 +76,7 @@ def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:
     """Writes a page into a folder, or behind a URI, atomically; returns its path."""
     with open_atomic(open_folder(folder), file_name) as stream:
         stream.write(render_page(page).encode())
-    return f"{str(folder).rstrip('/')}/{file_name}"
+    return join_location(str(folder), file_name)
 
 
 def write_sweep_page(sweep: Sweep) -> str:

@@ -18,6 +18,7 @@ from mtlib.runtime.storage import (
     Location,
     absolute_location,
     full_path,
+    is_uri,
     local_path,
     open_folder,
     read_bytes,
@@ -70,7 +71,7 @@ def overwrites(output: Path, given: Location) -> bool:
 def sweep_location(sweep: Location) -> str:
     """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
     path = Path(sweep).expanduser()
-    is_name = "://" not in str(sweep) and len(path.parts) == 1 and not path.exists()
+    is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
     return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 

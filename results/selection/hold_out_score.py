@@ -1,6 +1,5 @@
 """Scores a selection on the train rows that its sweeps held out, and records every such evaluation."""
 
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import join_location, open_folder, split_location
 from results.analysis.comparison.bootstrap import Floats, Numbers, bootstrap_scores, score_examples
 from results.analysis.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
@@ -99,7 +98,7 @@ def count_evaluations(places: Sequence[str]) -> int:
     """
     own = [record for place in places if (record := record_at(place)) is not None]
     rows = [item for record in own for item in record.tasks.items()]
-    storages = {posixpath.dirname(place.rstrip("/")) for place in places}
+    storages = {split_location(place)[0] for place in places}
     beside = (record_at(neighbour) for storage in storages for neighbour in list_in(storage))
     shared = [record for record in beside if record and any(item in rows for item in record.tasks.items())]
     return len({time for record in (*own, *shared) for time in record.evaluations})
@@ -116,4 +115,4 @@ def record_at(place: str) -> HoldOutRecord | None:
 def list_in(storage: str) -> list[str]:
     """The folders in a storage."""
     infos = open_folder(storage).get_file_info(fs.FileSelector("", allow_not_found=True))
-    return [f"{storage}/{info.base_name}" for info in infos if info.type == fs.FileType.Directory]
+    return [join_location(storage, info.base_name) for info in infos if info.type == fs.FileType.Directory]
