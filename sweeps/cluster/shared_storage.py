@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -69,8 +70,10 @@ def find_fault_by(folder: Location, driver_id: str, is_seen: Callable[[str], boo
     """As `find_fault`; `is_seen` asks the driver's node for a file, and the answer may take so many seconds."""
     root, deadline = open_folder(folder), time.monotonic() + seconds
     while (driver := read_driver(root)) is None or driver.id != driver_id:
+        if not Path(root.base_path).is_dir():
+            return "there is no such folder"
         if time.monotonic() >= deadline:
-            return "there is no such folder" if driver is None else "there is the folder of another driver"
+            return "the folder is not the driver's"
         time.sleep(min(0.5, seconds))
     probe = f"{PROBE}{secrets.token_hex(8)}"
     try:

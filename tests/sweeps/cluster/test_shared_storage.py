@@ -40,7 +40,7 @@ def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "driver", "fault"),
     [
-        ("", "other", "there is the folder of another driver"),
+        ("", "other", "the folder is not the driver's"),
         ("nowhere", "d", "there is no such folder"),
         ("", "d", "the driver does not see what is written"),
     ],
