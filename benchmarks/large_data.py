@@ -30,10 +30,12 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from benchmarks.start_up import peak_bytes
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data
+from mtlib.data.token_cache import tokenize
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.texts import write_questions
+from mtlib.model.encoder import load_encoder
 from mtlib.tasks import TASKS
-from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 
 DEV_PAIRS = 2_000
 COLUMNS = ("pairs", "file MB", "cache MB", "first s", "second s", "first MB", "second MB", "own MB", "shared MB")
@@ -96,13 +98,13 @@ def loading(folder: Path, encoder: str) -> Iterator[dict[str, Any]]:
         process.terminate()
 
 
-def serve(folder: Path, encoder: str) -> None:
-    """Loads encoder and data as a worker does, says in which time and memory, and waits."""
-    config = TrialConfig(stages=(StageConfig(tasks=("qqp",)),)).override({"encoder.name": encoder})
-    cached_encoder(encoder)
+def serve(folder: Path, encoder_name: str) -> None:
+    """Loads encoder and data as a driver does, says in which time and memory, and waits."""
+    config = TrialConfig(stages=(StageConfig(tasks=("qqp",)),)).override({"encoder.name": encoder_name})
+    encoder = load_encoder(encoder_name)
     own_before, _ = memory_of("self")
     began = time.process_time()
-    corpus = cached_corpus(config, folder, folder / "cache")
+    corpus = tokenize(read_data(config, folder), encoder.tokenizer, folder / "cache")
     seconds = time.process_time() - began
     assert all(int(pieces.sum()) > 0 for table in corpus.values() for pieces in table.pieces)  # every page is read
     print(json.dumps({"seconds": seconds, "peak": peak_bytes("self"), "own_before": own_before}), flush=True)

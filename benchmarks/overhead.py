@@ -10,6 +10,7 @@ which leaves out what is paid once: for lanes and reused actors, starting a proc
 """
 
 import argparse
+import functools
 import json
 import sys
 import tempfile
@@ -29,8 +30,11 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data
+from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_SETTINGS
+from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from results.records.driver_file import Ownership
@@ -38,8 +42,9 @@ from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
-from sweeps.lanes.loaded_trial import cached_corpus, cached_encoder
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.setup.inputs import read_points
+from sweeps.setup.trial_inputs import read_trial_inputs
 
 CACHE = ".cache"
 """The token cache of all three, in the folder that is the storage of our sweep."""
@@ -65,10 +70,16 @@ def rates(num_trials: int) -> tuple[float, ...]:
     return tuple(1e-3 * (1 + number / 100) for number in range(num_trials))
 
 
+@functools.cache
+def load(encoder_name: str, data: Path, cache: Path) -> tuple[Corpus, PretrainedEncoder]:
+    """Data and encoder of all trials, loaded once in a process."""
+    encoder = load_encoder(encoder_name)
+    return tokenize(read_data(short_config(Path(encoder_name)), data), encoder.tokenizer, cache), encoder
+
+
 def train_noted(config: TrialConfig, data: Path, notes: Path, on_epoch: Callable[[EpochReport], bool]) -> None:
     """Trains with encoder and corpus from this process; writes its start and end, since 1970, to a file in `notes`."""
-    corpus = cached_corpus(config, data, notes.parent / CACHE)
-    encoder = cached_encoder(config.encoder.name)
+    corpus, encoder = load(config.encoder.name, data, notes.parent / CACHE)
     start = time.time()
     train(config, corpus, encoder, on_epoch=on_epoch)
     (notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))
@@ -89,8 +100,11 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
         events.append(event)
         training.update({name: record.device_seconds for name, record in ledger.records.items()})
 
+    inputs = read_trial_inputs(
+        space, read_points(space, data), load_encoder(base.encoder.name), data, options.cache_folder
+    )
     with Ownership(plan.options.folder) as ownership:
-        outcome = run_plan(plan, on_event, ownership)
+        outcome = run_plan(plan, inputs, on_event, ownership)
     end = time.time()
     assert outcome.counts == {"complete": num_trials}, outcome
     opened = next(event.time for event in events if event.kind == "lane_open")
@@ -161,7 +175,7 @@ def main() -> None:
         reuse, trainer = folder / "reuse", folder / "trainer"
         reuse.mkdir()
         trainer.mkdir()
-        cached_corpus(base, data, folder / CACHE)  # the token cache is there for all three
+        load(str(encoder), data, folder / CACHE)  # the token cache is there for all three
         per_trial = trainer_per_trial(base, data, trainer)
         with connected_to_ray(None):
             costs = {

@@ -46,8 +46,9 @@ from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.inputs import read_inputs
+from sweeps.setup.inputs import read_inputs, read_points
 from sweeps.setup.precision import fit_encoder
+from sweeps.setup.trial_inputs import read_trial_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150
@@ -109,8 +110,10 @@ def measure(plan: SweepPlan) -> Measured:
             times.append(event.time)
         trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
 
+    tables, encoder = read_points(plan.space, plan.data_folder), load_encoder(plan.space.base.encoder.name)
+    inputs = read_trial_inputs(plan.space, tables, encoder, plan.data_folder, plan.options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
-        outcome = run_plan(plan, on_event, ownership)
+        outcome = run_plan(plan, inputs, on_event, ownership)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
     curves = load_curves(plan.options.folder)
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)

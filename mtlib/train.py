@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.saver import Saver
@@ -42,6 +42,7 @@ def train(
     on_epoch: Callable[[EpochReport], bool] = lambda _report: True,
     on_stage: Callable[[int], bool] = lambda _stage: True,
     states: StateFolder | None = None,
+    start: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Trains one configuration to its end, starting from its newest saved state if there is one.
 
@@ -55,16 +56,17 @@ def train(
         on_stage: called with its number at each stage's end, on every worker, once the state is saved there; False,
             from all workers, ends the run, which may continue from that state or a later one.
         states: where states and best weights are saved; None saves none.
+        start: the weights of `encoder.start_from`, as `read_start` reads them; None without.
 
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
         RuntimeError: the workers do not see the same saved state.
-        ValueError: the configuration does not fit the encoder, starting weights are missing or do not fit it, or
+        ValueError: the configuration does not fit the encoder, starting weights are not given or do not fit it, or
             the saved state is of another configuration, data, encoder or starting weights.
         OSError: states or best weights cannot be written or read.
     """
-    run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states)
+    run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states, start)
     with Saver(states, is_writer=worker_rank() == 0) if states else nullcontext() as saver:
         if saver:
             saver.needed = frozenset(best_epochs(run).values())
@@ -125,6 +127,7 @@ def prepare_run(
     device: torch.device,
     wrap: Callable[[nn.Module], nn.Module],
     states: StateFolder | None,
+    start: Mapping[str, Tensor] | None = None,
 ) -> Run:
     """A run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
@@ -133,7 +136,7 @@ def prepare_run(
     for task in model.label_scales:
         table = corpus[task, "train"]
         model.scale_of(task).fit(table.labels[: table.num_own_rows])
-    origin = origin_of(corpus, encoder, load_start(config.encoder, model), environment)
+    origin = origin_of(corpus, encoder, load_start(config.encoder, model, start), environment)
     model = model.to(device).train()
     teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None

@@ -22,21 +22,46 @@ ENCODER, POOLER = "encoder.", "encoder.pooler."
 """Prefixes of the names of the encoder's weights in a model, and of a layer that is never used."""
 
 
-def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
-    """Loads the configured starting weights into a new model.
-
-    Returns:
-        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if none are named, and the
-        pretrained ones stay.
+def read_start(config: EncoderConfig) -> dict[str, Tensor] | None:
+    """Reads the configured starting weights, by the names in their files; None if the pretrained ones are to stay.
 
     Raises:
-        ValueError: in one line: there are no such weights, they are damaged, they do not fit the encoder, or none of
-            them fits a head where heads are to start from there.
+        ValueError: in one line: there are no such weights, or they are damaged.
+    """
+    if config.start_from is None:
+        return None
+    path, files = Path(config.start_from).expanduser(), list[Path]()
+    rule = "encoder.start_from must hold undamaged weights"
+    try:
+        files += find_files(path, config.start_epoch)
+        loaded = [load_file(file) for file in files]
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{rule}, got {path}: {fault_of_files(files) or first_line(error)}") from error
+    if files[0].name == ENCODER_FILE:
+        loaded[0] = with_prefix(loaded[0])
+    found = {name: tensor for weights in loaded for name, tensor in weights.items()}
+    check_finite(f"{rule}, in {path}", found.items())
+    return found
+
+
+def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str, Tensor] | None) -> dict[str, str]:
+    """Loads the configured starting weights, `start` of `read_start`, into a new model.
+
+    Returns:
+        SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if the pretrained ones stay.
+
+    Raises:
+        ValueError: in one line: the weights are not given, they do not fit the encoder, or none of them fits a head
+            where heads are to start from there.
     """
     if config.start_from is None:
         return {}
+    if start is None:
+        rule = "the weights of encoder.start_from must be given, as read_start reads them"
+        raise ValueError(f"{rule}, got none of {config.start_from}")
     own = model.state_dict()
-    weights = read_starting_weights(Path(config.start_from).expanduser(), config.start_epoch, own)
+    named = with_prefix(start) if own.keys().isdisjoint(start) else start  # as `transformers` saves an encoder
+    weights = {name: tensor for name, tensor in named.items() if not name.startswith(POOLER)}
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
     taken = encoder_part(weights)
     check_fit(rule, taken, encoder_part(own))
@@ -48,6 +73,11 @@ def load_start(config: EncoderConfig, model: MultiTaskModel) -> dict[str, str]:
     for name, tensor in taken.items():
         parts.setdefault(part_of_weight(name), {})[name] = tensor
     return {part: digest_of(weights) for part, weights in parts.items()}
+
+
+def with_prefix(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """An encoder's weights, named as `transformers` does, under their names in a model."""
+    return {f"{ENCODER}{name}": tensor for name, tensor in weights.items()}
 
 
 def encoder_part(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -64,21 +94,6 @@ def fitting_heads(where: str, weights: Mapping[str, Tensor], own: Mapping[str, T
         rule = "encoder.start_heads must be false unless heads fit"
         raise ValueError(f"{rule}, got {where}, which has no head weights that fit")
     return fitting
-
-
-def read_starting_weights(path: Path, epoch: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All weights at `path` except poolers, under the names that they have in a model; `own` holds a model's."""
-    rule, files = "encoder.start_from must hold undamaged weights", list[Path]()
-    try:
-        files += find_files(path, epoch)
-        loaded = [load_file(file) for file in files]
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{rule}, got {path}: {fault_of_files(files) or first_line(error)}") from error
-    if files[0].name == ENCODER_FILE or own.keys().isdisjoint(loaded[0]):  # as `transformers` saves an encoder
-        loaded[0] = {f"{ENCODER}{name}": tensor for name, tensor in loaded[0].items()}
-    found = {name: tensor for weights in loaded for name, tensor in weights.items()}
-    check_finite(f"{rule}, in {path}", found.items())
-    return {name: tensor for name, tensor in found.items() if not name.startswith(POOLER)}
 
 
 def find_files(path: Path, epoch: str) -> list[Path]:

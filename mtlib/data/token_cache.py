@@ -1,4 +1,4 @@
-"""Word pieces of tables: tokenised once into an Arrow file that all processes of a machine map into memory.
+"""Word pieces of tables: tokenised once into an Arrow file, which is mapped into memory.
 
 The cache holds word pieces without special tokens, independent of the maximum length and of the encoding.
 """
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from mtlib.runtime.checksum import hash_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+Key = TypeVar("Key")
+
 CACHE_VERSION = 1  # of the file's layout; caches of another version are ignored
 TOKENIZER_CHUNK_ROWS = 10_000  # texts per call of the tokenizer
 TOKENS_NAME, CHECKSUM_NAME = "tokens.arrow", "tokens.sha256"
@@ -46,7 +48,7 @@ SIDES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TokenTable:
-    """The word pieces of one table, as views of a memory-mapped file."""
+    """The word pieces of one table, as read-only views of memory that processes share."""
 
     task: str
     """The task whose head it trains."""
@@ -66,6 +68,11 @@ class TokenTable:
     @property
     def num_rows(self) -> int:
         return len(self.labels)
+
+    @property
+    def num_bytes(self) -> int:
+        arrays = (self.id_column, self.labels, *self.pieces, *self.offsets)
+        return sum(int(array.nbytes) for array in arrays)
 
     @cached_property
     def ids(self) -> list[str]:
@@ -105,15 +112,13 @@ Corpus = Mapping[tuple[str, str], TokenTable]
 
 
 def tokenize(
-    tables: Mapping[tuple[str, str], Table],
-    tokenizer: "PreTrainedTokenizerBase",
-    cache_folder: Path,
-) -> Corpus:
+    tables: Mapping[Key, Table], tokenizer: "PreTrainedTokenizerBase", cache_folder: Path
+) -> dict[Key, TokenTable]:
     """Word pieces of all tables, from the cache if it has them.
 
     Each table has a folder under `cache_folder`, named by a hash of its content and the tokenizer, and written under a
     temporary name. A damaged one is rebuilt. If several processes build the same one, the first to finish wins.
-    `tables` are by (set, split); `cache_folder` is created if missing.
+    `cache_folder` is created if missing.
 
     Raises:
         ValueError: the tokenizer has no padding token.

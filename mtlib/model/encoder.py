@@ -37,7 +37,7 @@ class PretrainedEncoder:
     weights: Mapping[str, Tensor]
     """Pretrained weights by name, on the CPU, fp32."""
     tokenizer: Any
-    """A fast `transformers` tokenizer."""
+    """A fast `transformers` tokenizer; None where texts have been tokenised already."""
     fingerprint: str
     """SHA-256 of configuration and weights."""
     max_length: int

@@ -79,7 +79,8 @@ class Ownership:
         """Whether another driver has taken the sweep."""
         self.find_progress = find_progress
         self._folder = folder
-        self._id = secrets.token_hex(8)
+        self.id = secrets.token_hex(8)
+        """Which `driver.json` has while the sweep is this driver's."""
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="driver.json", daemon=True)
 
@@ -100,7 +101,7 @@ class Ownership:
     def _keep(self) -> None:
         while not self._has_ended.wait(BEAT_SECONDS):
             other = read_driver(self._folder)
-            if other is not None and other.id != self._id:
+            if other is not None and other.id != self.id:
                 self.is_lost = True
                 return
             self._write()
@@ -111,7 +112,7 @@ class Ownership:
 
         process = psutil.Process()
         content = {
-            "id": self._id,
+            "id": self.id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "began": process.create_time(),

@@ -1,7 +1,8 @@
-"""How many lanes fit a cluster, by CPUs, GPUs and memory."""
+"""How many lanes fit a cluster, by CPUs, GPUs and memory, and which nodes hold what trials are trained from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -56,7 +57,7 @@ def lanes_that_fit(nodes: Sequence[Resources], need: Resources, num_workers: int
     return sum(workers_that_fit(node, need) for node in nodes) // num_workers
 
 
-def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int) -> int:
+def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int, refused: Collection[str]) -> int:
     """How many lanes the sweep may have now.
 
     Ray does not reserve memory for lanes, so all must fit the cluster together. Of what is free, only the sum over the
@@ -66,20 +67,21 @@ def num_lanes(plan: SweepPlan, num_open: int, num_waiting: int) -> int:
         plan: of the sweep.
         num_open: its lanes that have workers.
         num_waiting: its lanes that wait for resources, which are not taken from what is free yet.
+        refused: ids of nodes on which no lane may open.
 
     Returns:
         At least 1: with an autoscaler nothing may fit yet, and Ray sees the demand of the lane that waits.
     """
     need = resources_per_worker(plan)
-    total = lanes_that_fit(total_resources(), need, plan.options.workers)
+    total = lanes_that_fit(total_resources(refused), need, plan.options.workers)
     free = to_resources(ray.available_resources())
     num_free = workers_that_fit(free, need) // plan.options.workers
     return max(1, min(total, num_open + max(num_waiting, num_free)))
 
 
-def fits_cluster(plan: SweepPlan) -> bool:
-    """Whether the alive nodes could hold a lane if they were idle."""
-    return lanes_that_fit(total_resources(), resources_per_worker(plan), plan.options.workers) > 0
+def fits_cluster(plan: SweepPlan, refused: Collection[str] = ()) -> bool:
+    """Whether the alive nodes, without the refused ones, could hold a lane if they were idle."""
+    return lanes_that_fit(total_resources(refused), resources_per_worker(plan), plan.options.workers) > 0
 
 
 def alive_nodes() -> dict[str, str]:
@@ -100,8 +102,7 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
         ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
             on_gpu=options.gpus_per_worker > 0
         )
-        for node in ray.nodes()
-        if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)
+        for node in fitting_nodes(need)
     ]
     try:
         return bool(answers) and all(ray.get(answers, timeout=ANSWER_SECONDS))
@@ -109,9 +110,30 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
         return False
 
 
-def total_resources() -> list[Resources]:
-    """All resources of each alive node."""
-    return [to_resources(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+def fitting_nodes(need: Resources) -> list[dict[str, Any]]:
+    """The alive nodes that a worker would fit if they were idle, as Ray describes them."""
+    return [node for node in ray.nodes() if node["Alive"] and workers_that_fit(to_resources(node["Resources"]), need)]
+
+
+def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
+    """A line that names the nodes whose object store is smaller than what trials are trained from; None without."""
+    here, need = ray.get_runtime_context().get_node_id(), resources_per_worker(plan)
+    own = [node for node in ray.nodes() if node["NodeID"] == here]
+    holding = {node["NodeID"]: node for node in (*own, *fitting_nodes(need))}.values()
+    sizes = [(node["NodeManagerHostname"], int(node["Resources"].get("object_store_memory", 0))) for node in holding]
+    small = [f"{host} {size / 1e9:.2f} GB" for host, size in sizes if size < num_bytes]
+    if not small:
+        return None
+    return (
+        f"Data and encoder take {num_bytes / 1e9:.2f} GB of Ray's object store, which has less ({', '.join(small)}): "
+        "Ray keeps the rest on disk, which is slower (--object-store-memory of `ray start`; --shm-size of Docker)"
+    )
+
+
+def total_resources(refused: Collection[str] = ()) -> list[Resources]:
+    """All resources of each alive node, the refused ones left out."""
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in refused]
+    return [to_resources(node["Resources"]) for node in nodes]
 
 
 def to_resources(amounts: Mapping[str, float]) -> Resources:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
 import ray
 
 from mtlib.runtime.errors import first_line, require
@@ -26,8 +28,13 @@ GCS_PORT_VARIABLE = "RAY_GCS_SERVER_PORT"
 """Port of the cluster that `ray.init(address="local")` starts. `ray.init` has no argument for it, only `ray start`."""
 TOKEN_FILE = Path("~/.ray/auth_token").expanduser()
 """Which a local Ray leaves, and which `ray start` on this machine then asks for."""
-OBJECT_STORE_BYTES = 200 * 2**20
-"""Shared memory of a local Ray. Sweeps pass small messages only; by default Ray takes a third of the memory."""
+MIN_STORE_BYTES = 200 * 2**20
+"""Least size of a local Ray's object store."""
+STORE_SHARE = 1.2
+"""Size of a local Ray's object store over that of the objects that it must hold."""
+MAX_STORE_BYTES = 2 * 2**30 if sys.platform == "darwin" else 10**10
+"""Largest object store that Ray accepts outside of /dev/shm."""
+SHARED_MEMORY = Path("/dev/shm")
 SOCKET_BYTES = 107
 """Length of the path of a socket, at most."""
 SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store"
@@ -45,7 +52,7 @@ CONNECT_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def connected_to_ray(address: str | None) -> Iterator[str | None]:
+def connected_to_ray(address: str | None, num_bytes: int = 0) -> Iterator[str | None]:
     """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields its dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
@@ -54,6 +61,7 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     Args:
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
             stays connected.
+        num_bytes: size of what the object store of a Ray on this machine must hold.
 
     Raises:
         ValueError: there is no cluster at the address.
@@ -62,7 +70,7 @@ def connected_to_ray(address: str | None) -> Iterator[str | None]:
     if ray.is_initialized():
         yield None
         return
-    dashboard = start_local() if address is None else connect(address)
+    dashboard = start_local(store_size(num_bytes)) if address is None else connect(address)
     try:
         yield dashboard
     finally:
@@ -88,8 +96,20 @@ def silence_ray() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def start_local() -> str | None:
-    """Starts Ray on this machine.
+def store_size(num_bytes: int) -> int:
+    """The object store's size for a local Ray that must hold so many bytes, as far as this machine has room.
+
+    In a container /dev/shm may be small. Ray then keeps the store in a file of its own folder. What exceeds the store
+    goes to disk.
+    """
+    wanted = max(MIN_STORE_BYTES, int(STORE_SHARE * num_bytes))
+    has_room = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= wanted
+    available = int(psutil.virtual_memory().available) // 2
+    return max(MIN_STORE_BYTES, min(wanted, available if has_room else min(available, MAX_STORE_BYTES)))
+
+
+def start_local(store_bytes: int) -> str | None:
+    """Starts Ray on this machine, with an object store of this size.
 
     Ray waits 30 s for its own processes, too few where many others run: then it is started again.
 
@@ -101,7 +121,7 @@ def start_local() -> str | None:
     reason = ""
     for _ in range(START_ATTEMPTS):
         try:
-            return start_local_once()
+            return start_local_once(store_bytes)
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if START_TIMEOUT not in str(error):
@@ -134,7 +154,7 @@ def use_own_token() -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())
 
 
-def start_local_once() -> str | None:
+def start_local_once(store_bytes: int) -> str | None:
     """Starts Ray, with a port of its own; its dashboard's URL. Raises Exception where its processes take too long."""
     port = free_port()
     host = ray.util.get_node_ip_address()
@@ -145,7 +165,7 @@ def start_local_once() -> str | None:
             context = ray.init(
                 address="local",
                 include_dashboard=True,  # also frees what killed controllers of lanes have reserved
-                object_store_memory=OBJECT_STORE_BYTES,
+                object_store_memory=store_bytes,
                 runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
                 log_to_driver=False,
                 logging_level=logging.CRITICAL + 1,

@@ -25,14 +25,16 @@ from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
 from results.records.trials import TrialRecord
 from sweeps.cluster.background_run import BackgroundRun
-from sweeps.cluster.capacity import describe_cluster, describe_lane, fits_cluster
+from sweeps.cluster.capacity import describe_cluster, describe_lane, describe_small_stores, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.lanes.channel import Channel, Event
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
+from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
 from sweeps.options import SweepPlan
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
@@ -40,6 +42,7 @@ from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.search.tune_run import SweepStopper, start_tune
+from sweeps.setup.trial_inputs import TrialInputs
 
 OnEvent = Callable[[Event, Ledger], None]
 
@@ -101,6 +104,7 @@ class RunningSweep:
 
 def run_plan(
     plan: SweepPlan,
+    inputs: TrialInputs,
     on_event: OnEvent,
     ownership: Ownership,
     known: KnownTrials | None = None,
@@ -111,13 +115,15 @@ def run_plan(
 
     Args:
         plan: the sweep; its folder exists.
+        inputs: what its trials are trained from.
         on_event: called in this thread with each event and the ledger after it.
         ownership: of the sweep, which shows its progress.
         known: of a resumed sweep, its trials so far; those that are queued are run.
         on_trained: called once all trials have ended and their records are written, before lanes are closed.
 
     Raises:
-        ValueError: no trial fits the machine, there is no cluster, or a lane cannot load data or encoder.
+        ValueError: no trial fits the machine, there is no cluster, its nodes do not share a storage that is a local
+            folder, starting weights have become unreadable, or a lane cannot load what it needs.
         KeyboardInterrupt: interrupted twice.
     """
     known = known or KnownTrials(records=(), reports={}, notes=())
@@ -128,7 +134,7 @@ def run_plan(
     with scratch, Interrupts() as interrupts:
         try:
             error = run_on_ray(
-                plan, ledger, known, on_event, on_trained, interrupts, limits, ownership, Path(scratch.name)
+                plan, inputs, ledger, known, on_event, on_trained, interrupts, limits, ownership, Path(scratch.name)
             )
         finally:
             closing_errors = close_records(plan, ledger)
@@ -175,6 +181,7 @@ def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
 
 def run_on_ray(
     plan: SweepPlan,
+    inputs: TrialInputs,
     ledger: Ledger,
     known: KnownTrials,
     on_event: OnEvent,
@@ -190,14 +197,17 @@ def run_on_ray(
     """
     if plan.options.address is None:
         on_event(make_note("Starting Ray on this machine ..."), ledger)
-    with connected_to_ray(plan.options.address) as dashboard:
+    with connected_to_ray(plan.options.address, inputs.num_bytes) as dashboard:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         if plan.options.address is None:
             rule = f"a trial must fit this machine, which has {describe_cluster()}"
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
             on_event(make_note(f"Ray's dashboard: {dashboard}"), ledger)
-        sweep = start_sweep(plan, ledger, known, on_event, limits, scratch)
+        if small := describe_small_stores(plan, inputs.num_bytes):
+            on_event(make_note(small), ledger)
+        stored = put_inputs(inputs, plan.data_folder, plan.options.cache_folder)
+        sweep = start_sweep(plan, stored, ownership.id, ledger, known, on_event, limits, scratch)
         try:
             error = handle_until_end(sweep, interrupts, ownership)
             if error is None and not ledger.num_unfinished:
@@ -216,12 +226,28 @@ def make_note(text: str) -> Event:
 
 
 def start_sweep(
-    plan: SweepPlan, ledger: Ledger, known: KnownTrials, on_event: OnEvent, limits: Limits, scratch: Path
+    plan: SweepPlan,
+    inputs: StoredInputs,
+    driver_id: str,
+    ledger: Ledger,
+    known: KnownTrials,
+    on_event: OnEvent,
+    limits: Limits,
+    scratch: Path,
 ) -> RunningSweep:
-    """Starts channel, lanes and Tune; they start concurrently."""
+    """Starts channel, lanes and Tune; lanes and Tune start concurrently.
+
+    Raises:
+        ValueError: nodes do not share a storage that is a local folder.
+    """
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     channel = open_channel(plan)
-    lanes = Lanes(plan=plan, channel=channel, scratch=scratch)
+    try:
+        check_storage_of_nodes(plan, driver_id, channel)
+    except ValueError:
+        ray.kill(channel)
+        raise
+    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=scratch)
     for text in scale(lanes, ledger.num_unfinished):
         on_event(make_note(text), ledger)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
@@ -268,7 +294,7 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
         Why the sweep failed, if it did.
 
     Raises:
-        ValueError: a lane cannot load what the sweep asks for.
+        ValueError: a lane cannot load what it needs.
     """
     error: str | None = None
     deadline, is_winding_down = float("inf"), False
@@ -353,7 +379,7 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "failed":
         sweep.failure = event.facts["why"]
         return
-    if event.kind == "lane_failed" and not sweep.lanes.ever_open:
+    if event.kind == "lane_failed" and not (event.facts["refused"] or sweep.lanes.ever_open):
         raise ValueError(event.facts["why"])
     note_event(sweep.lanes, event)
     sweep.limits.count(event)

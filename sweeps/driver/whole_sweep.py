@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from mtlib.model.encoder import load_encoder
+from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from results.records.driver_file import Ownership
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
@@ -16,11 +16,12 @@ from sweeps.driver.resume import resume_sweep
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_family
-from sweeps.setup.inputs import read_inputs
+from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
 from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.model_size import measure_encoder
 from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
+from sweeps.setup.trial_inputs import TrialInputs, read_trial_inputs
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.driver.run_sweep import OnEvent, SweepOutcome
@@ -74,16 +75,26 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
             listener.show(resumed.notes)
             if resumed.is_over:
                 return finish_ended_sweep(options, resumed.plan, listener, resumed.known)
-            return run_and_finish(options, resumed.plan, listener, ownership, resumed.known)
+            trial_inputs = prepare_trial_inputs(options, inputs, encoder)
+            del inputs  # whose texts take more memory than their tokens
+            return run_and_finish(options, resumed.plan, trial_inputs, listener, ownership, resumed.known)
     need = describe_disk_need(options, inputs, measure_encoder(encoder))
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoder, arguments)
     try:
         with Ownership(options.folder) as ownership:
-            return run_and_finish(options, plan, listener, ownership)
+            trial_inputs = prepare_trial_inputs(options, inputs, encoder)
+            del inputs  # as above
+            return run_and_finish(options, plan, trial_inputs, listener, ownership)
     except Exception:
         discard_unstarted(options.folder)  # after the last writing of `driver.json`
         raise
+
+
+def prepare_trial_inputs(options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder) -> TrialInputs:
+    """What trials are trained from; ValueError if it cannot be tokenised, or the cache of tokens cannot be written."""
+    with writing_to(str(options.cache_folder)):
+        return read_trial_inputs(inputs.space, inputs.tables, encoder, inputs.data_folder, options.cache_folder)
 
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:
@@ -109,6 +120,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
 def run_and_finish(
     options: SweepOptions,
     plan: SweepPlan,
+    inputs: TrialInputs,
     listener: Listener,
     ownership: Ownership,
     known: KnownTrials | None = None,
@@ -127,7 +139,7 @@ def run_and_finish(
 
     with contextlib.ExitStack() as display:
         on_event = display.enter_context(listener.watch())
-        outcome = run_plan(plan, on_event, ownership, known, on_trained=answer)
+        outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
     if not is_answered:
         listener.answer(options)
     return listener.finish(options, outcome)

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 MAX_KILLS = 2
@@ -45,7 +46,8 @@ EventKind = Literal[
     "lane_closed",
 ]
 """`failed`: the sweep cannot go on. `requeued`: the trial's lane is down. A lane that is down has no workers, and opens
-again once Ray has restarted them; a closed one was not needed any more; a failed one cannot load what the sweep needs.
+again once Ray has restarted them; a closed one was not needed any more; a failed one cannot load what the sweep needs,
+or is on a node that does not share the storage.
 """
 
 
@@ -157,9 +159,14 @@ class Channel:
             return "close"
         return self._assign(self._queue.popleft(), lane) if self._queue else "wait"
 
-    async def report_lane_failure(self, lane: str, why: str) -> None:
-        """A lane cannot load what the sweep needs."""
-        self._emit(Event(kind="lane_failed", lane=lane, facts={"why": why}))
+    async def has_file(self, path: str) -> bool:
+        """Whether a file is there on the driver's node."""
+        return Path(path).exists()
+
+    async def report_lane_failure(self, lane: str, why: str, refused: Collection[str]) -> None:
+        """A lane cannot load what the sweep needs, or has workers on nodes that no lane can use (their ids)."""
+        self._lanes.pop(lane, None)
+        self._emit(Event(kind="lane_failed", lane=lane, facts={"why": why, "refused": list(refused)}))
 
     async def report_event(self, kind: EventKind, trial_id: str, facts: Mapping[str, Any]) -> None:
         """Records an event of a trial on its lane: `starting_point` or `stage_finished`."""

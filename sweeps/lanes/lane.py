@@ -4,7 +4,7 @@ Ray Train's controller imports this file for its callback, so nothing here loads
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from sweeps.lanes.channel import UNEXPLAINED
 if TYPE_CHECKING:
     from sweeps.lanes.worker import LaneSetup
 
+NODE_LABEL = "ray.io/node-id"
+"""Label of a node by Ray: its id."""
 REPORT_SECONDS = 30.0
 """Time limit of a report to the channel."""
 
@@ -44,8 +46,8 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
     return f"{type(own[0]).__name__}: {first_line(own[0])}" if own else UNEXPLAINED
 
 
-def open_lane(setup: "LaneSetup", scratch: Path) -> BackgroundRun:
-    """Opens one lane; Ray Train's own files go into `scratch`."""
+def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> BackgroundRun:
+    """Opens one lane on any nodes but the refused ones; Ray Train's own files go into `scratch`."""
     from ray.train.torch import TorchTrainer
 
     from sweeps.lanes.worker import run_lane
@@ -59,6 +61,7 @@ def open_lane(setup: "LaneSetup", scratch: Path) -> BackgroundRun:
             num_workers=options.workers,
             use_gpu=options.gpus_per_worker > 0,
             resources_per_worker={name: amount for name, amount in resources.items() if amount},
+            label_selector={NODE_LABEL: f"!in({','.join(sorted(refused))})"} if refused else None,
         ),
         run_config=RunConfig(
             name=setup.lane,

@@ -13,6 +13,7 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import alive_nodes, describe_cluster, describe_lane, fits_cluster, num_lanes
 from sweeps.lanes.channel import Event
 from sweeps.lanes.lane import open_lane
+from sweeps.lanes.stored_inputs import StoredInputs
 from sweeps.lanes.worker import LaneSetup
 from sweeps.options import SweepPlan
 
@@ -28,6 +29,9 @@ class Lanes:
 
     plan: SweepPlan
     channel: ActorHandle[Any]
+    inputs: StoredInputs
+    driver_id: str
+    """Of `driver.json`."""
     scratch: Path
     """For Ray's own files."""
     runs: list[BackgroundRun] = field(default_factory=list)
@@ -36,7 +40,9 @@ class Lanes:
     """Names of lanes that have workers."""
     ever_open: set[str] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
-    """Names of lanes that were not needed any more."""
+    """Names of lanes that were not needed any more, or were on nodes that are refused."""
+    refused: set[str] = field(default_factory=set)
+    """Ids of nodes that do not share the storage: no lane opens there."""
     failures: list[str] = field(default_factory=list)
     """Why lanes could not open, since one did."""
     num_opened: int = 0
@@ -61,8 +67,10 @@ def open_lanes(lanes: Lanes, count: int) -> None:
     """Starts `count` further lanes; they open after some seconds."""
     for _ in range(count):
         name = f"{lanes.plan.options.name}-lane{lanes.num_opened}"
-        setup = LaneSetup(lane=name, channel=lanes.channel, plan=lanes.plan)
-        lanes.runs.append(open_lane(setup, lanes.scratch))
+        setup = LaneSetup(
+            lane=name, channel=lanes.channel, plan=lanes.plan, inputs=lanes.inputs, driver_id=lanes.driver_id
+        )
+        lanes.runs.append(open_lane(setup, lanes.scratch, lanes.refused))
         lanes.num_opened += 1
 
 
@@ -76,6 +84,9 @@ def note_event(lanes: Lanes, event: Event) -> None:
         lanes.ever_open.add(lane)
         lanes.failures.clear()
     elif event.kind == "lane_closed":
+        lanes.closed.add(lane)
+    elif event.kind == "lane_failed" and event.facts["refused"]:  # as if these nodes were not there
+        lanes.refused.update(event.facts["refused"])
         lanes.closed.add(lane)
     elif event.kind == "lane_failed":
         lanes.failures.append(event.facts["why"])
@@ -119,7 +130,7 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
         if before and node not in before:
             yield f"Node {node_name(node, host)} joined"
     num_open = len(lanes.open)
-    count = min(wanted, num_lanes(lanes.plan, num_open, len(lanes.runs) - num_open)) - len(lanes.runs)
+    count = min(wanted, num_lanes(lanes.plan, num_open, len(lanes.runs) - num_open, lanes.refused)) - len(lanes.runs)
     if count > 0:
         if lanes.ever_open:
             yield f"Opening {count} more lane{'s' * (count > 1)}"
@@ -129,7 +140,7 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
 
 def watch_capacity(lanes: Lanes, now: float) -> Iterator[str]:
     """Notes since when a trial has fitted no node, and yields one line when that begins."""
-    if lanes.open or fits_cluster(lanes.plan):
+    if lanes.open or fits_cluster(lanes.plan, lanes.refused):
         lanes.without_node_since = None
     elif lanes.without_node_since is None:
         lanes.without_node_since = now

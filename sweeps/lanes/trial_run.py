@@ -137,6 +137,7 @@ def train_stages(run: TrialRun) -> None:
         on_epoch=run.reporter.on_epoch,
         on_stage=on_stage,
         states=replace(folder.states, keeps_end=stores_stages and loaded.can_be_extended),
+        start=loaded.start,
     )
 
 

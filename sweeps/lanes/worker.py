@@ -1,7 +1,7 @@
 """The workers of a lane: load once, then train one trial after another until none is left.
 
-A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder weights and token cache are
-warm for every trial after the first. Rank 0 communicates with the channel and broadcasts what is next. An error that
+A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder and data are there for every
+trial after the first. Rank 0 communicates with the channel and broadcasts what is next. An error that
 all workers meet alike fails the trial and the lane goes on; any other error ends the worker, and Ray Train restarts the
 lane's workers.
 """
@@ -22,12 +22,15 @@ from mtlib.checkpoints.state import why_full
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.records.trial_folder import TrialEnd, delete_end, write_end, write_start
+from sweeps.cluster.shared_storage import describe_faults, find_fault
 from sweeps.lanes.channel import Assignment, TrialStatus
-from sweeps.lanes.loaded_trial import LoadedTrial, cached_corpus, load_trial
+from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
+from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, from_rank_0, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
@@ -41,6 +44,9 @@ class LaneSetup:
     """Its name."""
     channel: ActorHandle[Any]
     plan: SweepPlan
+    inputs: StoredInputs
+    driver_id: str
+    """Of `driver.json`."""
 
 
 def run_lane(loop_config: Mapping[str, Any]) -> None:
@@ -54,20 +60,42 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
     nodes = gather_from_workers(ray.get_runtime_context().get_node_id())
     if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes))):
         return
-    base, folders = setup.plan.space.base, (setup.plan.data_folder, setup.plan.options.cache_folder)
-    try:  # loads data and encoder before the first trial is requested
-        problem = first_problem(lambda: cached_corpus(base, *folders))
-    except Exception as error:
-        problem = describe_error(error)
-    if problem is not None:
-        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, problem)))
+    if (faults := find_storage_faults(setup)) is not None:
+        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, *faults)))
+        return
+    reader, problem = open_inputs(setup)
+    if reader is None:
+        from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, problem, [])))
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
     place = {"host": socket.gethostname(), "pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
     while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
         if isinstance(answer, Assignment):
-            train_assigned(setup, answer)
+            train_assigned(setup, reader, answer)
+
+
+def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
+    """Why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
+    node, folder = ray.get_runtime_context().get_node_id(), setup.plan.options.folder
+    is_apart = node != setup.inputs.node and local_path(folder) is not None
+    fault = find_fault(folder, setup.driver_id, setup.channel) if is_apart else None
+    found = [one for one in gather_from_workers((node, socket.gethostname(), fault)) if one[2] is not None]
+    if not found:
+        return None
+    faults = {host: fault for _, host, fault in found}
+    return describe_faults(folder, faults), sorted({node for node, _, _ in found})
+
+
+def open_inputs(setup: LaneSetup) -> tuple[InputsReader | None, str | None]:
+    """The inputs on every worker, with those of the base read; None and the reason, if any of them cannot read them."""
+    try:
+        reader, problem = InputsReader(setup.inputs), None
+        reader.read_corpus(setup.plan.space.base)
+    except Exception as error:
+        problem = describe_error(error)
+    problem = next((found for found in gather_from_workers(problem) if found is not None), None)
+    return (reader, None) if problem is None else (None, problem)
 
 
 def first_problem(attempt: Callable[[], Any]) -> str | None:
@@ -80,7 +108,7 @@ def first_problem(attempt: Callable[[], Any]) -> str | None:
     return next((found for found in gather_from_workers(message) if found is not None), None)
 
 
-def train_assigned(setup: LaneSetup, assignment: Assignment) -> None:
+def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment) -> None:
     """Trains one trial and reports how it ended.
 
     Raises:
@@ -97,7 +125,7 @@ def train_assigned(setup: LaneSetup, assignment: Assignment) -> None:
     try:
         if is_first:
             delete_end(folder.root, assignment.trial_id)
-        loaded, error = load_on_workers(plan, TrialConfig.from_json(str(assignment.trial["config"])), device)
+        loaded, error = load_on_workers(reader, TrialConfig.from_json(str(assignment.trial["config"])), device)
         if loaded is not None:
             run = TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device)
             status, error = run_trial(run, begun)
@@ -129,13 +157,17 @@ def own_device(gpus_per_worker: float) -> torch.device:
 
 
 def load_on_workers(
-    plan: SweepPlan, config: TrialConfig, device: torch.device
+    reader: InputsReader, config: TrialConfig, device: torch.device
 ) -> tuple[LoadedTrial | None, str | None]:
     """Loads a trial on every worker; None and the reason, if any of them cannot."""
     found: list[LoadedTrial] = []
     environment = describe_environment(device)
-    folders = plan.data_folder, plan.options.cache_folder
-    problem = first_problem(lambda: found.append(load_trial(config, *folders, environment)))
+
+    def load() -> None:
+        corpus, start = reader.read_corpus(config), reader.read_start(config)
+        found.append(load_trial(config, reader.encoder, corpus, start, environment))
+
+    problem = first_problem(load)
     return (None, problem) if problem is not None else (found[0], None)
 
 

@@ -59,6 +59,8 @@ class SweepInputs:
     """Usable rows by (set, split), in the first configuration of the space that reads the set; the base comes first."""
     other_rows: Mapping[tuple[TableKey, RowSources], int] = dataclasses.field(default_factory=dict)
     """Usable rows of configurations that read a set from other files than the first one, or from further files."""
+    tables: Mapping[tuple[TableKey, RowSources], Table] = dataclasses.field(default_factory=dict)
+    """All tables that trials read, until they are tokenised: texts take more memory than their tokens."""
     held_out: Mapping[str, Table] = dataclasses.field(default_factory=dict)
     """The held-out rows by task; empty where none are."""
     dev: Mapping[str, Table] = dataclasses.field(default_factory=dict)
@@ -109,21 +111,23 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
-    tables, others = read_points(space, folder)
-    everything = (*tables.values(), *others.values())
+    everything = read_points(space, folder)
+    tables, others = first_tables(everything)
+    check_held_out_files(space, [key for key, _ in others])
     return SweepInputs(
         space=space,
         space_source=source,
         data_folder=folder,
         num_rows={key: len(table.ids) for key, table in tables.items()},
         other_rows={pair: len(table.ids) for pair, table in others.items()},
+        tables={pair: table for pair, table in everything.items() if pair[0][1] != HELD},
         held_out={task: table for (task, split), table in tables.items() if split == HELD},
         dev={task: table for (task, split), table in tables.items() if split == "dev"},
         fingerprint=inputs_fingerprint(tables, others),
         fingerprints=table_fingerprints(tables, others),
         # Several tables may hold one file, whose lines are named once.
-        skipped=tuple(dict.fromkeys(line for table in everything for line in table.skipped)),
-        left_out=tuple(dict.fromkeys(line for table in everything for line in table.left_out)),
+        skipped=tuple(dict.fromkeys(line for table in everything.values() for line in table.skipped)),
+        left_out=tuple(dict.fromkeys(line for table in everything.values() for line in table.left_out)),
         notes=notes,
         precision_reason=read_sweep(options.folder).get("precision_reason") if options.resume else None,
     )
@@ -182,30 +186,29 @@ def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[Search
     return find_space(join_location(options.folder, SPACE_FILE) if is_copy else options.space, tasks, options.set)
 
 
-def read_points(
-    space: SearchSpace, folder: Path
-) -> tuple[dict[TableKey, Table], dict[tuple[TableKey, RowSources], Table]]:
-    """Reads the data of all points of a space, each table once.
+def read_points(space: SearchSpace, folder: Path) -> dict[tuple[TableKey, RowSources], Table]:
+    """Reads the data of all points of a space, each table once, by (set, split) and what it is read from.
 
-    Returns:
-        Tables by (set, split), as in the first point that has them; and those of points that have them otherwise.
-        Held-out rows are split `held`, the same in all points.
-
-    Raises:
-        ValueError: as `mtlib.data.load.read_data`, for all points together; or points would hold out different rows.
+    Held-out rows are split `held`. Raises ValueError as `mtlib.data.load.read_data`, for all points together.
     """
     wanted = (find(config, folder) for config in space.configs for find in (find_row_sources, find_held_sources))
     pairs = {pair: None for found in wanted for pair in found.items()}
     check_files((sources for _, sources in pairs), folder)
     read = read_tables((sources for _, sources in pairs), folder)
+    return {(key, sources): read[sources] for key, sources in pairs}
+
+
+def first_tables(
+    everything: Mapping[tuple[TableKey, RowSources], Table],
+) -> tuple[dict[TableKey, Table], dict[tuple[TableKey, RowSources], Table]]:
+    """Tables by (set, split), as in the first point that has them; and those of points that have them otherwise."""
     tables: dict[TableKey, Table] = {}
     others: dict[tuple[TableKey, RowSources], Table] = {}
-    for key, sources in pairs:
+    for (key, sources), table in everything.items():
         if key in tables:
-            others[key, sources] = read[sources]
+            others[key, sources] = table
         else:
-            tables[key] = read[sources]
-    check_held_out_files(space, [key for key, _ in others])
+            tables[key] = table
     return tables, others
 
 

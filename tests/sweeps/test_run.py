@@ -45,6 +45,7 @@ from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
 from sweeps.search.trial_spec import make_spec
 from sweeps.setup.inputs import read_inputs
+from sweeps.setup.trial_inputs import TrialInputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.recorded_trials import write_trial
@@ -76,7 +77,12 @@ def replace_run(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """Replaces the function that runs a sweep."""
 
     def run_plan(
-        plan: SweepPlan, on_event: OnEvent, _ownership: Ownership, known: KnownTrials | None = None, **_hooks: object
+        plan: SweepPlan,
+        _inputs: TrialInputs,
+        on_event: OnEvent,
+        _ownership: Ownership,
+        known: KnownTrials | None = None,
+        **_hooks: object,
     ) -> SweepOutcome:
         return run(plan, on_event, known.records if known else ())
 

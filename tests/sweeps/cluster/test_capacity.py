@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sweeps.cluster.capacity import (
     CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
     Resources,
+    describe_small_stores,
     fits_cluster,
     lanes_that_fit,
     nodes_have_bf16,
@@ -83,8 +85,8 @@ def test_new_lanes_fit_free_resources_and_all_lanes_total_ones(
     lanes: int,
 ) -> None:
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": free_cpus, "memory": memory})
-    monkeypatch.setattr(capacity, "total_resources", lambda: [Resources(cpus=8, gpus=0, memory=memory)])
-    assert num_lanes(make_plan(), num_open, num_waiting) == lanes
+    monkeypatch.setattr(capacity, "total_resources", lambda _refused: [Resources(cpus=8, gpus=0, memory=memory)])
+    assert num_lanes(make_plan(), num_open, num_waiting, ()) == lanes
 
 
 def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,3 +132,37 @@ def test_trials_are_in_bf16_where_a_node_fits_and_all_that_do_answer_that_they_h
 ) -> None:
     monkeypatch.setattr(bf16, "has_bf16", answer)
     assert nodes_have_bf16(options(**changes)) is expected
+
+
+def test_refused_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = {"NodeID": "a", "NodeManagerHostname": "here", "Resources": {"CPU": 4, "memory": PLENTY}, "Alive": True}
+    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    monkeypatch.setattr(ray, "available_resources", lambda: node["Resources"])
+    plan = make_plan()
+    assert (fits_cluster(plan), fits_cluster(plan, {"a"})) == (True, False)
+    assert (num_lanes(plan, 0, 0, {"b"}), num_lanes(plan, 0, 0, {"a"})) == (4, 1)
+
+
+def test_object_stores_that_are_too_small_are_named_in_one_line(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"driver": (0, 5e8), "small": (4, 9e8), "large": (4, 1e9), "too few CPUs": (0, 1e8)}
+    nodes = [
+        {
+            "NodeID": host,
+            "NodeManagerHostname": host,
+            "Alive": True,
+            "Resources": {"CPU": cpus, "memory": PLENTY, "object_store_memory": size},
+        }
+        for host, (cpus, size) in sizes.items()
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "driver"))
+    plan = make_plan()
+    line = describe_small_stores(plan, 10**9)
+    assert line is not None
+    assert line.startswith("Data and encoder take 1.00 GB of Ray's object store, which has less (")
+    assert "(driver 0.50 GB, small 0.90 GB)" in line
+    assert "--object-store-memory" in line
+    assert "--shm-size" in line
+    assert describe_small_stores(plan, 10**8) is None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -15,12 +16,15 @@ from results.records.files import PROJECT_FOLDER
 from sweeps.cluster import connection
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.connection import (
+    MAX_STORE_BYTES,
+    MIN_STORE_BYTES,
     START_ATTEMPTS,
     connect,
     connected_to_ray,
     free_port,
     ignoring_interrupts,
     start_local,
+    store_size,
     use_own_token,
     use_short_folder,
     worker_environment,
@@ -119,31 +123,31 @@ def test_slow_local_ray_is_started_again_a_few_times(
 ) -> None:
     left = [Exception("The current node timed out during startup. x")] * num_timeouts
 
-    def start() -> str:
+    def start(_store_bytes: int) -> str:
         if left:
             raise left.pop()
         return "http://dashboard"
 
     monkeypatch.setattr(connection, "start_local_once", start)
     if num_timeouts < START_ATTEMPTS:
-        assert start_local() == "http://dashboard"
+        assert start_local(MIN_STORE_BYTES) == "http://dashboard"
     else:
         with pytest.raises(ValueError, match="must start within 30 s"):
-            start_local()
+            start_local(MIN_STORE_BYTES)
     assert len(shutdowns) == num_timeouts
 
 
 @pytest.mark.usefixtures("shutdowns")
 def test_other_error_of_rays_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start() -> None:
+    def start(_store_bytes: int) -> None:
         raise RuntimeError("something else")
 
     monkeypatch.setattr(connection, "start_local_once", start)
-    with pytest.raises(RuntimeError, match="something else"):
-        start_local()
-    monkeypatch.setattr(connection, "start_local_once", lambda: give([OSError("something else\nmore")]))
+    with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got RuntimeError: something else$"):
+        start_local(MIN_STORE_BYTES)
+    monkeypatch.setattr(connection, "start_local_once", lambda _store_bytes: give([OSError("something else\nmore")]))
     with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got OSError: something else$"):
-        start_local()
+        start_local(MIN_STORE_BYTES)
 
 
 def give(answers: list[Exception | None]) -> None:
@@ -159,7 +163,7 @@ def test_address_without_a_listener_is_one_error_at_once() -> None:
 
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(connection, "start_local", lambda: None)
+    monkeypatch.setattr(connection, "start_local", lambda _store_bytes: None)
     may_go = threading.Event()
     with connected_to_ray(None) as dashboard:
         run = BackgroundRun(lambda: may_go.wait(10), "lane0")
@@ -193,3 +197,23 @@ def test_thread_inside_ray_does_not_change_the_exit_code(name: str, code: int) -
     command = [sys.executable, "-c", PROGRAM.format(name=name)]
     done = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, "said\n" if code == 3 else done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "room", "memory", "size"),
+    [
+        (0, 10**12, 10**12, MIN_STORE_BYTES),
+        (10**9, 10**12, 10**12, int(1.2 * 10**9)),
+        (10**11, 10**12, 10**12, int(1.2 * 10**11)),
+        (10**9, 64 * 2**20, 10**12, int(1.2 * 10**9)),  # as Docker has it: the store is a file elsewhere
+        (10**11, 64 * 2**20, 10**12, MAX_STORE_BYTES),
+        (10**10, 10**12, 8 * 10**9, 4 * 10**9),  # the rest goes to disk
+    ],
+)
+def test_object_store_of_a_local_ray_holds_what_it_must(
+    num_bytes: int, room: int, memory: int, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(connection, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=room))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=memory))
+    assert store_size(num_bytes) == size

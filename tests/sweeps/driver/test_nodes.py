@@ -1,6 +1,9 @@
 """On a cluster that loses and gains nodes every trial ends, on the nodes that are left."""
 
 import re
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pandas as pd
 import pytest
 
 from results.analysis.sweep import load_sweep
-from tests.sweeps.driver.two_nodes import LONGEST, Nodes, Run, open_nodes, start_sweep
+from tests.sweeps.driver.two_nodes import IN_OWN_MOUNTS, LONGEST, Nodes, Run, open_nodes, start_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
 
@@ -65,6 +68,49 @@ def test_trial_of_a_lost_node_continues_on_the_remaining_node(one_cpu: Nodes, st
     assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
+
+
+def test_nodes_need_none_of_the_drivers_folders(
+    no_cpu: Nodes, storage: Path, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    data, encoder = (shutil.copytree(folder, tmp_path / folder.name) for folder in (tiny_folder, tiny_encoder_folder))
+    places, short = ["--data", str(data), "--encoder", str(encoder)], ["encoder.max_length=32"]
+    run = start_sweep(no_cpu, storage, *places, *COMMAND, *short)
+    run.wait_until("Opening 1 lane of 1 worker")
+    for folder in (data, encoder, storage / ".cache"):
+        shutil.rmtree(folder)
+    assert_all_complete(run, storage)
+
+
+can_hide = pytest.mark.skipif(
+    subprocess.run([*IN_OWN_MOUNTS, "true"], capture_output=True, check=False).returncode != 0,
+    reason="a folder can be hidden from a node by root alone",
+)
+
+
+@can_hide
+def test_sweep_on_nodes_that_do_not_share_its_storage_is_refused(one_cpu: Nodes, storage: Path) -> None:
+    one_cpu.add("worker", 1, hidden=storage)
+    run = start_sweep(one_cpu, storage, *COMMAND)
+    assert run.process.wait(LONGEST) == 2, run.log.read_text()
+    last = run.log.read_text().splitlines()[-1]
+    assert "--storage must be a folder that all nodes share, or a bucket (s3://...), got " in last
+    assert last.endswith(f"on {socket.gethostname()} there is no such folder")
+    assert not (storage / "sweep").exists()
+
+
+@can_hide
+def test_node_that_joins_without_the_storage_gets_no_trial(one_cpu: Nodes, storage: Path) -> None:
+    run = start_sweep(one_cpu, storage, *COMMAND, "--replicates", "2")
+    run.wait_until("lane0 is open on")
+    one_cpu.add("worker", 1, hidden=storage)
+    run.wait_until("Opening 1 more lane")
+    run.wait_until("lane1 cannot open: --storage must be a folder that all nodes share")
+    assert run.process.wait(LONGEST) == 0, run.log.read_text()
+    assert not run.has_line("lane2")
+    trials = load_sweep(storage / "sweep").trials
+    assert set(trials["status"]) == {"complete"}
+    assert len(trials) == 14
 
 
 def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,9 +39,11 @@ from sweeps.lanes.lanes import Lanes
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial_spec import make_spec
+from sweeps.setup.trial_inputs import TrialInputs
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
+from tests.sweeps.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
 
@@ -111,11 +113,13 @@ def run_on_one_lane(
     return FinishedSweep(plan=plan, outcome=outcome, events=killer.events, records=records, when_trained=when_trained)
 
 
-def run_owned(plan: SweepPlan, on_event: Callable[[Event, Ledger], None], **others: Any) -> SweepOutcome:
+def run_owned(
+    plan: SweepPlan, on_event: Callable[[Event, Ledger], None], inputs: TrialInputs | None = None, **others: Any
+) -> SweepOutcome:
     """Runs a new sweep in its folder."""
     write_sweep(plan.options.folder, {"name": plan.options.name})
     with Ownership(plan.options.folder) as ownership:
-        return run_plan(plan, on_event, ownership, **others)
+        return run_plan(plan, inputs or read_inputs_of(plan), on_event, ownership, **others)
 
 
 def statuses(folder: Path) -> dict[str, str]:
@@ -254,8 +258,9 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested"))
-    lanes = Lanes(plan=plan, channel=parts["channel"], scratch=plan.options.folder)
+    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested", "inputs"))
+    inputs = parts.pop("inputs")
+    lanes = Lanes(plan=plan, channel=parts["channel"], inputs=inputs, driver_id="", scratch=plan.options.folder)
     sweep = RunningSweep(
         plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
     )
@@ -292,19 +297,24 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
 
 
 @pytest.mark.usefixtures("private_ray")
-def test_sweep_too_large_for_the_cluster_is_one_error(make_plan: MakePlan) -> None:
+def test_sweep_too_large_for_the_cluster_is_one_error(
+    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path
+) -> None:
+    plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder, workers=8)
     with pytest.raises(ValueError, match=r"must fit this machine, which has 2 CPUs.*needs 8 workers of 1 CPU"):
-        run_owned(make_plan(workers=8), lambda _event, _ledger: None)
+        run_owned(plan, lambda _event, _ledger: None)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
 def test_data_that_a_lane_cannot_load_are_one_error(
-    make_plan: MakePlan, tiny_encoder_folder: Path, tmp_path: Path
+    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
-    plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tmp_path / "nowhere")
+    plan = make_plan(base=small_config(tiny_encoder_folder), data_folder=tiny_folder)
+    inputs = replace(read_inputs_of(plan), corpora={})  # what is not in the store is read on the driver's node
+    gone = replace(plan, data_folder=tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
-        run_owned(plan, lambda _event, _ledger: None)
+        run_owned(gone, lambda _event, _ledger: None, inputs)
     assert ray.available_resources()["CPU"] == 2
 
 

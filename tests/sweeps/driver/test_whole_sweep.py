@@ -18,6 +18,7 @@ from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.trial_spec import make_spec
+from sweeps.setup.trial_inputs import TrialInputs
 from tests.recorded_trials import write_trial
 
 
@@ -57,6 +58,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, listening: Listening, *, has_tr
 
     def run(
         plan: SweepPlan,
+        _inputs: TrialInputs,
         on_event: OnEvent,
         ownership: Ownership,
         known: KnownTrials | None,

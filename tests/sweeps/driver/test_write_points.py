@@ -27,7 +27,7 @@ from results.records.epochs import write_epoch
 from results.records.trial_folder import read_end
 from results.records.trials import write_sweep
 from sweeps.lanes.channel import Assignment
-from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
@@ -36,6 +36,7 @@ from sweeps.search.trial_spec import make_spec
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
+from tests.sweeps.trial_inputs import load_from_files
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Audit events of file changes, with the number of paths that come first in their arguments; and `open` to write."""
@@ -139,7 +140,7 @@ class FileReporter:
 
 def load_changed_trial(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
     config = plan.space.base.override(changes)
-    return load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
+    return load_from_files(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
 
 
 def run_on_lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:

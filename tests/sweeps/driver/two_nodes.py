@@ -23,6 +23,8 @@ NOTICED_SOONER = {
 }
 """Ray's head declares a silent node dead after 2 s instead of 15."""
 LONGEST = 240
+IN_OWN_MOUNTS = ("unshare", "--mount")
+"""Runs a command with file systems of its own, which needs the rights of root."""
 
 
 @dataclass(kw_only=True)
@@ -38,19 +40,21 @@ class Nodes:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self, name: str, num_cpus: int, *arguments: str) -> None:
-        """Starts a node and waits until it is up."""
+    def start(self, name: str, num_cpus: int, *arguments: str, hidden: Path | None = None) -> None:
+        """Starts a node and waits until it is up; `hidden` is a folder that is another, empty one there."""
         ports = [f"--{kind}-port={free_port()}" for kind in ("dashboard-agent-listen", "metrics-export")]
         command = ["ray", "start", "--block", f"--num-cpus={num_cpus}", f"--temp-dir={self.folder}", *ports, *arguments]
+        if hidden is not None:
+            command = [*IN_OWN_MOUNTS, "sh", "-c", f'mount -t tmpfs none "{hidden}" && exec "$@"', "sh", *command]
         with (self.folder / f"{name}.txt").open("wb") as log:
             self.processes[name] = subprocess.Popen(
                 command, env=self.environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         wait_for(lambda: "Ray runtime started" in (self.folder / f"{name}.txt").read_text(), f"node {name}")
 
-    def add(self, name: str, num_cpus: int) -> None:
+    def add(self, name: str, num_cpus: int, *, hidden: Path | None = None) -> None:
         """Adds a node."""
-        self.start(name, num_cpus, f"--address={self.address}")
+        self.start(name, num_cpus, f"--address={self.address}", hidden=hidden)
 
     def kill(self, name: str) -> None:
         """Kills a node's raylet with -9, as a power loss would; its workers die with it."""

@@ -13,13 +13,13 @@ from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.lanes.channel import Assignment, TrialStatus
-from sweeps.lanes.loaded_trial import load_trial
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import find_stage_keys
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.stage_tree import training_order
+from tests.sweeps.trial_inputs import load_from_files
 
 CPU = torch.device("cpu")
 
@@ -71,7 +71,7 @@ def assignment_of(folder: TrialFolder, config: TrialConfig) -> Assignment:
 def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> PlainReporter:
     """Trains a trial to its end; its reporter."""
     folder, reporter = trial_folder(plan.options, trial_id), PlainReporter(plan.options.folder, trial_id)
-    loaded = load_trial(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
+    loaded = load_from_files(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
     line: Any = reporter
     run = TrialRun(loaded=loaded, folder=folder, reporter=line, device=CPU)
     end_trial(run, *run_trial(run, start_of(assignment_of(folder, config), folder, "here")))

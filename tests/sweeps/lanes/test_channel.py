@@ -370,7 +370,7 @@ async def test_trial_that_nothing_is_heard_of_is_silent_until_it_is_heard() -> N
 @running
 async def test_failures_of_lanes_and_of_tune_are_events() -> None:
     channel = Channel()
-    await channel.report_lane_failure("a", "sst.csv is missing")
+    await channel.report_lane_failure("a", "sst.csv is missing", ["n"])
     await channel.report_tune_failure("its process died")
     found = [(event.kind, event.facts["why"]) for event in await events(channel)]
     assert found == [("lane_failed", "sst.csv is missing"), ("failed", "its process died")]

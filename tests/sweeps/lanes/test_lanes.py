@@ -44,7 +44,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(lanes_module, "fits_cluster", lambda *_: room["fits"])
     monkeypatch.setattr(lanes_module, "alive_nodes", lambda: dict(room["nodes"]))
     monkeypatch.setattr(lanes_module, "describe_cluster", lambda: "0 CPUs")
-    monkeypatch.setattr(lanes_module, "open_lane", lambda setup, _scratch: Run(setup.lane))
+    monkeypatch.setattr(lanes_module, "open_lane", lambda setup, *_: Run(setup.lane))
     return room
 
 
@@ -60,7 +60,8 @@ def make_lanes(room: dict[str, Any], channel: LocalChannel, make_plan: MakePlan)
 
     def make(**changes: Any) -> Lanes:
         own: Any = channel
-        lanes = Lanes(plan=make_plan(**changes), channel=own, scratch=Path("scratch"))
+        nothing: Any = None
+        lanes = Lanes(plan=make_plan(**changes), channel=own, inputs=nothing, driver_id="d", scratch=Path("scratch"))
         open_lanes(lanes, 2)
         for name in names(lanes):
             note(lanes, "lane_open", name)
@@ -145,7 +146,7 @@ def test_sweep_gives_up_where_lanes_never_open(make_lanes: Callable[..., Lanes])
     lanes = make_lanes()
     lanes.ever_open.clear()
     for name in names(lanes):
-        note(lanes, "lane_failed", name, why="sst.csv is missing")
+        note(lanes, "lane_failed", name, why="sst.csv is missing", refused=[])
     assert why_none_opens(lanes) is None, "a lane may still open"
     assert end(lanes) == []
     assert why_none_opens(lanes) == "sst.csv is missing"
@@ -157,13 +158,37 @@ def test_lanes_that_have_opened_before_are_tried_again_some_times(make_lanes: Ca
     for number in range(MAX_FAILURES):
         assert why_none_opens(lanes) is None
         open_lanes(lanes, 1)
-        note(lanes, "lane_failed", lanes.runs[-1].name, why=f"CUDA is not there {number}")
+        note(lanes, "lane_failed", lanes.runs[-1].name, why=f"CUDA is not there {number}", refused=[])
         end(lanes)
     assert why_none_opens(lanes) == f"CUDA is not there {MAX_FAILURES - 1}"
     open_lanes(lanes, 1)
     note(lanes, "lane_open", lanes.runs[-1].name)
     end(lanes, "killed")
     assert why_none_opens(lanes) is None, "failures count since the last lane that opened"
+
+
+def test_nodes_that_do_not_share_the_storage_are_left_out_and_the_other_lanes_go_on(
+    make_lanes: Callable[..., Lanes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes, opened, asked = make_lanes(), list[set[str]](), list[set[str]]()
+
+    def open_elsewhere(setup: Any, _scratch: Path, refused: set[str]) -> Run:
+        opened.append(set(refused))
+        return Run(setup.lane)
+
+    def count(_plan: object, _num_open: int, _num_waiting: int, refused: set[str]) -> int:
+        asked.append(set(refused))
+        return 2
+
+    monkeypatch.setattr(lanes_module, "open_lane", open_elsewhere)
+    monkeypatch.setattr(lanes_module, "num_lanes", count)
+    note(lanes, "lane_failed", "sweep-lane1", why="--storage must be shared", refused=["n"])
+    lanes.runs[1].is_over = True  # type: ignore[misc]
+    assert list(remove_ended(lanes)) == [], "its own line is enough"
+    assert why_none_opens(lanes) is None
+    scale_now(lanes, 2)
+    assert names(lanes) == ["sweep-lane0", "sweep-lane2"]
+    assert opened == asked == [{"n"}]
 
 
 def test_missing_nodes_are_reported_once_and_timed(make_lanes: Callable[..., Lanes], room: dict[str, Any]) -> None:

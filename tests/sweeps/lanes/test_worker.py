@@ -33,12 +33,14 @@ from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.lane import LaneCallback
+from sweeps.lanes.stored_inputs import put_inputs
 from sweeps.lanes.trial_run import record_end
 from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.sweeps.reuse.trained_trials import TrialStorage
+from tests.sweeps.trial_inputs import FileReader, cached_encoder, read_inputs_of
 
 PATIENCE_SECONDS = 300
 BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))
@@ -119,7 +121,8 @@ def lane_setup(
     channel: Any = ray.remote(num_cpus=0)(Channel)
     base = tiny_config.override({"encoder.name": str(tiny_encoder_folder)})
     plan = make_plan(base=base, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
-    return LaneSetup(lane="lane", channel=channel.remote(), plan=plan)
+    inputs = put_inputs(read_inputs_of(plan), plan.data_folder, plan.options.cache_folder)
+    return LaneSetup(lane="lane", channel=channel.remote(), plan=plan, inputs=inputs, driver_id="")
 
 
 @pytest.fixture
@@ -165,7 +168,10 @@ class PlainLane:
     def run(self, trial_id: str) -> PlainReporter:
         folder = trial_folder(self.setup.plan.options, trial_id)
         own = assignment_of(folder, self.setup.plan.space.base)
-        train_assigned(self.setup, Assignment(trial=own.trial, attempt=1))
+        plan = self.setup.plan
+        encoder = cached_encoder(plan.space.base.encoder.name)
+        reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=1))
         return self.reporters[-1]
 
     @property
@@ -197,7 +203,7 @@ def plain_lane(
     monkeypatch.setattr(sweeps.lanes.worker, "TrialReporter", make)
     nobody: Any = None
     plan = make_plan(base=config, data_folder=tiny_folder, checkpoint_steps=2, reuse=False)
-    return PlainLane(LaneSetup(lane="lane", channel=nobody, plan=plan), reporters)
+    return PlainLane(LaneSetup(lane="lane", channel=nobody, plan=plan, inputs=nobody, driver_id=""), reporters)
 
 
 def test_trial_that_meets_a_full_disk_is_interrupted_and_resumes_once_there_is_room(

@@ -18,11 +18,12 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.predictions import read_predictions
-from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 from sweeps.reuse.starting_point import store_cut
 from tests.killed import Killed
+from tests.sweeps.trial_inputs import load_from_files
 
 CPU = torch.device("cpu")
 FAST = {
@@ -45,7 +46,7 @@ class TrialStorage:
     def load_trial(self, **changes: Any) -> LoadedTrial:
         """Loads a trial with some dotted keys changed, in which `__` stands for a dot."""
         dotted = {key.replace("__", "."): value for key, value in changes.items()}
-        return load_trial(self.base.override(dotted), self.data, self.path / ".cache", describe_environment(CPU))
+        return load_from_files(self.base.override(dotted), self.data, self.path / ".cache", describe_environment(CPU))
 
     def trial_folder(
         self, name: str = "sweep/0000-r0", *, shares: bool = True, keep_bytes: int = 10**12
@@ -101,6 +102,7 @@ def train_trial(
 
     states = StateFolder(path=folder.states.path, checkpoint_steps=2, keeps_end=stores)
     arguments: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_stage": on_stage, "states": states}
+    arguments["start"] = trial.start
     try:
         train(trial.config, trial.corpus, trial.encoder, **arguments)
     except (Killed, Interrupted):

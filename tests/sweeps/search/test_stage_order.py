@@ -9,8 +9,8 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from sweeps.lanes.loaded_trial import load_trial
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
+from tests.sweeps.trial_inputs import load_from_files
 
 
 def keys(*ends: str, cuts: Sequence[str] = ()) -> StageKeys:
@@ -204,7 +204,7 @@ def test_stage_keys_are_equal_exactly_where_loaded_keys_are(
     configs = [base.override(changes) for changes in CHANGES]
     found = [find_stage_keys(config, tiny_folder, 1) for config in configs]
     here = describe_environment("cpu")
-    known = [load_trial(config, tiny_folder, tmp_path, here) for config in configs]
+    known = [load_from_files(config, tiny_folder, tmp_path, here) for config in configs]
     names = [set(one.ends) for one in found]
     real = [{cut.key for cut in one.cuts if cut.is_end} for one in known]
     all_keys = [{key for cut in one.cuts for key in (cut.key, cut.key_with_best)} - {None} for one in known]

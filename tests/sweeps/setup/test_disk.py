@@ -33,7 +33,7 @@ from sweeps.setup.disk import (
     prediction_bytes,
     state_bytes,
 )
-from sweeps.setup.inputs import SweepInputs, read_points
+from sweeps.setup.inputs import SweepInputs, first_tables, read_points
 from sweeps.setup.model_size import EncoderSize, measure_encoder
 from sweeps.setup.report import shared_paths
 from sweeps.setup.stage_tree import Segment, simulate_training
@@ -199,7 +199,7 @@ def prepare(tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path, tiny_c
         base = tiny_config.override({"encoder.name": str(tiny_encoder_folder), **short, **changes})
         space = SearchSpace(name="tiny", question="?", base=base, grid={"tasks.sst.batch_size": (8, 15, 30)})
         options = SweepOptions(space="tiny", name="tiny", storage=tmp_path, data=tiny_folder, **settings)
-        tables, _ = read_points(space, tiny_folder)
+        tables, _ = first_tables(read_points(space, tiny_folder))
         inputs = SweepInputs(
             space=space,
             data_folder=tiny_folder,

@@ -57,7 +57,7 @@ def test_gpus_of_a_cluster_are_counted_there(options: Build, monkeypatch: pytest
         asked.append(address)
         yield
 
-    node = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
+    node = {"NodeID": "n", "Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
     monkeypatch.setattr("sweeps.cluster.connection.connected_to_ray", connected)
     monkeypatch.setattr("ray.nodes", lambda: [node, node, {**node, "Alive": False}])
     assert [use_gpus(options(workers=n, address="auto")).gpus_per_worker for n in (1, 2, 3)] == [1.0, 1.0, 0.0]

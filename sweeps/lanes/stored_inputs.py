@@ -1,0 +1,139 @@
+"""What trials are trained from, in Ray's object store: one copy on each node, which all its lanes read in place.
+
+Nodes need none of the driver's folders. The objects live as long as the driver: `ray.put` keeps no record of how they
+were made, so a resumed sweep reads data and encoder again.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from ray import ObjectRef
+from ray.exceptions import RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from torch import Tensor
+
+from mtlib.checkpoints.initial_weights import read_start
+from mtlib.config.network import EncoderConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import TableKey, read_data
+from mtlib.data.token_cache import Corpus, TokenTable, tokenize
+from mtlib.model.encoder import PretrainedEncoder, load_encoder
+from sweeps.setup.trial_inputs import StartKey, TrialInputs, data_key, start_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredInputs:
+    """Where the inputs of a sweep's trials are in the object store."""
+
+    encoder: "ObjectRef[Any]"
+    """A `PretrainedEncoder` without weights and tokenizer, and its weights as arrays by name."""
+    corpora: Mapping[str, Mapping[TableKey, "ObjectRef[Any]"]]
+    """Of each `data_key`, by set and split a `TokenTable`."""
+    starts: Mapping[StartKey, "ObjectRef[Any]"]
+    """Starting weights as arrays by name."""
+    node: str
+    """Id of the node that has the folders: the driver's."""
+    data_folder: Path
+    cache_folder: Path
+
+
+def put_inputs(inputs: TrialInputs, data_folder: Path, cache_folder: Path) -> StoredInputs:
+    """Puts the inputs into the object store of the driver's node, from which other nodes fetch their copy.
+
+    `data_folder` and `cache_folder` are those on the driver. Raises ValueError as `read_start`.
+    """
+    tables = {id(table): table for corpus in inputs.corpora.values() for table in corpus.values()}
+    stored = {number: ray.put(table) for number, table in tables.items()}
+    bare = dataclasses.replace(inputs.encoder, weights={}, tokenizer=None)
+    return StoredInputs(
+        encoder=ray.put((bare, to_arrays(inputs.encoder.weights))),
+        corpora={
+            key: {name: stored[id(table)] for name, table in corpus.items()} for key, corpus in inputs.corpora.items()
+        },
+        starts={key: ray.put(read_start_arrays(config)) for key, config in inputs.starts.items()},
+        node=ray.get_runtime_context().get_node_id(),
+        data_folder=data_folder,
+        cache_folder=cache_folder,
+    )
+
+
+class InputsReader:
+    """Reads stored inputs in a process of a lane, which keeps the encoder and the last trial's other inputs."""
+
+    def __init__(self, stored: StoredInputs) -> None:
+        self._stored = stored
+        encoder, weights = ray.get(stored.encoder)
+        self.encoder: PretrainedEncoder = dataclasses.replace(encoder, weights=to_tensors(weights))
+        """Its weights are the store's memory, and must not be written into."""
+        self._tables: dict[ObjectRef[Any], TokenTable] = {}
+        self._read: dict[str, Corpus] = {}
+        """Corpora that are not in the store."""
+
+    def read_corpus(self, config: TrialConfig) -> Corpus:
+        """The tokenised data of a trial.
+
+        A search may draw values together that no point of the space has together. What they read is read on the
+        driver's node, by each process that needs it.
+
+        Raises:
+            ValueError: such data cannot be used.
+        """
+        key = data_key(config)
+        refs = self._stored.corpora.get(key)
+        if refs is None:
+            if key not in self._read:
+                folders = self._stored.data_folder, self._stored.cache_folder
+                self._read[key] = self._call_on_driver(read_tokens, config, *folders)
+            return self._read[key]
+        self._tables = {ref: self._tables[ref] if ref in self._tables else ray.get(ref) for ref in refs.values()}
+        return {name: self._tables[ref] for name, ref in refs.items()}
+
+    def read_start(self, config: TrialConfig) -> dict[str, Tensor] | None:
+        """The starting weights of a trial, by the names in their files; None without."""
+        if config.encoder.start_from is None:
+            return None
+        ref = self._stored.starts.get(start_key(config.encoder))
+        return to_tensors(self._call_on_driver(read_start_arrays, config.encoder) if ref is None else ray.get(ref))
+
+    def _call_on_driver(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function on the driver's node, and raises the ValueError that it raises."""
+        there = NodeAffinitySchedulingStrategy(self._stored.node, soft=False)
+        task: Any = ray.remote(num_cpus=0, max_calls=1)(function)
+        try:
+            return ray.get(task.options(scheduling_strategy=there).remote(*arguments))
+        except RayTaskError as error:
+            if isinstance(error.cause, ValueError):
+                raise error.cause from None
+            raise
+
+
+def read_tokens(config: TrialConfig, data_folder: Path, cache_folder: Path) -> Corpus:
+    """Reads and tokenises the data of a configuration."""
+    return tokenize(read_data(config, data_folder), load_encoder(config.encoder.name).tokenizer, cache_folder)
+
+
+def read_start_arrays(config: EncoderConfig) -> dict[str, np.ndarray]:
+    """Starting weights, of a configuration that has them, as arrays; ValueError as `read_start`."""
+    weights = read_start(config)
+    assert weights is not None
+    return to_arrays(weights)
+
+
+def to_arrays(weights: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """Weights as arrays, which the store holds without a copy in each process; half precision, exactly, as fp32."""
+    tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def to_tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """The memory of read-only arrays as tensors: models copy them into weights of their own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}

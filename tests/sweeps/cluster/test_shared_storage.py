@@ -1,0 +1,75 @@
+"""A folder that the driver does not share is found, and nothing is left in one that it does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from results.records.driver_file import DRIVER_FILE
+from sweeps.cluster import shared_storage
+from sweeps.cluster.shared_storage import check_storage_of_nodes, describe_faults, find_fault_by
+from sweeps.options import SweepPlan
+from tests.driver_files import write_driver
+from tests.sweeps.conftest import MakePlan
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A sweep's folder, which driver `d` runs."""
+    write_driver(tmp_path, id="d")
+    return tmp_path
+
+
+def is_there(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
+    asked: list[str] = []
+
+    def sees_at_the_third_time(path: str) -> bool:
+        asked.append(path)
+        return len(asked) == 3 and is_there(path)
+
+    assert find_fault_by(folder, "d", sees_at_the_third_time, 5.0) is None
+    assert len(set(asked)) == 1
+    assert list(folder.iterdir()) == [folder / DRIVER_FILE]
+
+
+@pytest.mark.parametrize(
+    ("place", "driver", "fault"),
+    [
+        ("", "other", "the folder is not the driver's"),
+        ("nowhere", "d", "there is no such folder"),
+        ("", "d", "the driver does not see what is written"),
+    ],
+)
+def test_folder_of_this_node_alone_is_a_fault(folder: Path, place: str, driver: str, fault: str) -> None:
+    assert find_fault_by(folder / place, driver, lambda _path: False, 0.1) == fault
+    assert list(folder.iterdir()) == [folder / DRIVER_FILE]
+
+
+def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: Any) -> None:
+        raise OSError("Read-only file system")
+
+    monkeypatch.setattr(shared_storage, "write_bytes", refuse)
+    assert find_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
+
+
+def test_hosts_are_named_with_what_to_do() -> None:
+    line = describe_faults("/sweeps/a", {"red": "there is no such folder", "blue": "it cannot be written"})
+    assert line == (
+        "--storage must be a folder that all nodes share, or a bucket (s3://...), got /sweeps/a: "
+        "on red there is no such folder; on blue it cannot be written"
+    )
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_one_node_need_not_prove_anything(make_plan: MakePlan) -> None:
+    nobody: Any = None
+    plan: SweepPlan = make_plan()
+    check_storage_of_nodes(plan, "d", nobody)
+    assert ray.is_initialized()

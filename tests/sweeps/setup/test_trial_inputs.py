@@ -1,0 +1,83 @@
+"""What trials are trained from: each table once, the corpus of every point, and each of the starting weights."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_held_out
+from mtlib.model.encoder import PretrainedEncoder
+from search_spaces.space import SearchSpace
+from sweeps.setup.inputs import read_points
+from sweeps.setup.trial_inputs import TrialInputs, data_key, read_trial_inputs
+
+ReadInputs = Callable[..., TrialInputs]
+TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("train", "dev")}
+
+
+@pytest.fixture
+def read(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path) -> ReadInputs:
+    """Reads the inputs of a space with this base and grid."""
+
+    def read(base: TrialConfig, **grid: tuple[Any, ...]) -> TrialInputs:
+        searched: dict[str | tuple[str, ...], tuple[Any, ...]] = {"seed": (1, 2)}
+        searched |= {key.replace("__", "."): values for key, values in grid.items()}
+        space = SearchSpace(name="tiny", question="?", base=base, grid=searched)
+        return read_trial_inputs(space, read_points(space, tiny_folder), tiny_encoder, tiny_folder, tmp_path)
+
+    return read
+
+
+def augmented(config: TrialConfig, folder: Path) -> TrialConfig:
+    more = {"task": "sst", "path": str(folder / "ids-sst-dev.csv"), "role": "augment"}
+    return config.override({f"data.sources.more.{key}": value for key, value in more.items()})
+
+
+def test_configurations_that_read_the_same_rows_share_a_corpus(read: ReadInputs, tiny_config: TrialConfig) -> None:
+    base, plans = tiny_config, (("sst", "qqp", "sts"), ("sst", "qqp"))
+    inputs = read(base, stages__1__tasks=plans, optimizer__learning_rate=(1e-3, 1e-5))
+    whole, fewer = (base.override({"stages.1.tasks": list(tasks)}) for tasks in plans)
+    assert set(inputs.corpora) == {data_key(whole), data_key(fewer)}
+    assert set(inputs.corpora[data_key(whole)]) == TASK_SPLITS
+    assert set(inputs.corpora[data_key(fewer)]) == {key for key in TASK_SPLITS if key[0] != "sts"}
+    for key, table in inputs.corpora[data_key(fewer)].items():
+        assert inputs.corpora[data_key(whole)][key] is table
+
+
+def test_only_settings_that_decide_which_rows_are_read_change_the_key(
+    tiny_config: TrialConfig, tiny_folder: Path
+) -> None:
+    key = data_key(tiny_config)
+    same: list[dict[str, Any]] = [{"seed": 5}, {"data.bucket_batches": 7}, {"smart.weight": 0}, {"stages.0.epochs": 9}]
+    assert {data_key(tiny_config.override(changes)) for changes in same} == {key}
+    assert data_key(TrialConfig.from_json(tiny_config.to_json())) == key
+    others = [tiny_config.override(changes) for changes in ({"data.hold_out": 0.2}, {"stages.1.tasks": ["sst"]})]
+    assert len({key, *map(data_key, (*others, augmented(tiny_config, tiny_folder)))}) == 4
+
+
+def test_augmentation_and_held_out_rows_make_other_tables(
+    read: ReadInputs, tiny_config: TrialConfig, tiny_folder: Path
+) -> None:
+    more, held = augmented(tiny_config, tiny_folder), tiny_config.override({"data.hold_out": 0.2})
+    ((plain,), (added,), (fewer,)) = (read(config).corpora.values() for config in (tiny_config, more, held))
+    table = added["sst", "train"]
+    assert (table.num_rows, table.num_own_rows, plain["sst", "train"].num_rows) == (43, 30, 30)
+    rows = read_held_out(held, tiny_folder)
+    for (task, split), own in fewer.items():
+        assert not set(own.ids) & set(rows[task].ids)
+        same = split == "dev"
+        assert (own.num_rows == plain[task, split].num_rows) is same
+        assert (own.fingerprint == plain[task, split].fingerprint) is same
+
+
+def test_each_table_and_each_of_the_starting_weights_counts_once(read: ReadInputs, tiny_config: TrialConfig) -> None:
+    plain = read(tiny_config)
+    weights = sum(weight.nbytes for weight in plain.encoder.weights.values())
+    tokens = plain.num_bytes - weights
+    assert tokens == sum(table.num_bytes for corpus in plain.corpora.values() for table in corpus.values()) > 0
+    starts = ("/models/a", "/models/b")
+    inputs = read(tiny_config, encoder__start_from=(None, *starts), smart__weight=(0.0, 1.0))
+    assert list(inputs.starts) == [(start, "overall") for start in starts]
+    assert inputs.num_bytes == 3 * weights + tokens
