@@ -1,13 +1,15 @@
 """What a sweep knows when it is resumed: its trials by their folders, and what the scheduler had decided on."""
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.state import newest_numbers
+from mtlib.checkpoints.best_weights import check_weights
+from mtlib.checkpoints.state import StateFolder, newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
 from mtlib.stages.plan import overall_epochs
@@ -18,7 +20,7 @@ from results.records.tables import read_sweep_tables
 from results.records.trial_folder import TrialFiles, read_trial, scores_in
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepOptions
-from sweeps.reuse.finished_trials import trial_folder
+from sweeps.reuse.finished_trials import BEST_FILE, trial_folder
 from sweeps.reuse.starting_point import epochs_of
 
 Reports = Mapping[str, list[tuple[int, float]]]
@@ -40,7 +42,7 @@ class KnownTrials:
 def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) -> KnownTrials:
     """The trials of the sweep with these options, as far as they have a folder of their own.
 
-    A trial that has ended, but with damaged epochs, is run again.
+    A trial that has ended, but with damaged epochs or best weights, is run again.
     """
     root, tables = open_folder(options.folder), read_sweep_tables(options.folder)
     notes, records, reports = list(tables.notes), [], {}
@@ -48,9 +50,9 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
         files = read_trial(root, record.trial_id)
         if files is None:
             continue  # it has not begun, or is not known any more: its searched values are given out again
-        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_epochs(root, record)]
+        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_files(root, options, record)]
         if damage:
-            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole epoch"]
+            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole state, or the start"]
         if damage or record.status in UNFINISHED:
             record = replace(record, status="queued", error=None)
         records.append(record)
@@ -59,14 +61,27 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
     return KnownTrials(records=tuple(records), reports=reports, notes=tuple(dict.fromkeys(notes)))
 
 
-def damaged_epochs(root: fs.SubTreeFileSystem, record: TrialRecord) -> Iterator[str]:
-    """A line for the first epoch of a trial with damaged predictions; a lane finds those of an unfinished trial."""
-    for epoch in range(1, record.epochs + 1):
-        try:
+def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: TrialRecord) -> Iterator[str]:
+    """A line for the first damaged epoch or best weights of a trial; a lane finds those of an unfinished trial."""
+    states = trial_folder(options, record.trial_id).states
+    try:
+        for epoch in range(1, record.epochs + 1):
             check_epoch(root, record.trial_id, epoch)
-        except (ValueError, OSError) as error:
-            yield first_line(error)
-            return
+        for epoch in kept_epochs(states):
+            check_weights(states, epoch)
+    except (ValueError, OSError) as error:
+        yield first_line(error)
+
+
+def kept_epochs(states: StateFolder) -> list[int]:
+    """The epochs whose weights a trial keeps; ValueError if the file that names them is damaged."""
+    path = states.path / BEST_FILE
+    try:
+        return sorted(set(json.loads(path.read_text()).values()))
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(f"{path}: truncated or damaged") from None
 
 
 def decided_reports(

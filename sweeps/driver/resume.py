@@ -11,7 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from results.records.tables import read_trials
-from results.records.trials import TrialRecord, read_sweep, write_sweep
+from results.records.trials import TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
@@ -63,7 +63,7 @@ def resume_sweep(
     Raises:
         ValueError: the space, the data or the encoder has changed; the difference is named.
     """
-    info = read_sweep(options.folder)
+    info, damage = read_sweep(options.folder), damage_of_sweep_file(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
     known = read_present(options, inputs.space)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -74,7 +74,8 @@ def resume_sweep(
     write_sweep(options.folder, info)
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
-    notes = [*known.notes, *describe_progress(plan, known.records), *changed_code(info)]
+    mended = [] if damage is None else [f"{damage}; it is written again from its copy"]
+    notes = [*mended, *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 

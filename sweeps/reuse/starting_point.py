@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mtlib.checkpoints.state import drop_states, place_state, read_numbers, saved_states, set_aside
+from mtlib.checkpoints.state import drop_states, place_state, read_numbers, read_state, saved_states, set_aside
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
 from mtlib.stages.keys import Cut, Origin
@@ -93,7 +93,7 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
     notes: list[str] = []
     whole = num_whole_epochs(folder, notes)
     for path in saved_states(folder.states):
-        found = read_numbers(path)
+        found = read_numbers(path) if read_state(path) is not None else None
         why = None if found is not None else f"{path} is truncated or damaged"
         if found is not None:
             try:
