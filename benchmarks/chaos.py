@@ -54,6 +54,8 @@ LONGEST_SECONDS = 300.0
 """A sweep that has gone no further for so long after a fault hangs."""
 EARLY = 0.2
 """Share of faults that come before the sweep goes on after the last one."""
+INTERRUPTED = 0.5
+"""Share of files that are damaged after Ctrl-C, not after a power cut; some are written only then."""
 STORAGE_BYTES = 400 * 2**20
 RAW_LINES = re.compile(
     r"Traceback \(most recent call last\)|^\(\w+ pid=|^\[20\d\d-|^\[\w+ \w+ \d+ |^20\d\d-\d\d-\d\d .*(ERROR|WARNING)|"
@@ -298,7 +300,7 @@ def damage(pattern: str) -> Callable[[Sweep, random.Random], tuple[str, tuple[st
         content = bytearray(path.read_bytes())
         how = draw.choice(("truncated", "flipped", "emptied"))
         if how == "flipped":
-            for _ in range(3):
+            for _ in range(20):
                 content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(
             content if how == "flipped" else content[: draw.randrange(len(content))] if how[0] == "t" else b""
@@ -326,7 +328,7 @@ kinds: Mapping[str, Kind] = {
     "weights": Kind(inject=damage("trials/*/checkpoint/weights/*.safetensors"), says="damaged", while_stopped=True),
     "epoch": Kind(inject=damage("trials/*/epochs/*.parquet"), says="damaged", while_stopped=True),
     "trial.json": Kind(inject=damage("trials/*/*.json"), says="damaged", while_stopped=True),
-    "trials.parquet": Kind(inject=damage("trials.parquet"), says="damaged", while_stopped=True),
+    "trials.parquet": Kind(inject=damage("trials.parquet"), says="", while_stopped=True),
     "sweep.json": Kind(inject=damage("sweep.json"), says="damaged", while_stopped=True),
     "journal": Kind(inject=damage("optuna-journal.log"), says="", while_stopped=True),
     "second-driver": Kind(inject=start_second, says=r"exit code 2; error: a sweep must not be running already"),
@@ -437,6 +439,9 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
     """Injects a fault of a kind, and resumes the sweep if that has ended it."""
     kind, began = kinds[name], len(sweep.lines)
     if kind.while_stopped:
+        if draw.random() < INTERRUPTED:
+            interrupt(sweep, draw)
+            sweep.wait_for(lambda: False)
         sweep.stop()
     saved = saved_steps(sweep.folder)
     what, spoiled = kind.inject(sweep, draw)
@@ -451,16 +456,19 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
         if not sweep.wait_for(lambda: False):
             fault.harm.append("the run did not end")
             sweep.stop()
-    elif not sweep.wait_for(lambda: not kind.says or sweep.says(kind.says, began)) or not sweep.is_running:
-        is_over = sweep.exit_code == 0 and not kind.while_stopped
-        fault.harm += [] if is_over else [f"the run went no further, exit code {sweep.exit_code}"]
-    if kind.says and not sweep.says(kind.says, began):
+    elif not sweep.wait_for(lambda: not kind.says or sweep.says(kind.says, began)):
+        fault.harm.append("the run went no further")
+        sweep.stop()
+    was_over = sweep.exit_code == 0 and not kind.while_stopped  # it came too late to matter
+    if kind.says and not sweep.says(kind.says, began) and not was_over:
         fault.harm.append(f"no line matches '{kind.says}'")
     if sweep.is_running or sweep.exit_code == 0:
         return fault
     kind.repair(sweep)
-    was_killed = kind.ends and not kind.says
-    if not was_killed and not sweep.says(RESUME_LINE, began):
+    if not kind.ends:
+        fault.harm.append(f"it ended the run with exit code {sweep.exit_code}")
+    is_silent = kind.ends and not kind.says
+    if not is_silent and not sweep.says(RESUME_LINE, began):
         fault.harm.append(f"exit code {sweep.exit_code} without a command to go on")
     sweep.start("--resume", str(sweep.folder))
     return fault
@@ -489,7 +497,7 @@ def judge(sweep: Sweep, faults: Sequence[Fault]) -> None:
         again = [
             trial
             for trial, epoch in epochs_in(lines)
-            if trial not in spoiled and epoch * STEPS <= fault.saved.get(trial, 0)
+            if trial not in spoiled and epoch * STEPS < fault.saved.get(trial, 0)
         ]
         fault.retrained = STEPS * len(again)
         fault.harm += [f"{fault.retrained} steps are trained again"] if again else []

@@ -121,6 +121,7 @@ def run_plan(
             error = run_on_ray(plan, ledger, known, on_event, on_trained, interrupts, limits, ownership)
         finally:
             closing_errors = close_records(plan, ledger)
+            ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached if ledger.num_unfinished and not is_interrupted and error is None else None
