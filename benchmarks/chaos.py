@@ -161,13 +161,14 @@ class Sweep:
 
     def stop(self) -> None:
         """Kills every process of the sweep, as a power cut does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(60)  # before psutil could take its exit code
         while found := self.processes():
             for one in found:
                 with suppress(psutil.Error):
                     one.kill()
             psutil.wait_procs(found, timeout=10)
-        if self.process is not None:
-            self.process.wait(60)
         self._note_end()
 
 
@@ -346,6 +347,7 @@ def main() -> int:
     parser.add_argument("--undisturbed", type=Path, help=words)
     parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()), help="folder for what sweeps printed")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would hand on that it is ignored
     names = options.kinds.split(",")
     if unknown := set(names) - set(kinds):
         parser.error(f"--kinds must be among {', '.join(kinds)}, got {', '.join(sorted(unknown))}")

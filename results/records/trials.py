@@ -162,6 +162,7 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
     It alone has the sweep's options, so there is a copy of it.
     """
     content = {"schema_version": SCHEMA_VERSION, **info}
+    content.pop("crc32", None)  # of what it was before
     for name in (SWEEP_COPY, SWEEP_FILE):
         write_json(open_folder(folder), name, {**content, "crc32": info_checksum(content)})
 

@@ -67,13 +67,13 @@ def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: Tri
     try:
         for epoch in range(1, record.epochs + 1):
             check_epoch(root, record.trial_id, epoch)
-        for epoch in kept_epochs(states):
+        for epoch in epochs_with_weights(states):
             check_weights(states, epoch)
     except (ValueError, OSError) as error:
         yield first_line(error)
 
 
-def kept_epochs(states: StateFolder) -> list[int]:
+def epochs_with_weights(states: StateFolder) -> list[int]:
     """The epochs whose weights a trial keeps; ValueError if the file that names them is damaged."""
     path = states.path / BEST_FILE
     try:

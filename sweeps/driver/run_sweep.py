@@ -23,8 +23,8 @@ from results.records.trials import TrialRecord
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import describe_cluster, describe_lane, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
-from sweeps.cluster.head import Head
 from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.driver.history import KnownTrials, scratch_folder
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
@@ -76,7 +76,7 @@ class RunningSweep:
     ledger: Ledger
     on_event: OnEvent
     channel: ActorHandle[Any]
-    head: Head
+    services: RayServices
     lanes: Lanes
     silent_workers: SilentWorkers
     searcher: SweepSearcher
@@ -196,8 +196,9 @@ def run_on_ray(
         except OSError as error:
             return f"the storage cannot be used: {first_line(error)}"
         finally:
+            sweep.services.check()
             seconds = (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)]
-            close_sweep(sweep, 0.0 if sweep.head.is_lost else seconds)
+            close_sweep(sweep, seconds if sweep.services.are_well else 0.0)
 
 
 def make_note(text: str) -> Event:
@@ -228,7 +229,7 @@ def start_sweep(plan: SweepPlan, ledger: Ledger, known: KnownTrials, on_event: O
         ledger=ledger,
         on_event=on_event,
         channel=channel,
-        head=Head(ray.get_runtime_context().gcs_address),
+        services=find_services(),
         lanes=lanes,
         silent_workers=SilentWorkers(channel=channel),
         searcher=searcher,
@@ -267,15 +268,15 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
             if not ray.get(sweep.channel.has_running.remote()):
                 break
             continue  # everything is ending already
-        if not sweep.head.answers():
-            error = sweep.head.why_lost
-        else:
+        sweep.services.check()
+        if sweep.services.are_well:
             for text in remove_ended(sweep.lanes):
                 handle_event(sweep, make_note(text))
-            error = sweep.failure or why_none_opens(sweep.lanes)
+            error = why_none_opens(sweep.lanes)
+        error = error or sweep.services.why_lost or sweep.failure
         if ownership.is_lost:
             error = "another driver has taken the sweep"
-        if error is None and not is_winding_down and sweep.head.is_well:
+        if error is None and not is_winding_down and sweep.services.are_well:
             adjust_lanes(sweep, interrupts)
             is_winding_down = wind_down_at_limit(sweep)
         if interrupts.is_stop_requested or error:
@@ -361,5 +362,5 @@ def close_sweep(sweep: RunningSweep, seconds: float) -> None:
     sweep.channel.stop.remote()
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
-    if not sweep.head.is_lost:
+    if sweep.services.are_well:
         ray.kill(sweep.channel)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-MAX_ERRORS, MAX_DEATHS = 2, 3
+MAX_ERRORS, MAX_UNEXPLAINED = 2, 3
 """A trial fails after its workers have ended so often from one state on, on nodes that live on: by an error of their
 own, or unexplained. What kills a process, for example to free memory, may have chosen the wrong one."""
 IDLE_SECONDS = 60.0
@@ -356,7 +356,7 @@ class Channel:
         trial = self._trials[trial_id]
         trial.lane = None
         lost = own.nodes - self._alive if self._alive else frozenset()
-        max_kills = MAX_ERRORS if trial.why else MAX_DEATHS
+        max_kills = MAX_ERRORS if trial.why else MAX_UNEXPLAINED
         trial.why = f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else trial.why or why
         kills = trial.kills if is_innocent else [*trial.kills, own.nodes]
         trial.kills = [nodes for nodes in kills if nodes <= self._alive or not self._alive]

@@ -11,9 +11,9 @@ import ray
 from ray.actor import ActorHandle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-LOOK_SECONDS = 30.0
-"""After so long without a word from a trial's lane its workers are looked at; an evaluation may take as long."""
-HANGS_SECONDS = 600.0
+SILENT_SECONDS = 30.0
+"""After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""
+HANGING_SECONDS = 600.0
 """A trial whose lane says nothing for so long has its workers killed."""
 
 
@@ -22,33 +22,33 @@ class SilentWorkers:
     """Watches the lanes of a sweep."""
 
     channel: ActorHandle[Any]
-    looks: dict["ray.ObjectRef[bool]", str] = field(default_factory=dict)
-    """Looks at a worker whose answer is awaited, with the line to print if it is yes."""
-    next_look: float = 0.0
+    inspections: dict["ray.ObjectRef[bool]", str] = field(default_factory=dict)
+    """Inspections of a worker whose answer is awaited, with the line to print if it is yes."""
+    next_inspection: float = 0.0
     """On the monotonic clock."""
 
     def watch(self) -> Iterator[str]:
-        """Looks at workers from time to time, without waiting; yields a line for each that was killed."""
-        if self.looks:
-            ready, _ = ray.wait(list(self.looks), num_returns=len(self.looks), timeout=0)
-            for look in ready:
-                line = self.looks.pop(look)
-                if was_killed(look):
+        """Inspects workers from time to time, without waiting; yields a line for each that was killed."""
+        if self.inspections:
+            ready, _ = ray.wait(list(self.inspections), num_returns=len(self.inspections), timeout=0)
+            for inspection in ready:
+                line = self.inspections.pop(inspection)
+                if was_killed(inspection):
                     yield line
-        if time.monotonic() < self.next_look:
+        if time.monotonic() < self.next_inspection:
             return
-        self.next_look = time.monotonic() + LOOK_SECONDS / 2
-        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(HANGS_SECONDS))}
-        for name, lane, place in ray.get(self.channel.silent_trials.remote(LOOK_SECONDS)):
-            self.look_at(name, lane, place.get("workers", ()), hangs=name in hanging)
+        self.next_inspection = time.monotonic() + SILENT_SECONDS / 2
+        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(HANGING_SECONDS))}
+        for name, lane, place in ray.get(self.channel.silent_trials.remote(SILENT_SECONDS)):
+            self.inspect(name, lane, place.get("workers", ()), hangs=name in hanging)
 
-    def look_at(self, trial: str, lane: str, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
-        """Starts a look at each worker of a lane, from its node."""
-        why = f"has said nothing for {HANGS_SECONDS / 60:g} minutes" if hangs else "is stopped"
+    def inspect(self, trial: str, lane: str, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
+        """Starts an inspection of each worker of a lane, from its node."""
+        why = f"has said nothing for {HANGING_SECONDS / 60:g} minutes" if hangs else "is stopped"
         for node, pid in workers:
             there = NodeAffinitySchedulingStrategy(node, soft=False)
             ask = ray.remote(num_cpus=0, max_retries=0)(kill_stopped).options(scheduling_strategy=there)
-            self.looks[ask.remote(pid, hangs)] = f"{trial}: process {pid} of {lane} {why} and is killed"
+            self.inspections[ask.remote(pid, hangs)] = f"{trial}: process {pid} of {lane} {why} and is killed"
 
 
 def kill_stopped(pid: int, hangs: bool) -> bool:
@@ -64,9 +64,9 @@ def kill_stopped(pid: int, hangs: bool) -> bool:
     return True
 
 
-def was_killed(look: "ray.ObjectRef[bool]") -> bool:
-    """The answer of a look; False where its node has died."""
+def was_killed(inspection: "ray.ObjectRef[bool]") -> bool:
+    """The answer of an inspection; False where its node has died."""
     try:
-        return bool(ray.get(look))
+        return bool(ray.get(inspection))
     except ray.exceptions.RayError:
         return False
