@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show_lines(["interrupted: standard output was closed; continue with --resume"], sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        show_lines([f"error: the disk is full: {error}; free some room and continue with --resume"], sys.stderr)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "the disk is full" if is_full else "a file or the network cannot be used"
+        show_lines([f"error: {what}: {error}; continue with --resume once it can"], sys.stderr)
         return SWEEP_FAILED
     except KeyboardInterrupt:
         show_lines(["interrupted"], sys.stderr)

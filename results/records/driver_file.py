@@ -88,15 +88,14 @@ class Ownership:
         other = read_driver(self._folder)
         is_free = other is None or other.stop_time is not None
         require(is_free, "a sweep must not be running already", f"{self._folder}, run by {describe(other)}")
-        self._write()
+        self.write()
         self._thread.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._has_ended.set()
         self._thread.join(BEAT_SECONDS)  # storage that hangs must not keep a sweep from its end
-        if not self.is_lost:
-            self._write(has_stopped=True)
+        self.write(has_stopped=True)
 
     def _keep(self) -> None:
         while not self._has_ended.wait(BEAT_SECONDS):
@@ -104,10 +103,15 @@ class Ownership:
             if other is not None and other.id != self.id:
                 self.is_lost = True
                 return
-            self._write()
+            self.write()
 
-    def _write(self, *, has_stopped: bool = False) -> None:
-        """Writes the file; storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`."""
+    def write(self, *, has_stopped: bool = False) -> None:
+        """Writes the file now; storage that cannot be written passes for a stopped sweep after `STALE_SECONDS`.
+
+        Nothing is written once another driver has taken the sweep.
+        """
+        if self.is_lost:
+            return
         import psutil  # here: as above
 
         process = psutil.Process()

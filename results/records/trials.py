@@ -7,6 +7,7 @@ are caches of these folders (`results.records.tables`). `hold_out.json` lists he
 """
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from mtlib.config.schema import read_value
-from mtlib.runtime.errors import nearest_names, require, require_name
+from mtlib.runtime.errors import first_line, nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import Location, full_path, join_location, open_folder, split_location
 from mtlib.tasks import TASKS, Task, in_order
@@ -31,7 +32,7 @@ UNFINISHED = ("queued", "running", "interrupted")
 OVERALL = "overall"
 """The name of the overall score, beside the tasks' names."""
 
-SWEEP_FILE = "sweep.json"
+SWEEP_FILE, SWEEP_COPY = "sweep.json", "sweep-copy.json"
 OBJECTS = ("options", "space", "base", "data")
 """Keys of `sweep.json` that hold objects, if anything."""
 SPACE_FILE = "space.py"
@@ -149,17 +150,58 @@ def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
-    """Writes `sweep.json`, plain JSON values and the schema version; makes the folder if it is missing."""
-    write_json(open_folder(folder), SWEEP_FILE, {"schema_version": SCHEMA_VERSION, **info})
+    """Writes `sweep.json`: plain JSON values, the schema version and a checksum. Makes the folder if it is missing.
+
+    It alone has the sweep's options, so there is a copy of it.
+    """
+    content = {"schema_version": SCHEMA_VERSION, **info}
+    content.pop("crc32", None)  # of what it was before
+    for name in (SWEEP_COPY, SWEEP_FILE):
+        write_json(open_folder(folder), name, {**content, "crc32": info_checksum(content)})
+
+
+def info_checksum(content: Mapping[str, Any]) -> int:
+    """CRC-32 of what `sweep.json` holds besides."""
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
+def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
+    """The content of `sweep.json` or its copy; ValueError if it is damaged. Earlier versions wrote no checksum."""
+    info = read_json(root, name)
+    checksum = info.pop("crc32", None)
+    is_whole = checksum in (None, info_checksum(info))
+    if not is_whole:
+        raise ValueError(f"{full_path(root, name)}: truncated or damaged: its checksum is wrong")
+    return info
+
+
+def damage_of_sweep_file(folder: Location) -> str | None:
+    """What is wrong with `sweep.json`, in a line; None if it is whole."""
+    try:
+        read_info(open_folder(folder), SWEEP_FILE)
+    except (ValueError, OSError) as error:
+        return first_line(error)
+    return None
 
 
 def read_sweep(folder: Location) -> dict[str, Any]:
-    """Reads `sweep.json`; ValueError if it is missing, damaged, of another version, or has no objects at `OBJECTS`."""
+    """Reads `sweep.json`, or its copy where it is damaged.
+
+    Raises:
+        ValueError: it is missing, damaged like its copy, of another version, or has no objects at `OBJECTS`.
+    """
     root = open_folder(folder)
     try:
-        info = read_json(root, SWEEP_FILE)
+        info = read_info(root, SWEEP_FILE)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: {why_no_sweep(folder)}") from None
+    except ValueError:
+        try:
+            info = read_info(root, SWEEP_COPY)
+        except (ValueError, OSError):
+            info = {}
+        if not info:
+            raise
     check_version(info, full_path(root, SWEEP_FILE), "schema_version", SCHEMA_VERSION)
     for name in OBJECTS:
         rule = f"{full_path(root, SWEEP_FILE)}: {name} must be a JSON object"

@@ -45,12 +45,13 @@ def show_answer(folder: str) -> bool:
 def finish_sweep(options: SweepOptions, outcome: SweepOutcome, *, is_ranked: bool = True) -> Ending:
     """Prints how a sweep ended, below its ranking.
 
-    Each part is printed even if others fail. After an interruption no ensembles are chosen, which may take long; the
-    command for it is printed instead.
+    Each part is printed even if others fail. After an interruption or an error no ensembles are chosen, which may take
+    long; the command for it is printed instead.
     """
+    is_short = outcome.is_interrupted or outcome.error is not None
     parts: list[tuple[str, Callable[[], Iterable[str]]]] = [
-        ("Choosing ensembles", lambda: () if outcome.is_interrupted else chain(choose_ensembles(options.folder), [""])),
-        ("The page", lambda: () if outcome.is_interrupted or outcome.error else write_report(options.folder)),
+        ("Choosing ensembles", lambda: () if is_short else chain(choose_ensembles(options.folder), [""])),
+        ("The page", lambda: () if is_short else write_report(options.folder)),
         ("Counting shared steps", lambda: describe_shared(read_trials(options.folder))),
         ("The list of files", lambda: describe_files(options, outcome)),
     ]
@@ -87,6 +88,7 @@ def failure_line(title: str, error: BaseException) -> str:
 
 def choose_ensembles(folder: str) -> Iterator[str]:
     """Chooses the ensemble of each task; the verdict in lines, or why there is none. Then writes `selection.json`."""
+    yield "Choosing an ensemble for each task ..."
     try:
         selection = select_from(SelectionRequest(sweeps=[str(folder)]), command="at the sweep's end")
     except (ValueError, OSError) as error:
@@ -121,7 +123,8 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     """What went wrong, and the command that goes on, in lines. Failed trials are named below the ranking."""
     counts = ", ".join(f"{count} {status}" for status, count in outcome.counts.items())
     if outcome.error is not None:
-        return [f"The sweep failed: {outcome.error} (trials: {counts})"]
+        failed = f"The sweep failed: {outcome.error} (trials: {counts}); what had finished is kept. Continue with:"
+        return [failed, f"{COMMAND_INDENT}{resume_command(options.folder)}"]
     if outcome.is_interrupted:
         why = f"Interrupted: {outcome.interruption}" if outcome.interruption else "Interrupted"
         stopped = f"{why} (trials: {counts}); what had finished is kept and ranked."
@@ -148,7 +151,8 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     has_page = is_file(open_folder(options.folder), PAGE_FILE)
     report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
-    selects = "chooses an ensemble for each task from what has finished" if outcome.is_interrupted else all_methods
+    is_short = outcome.is_interrupted or outcome.error is not None
+    selects = "chooses an ensemble for each task from what has finished" if is_short else all_methods
     commands = [
         *([("what is left", resume)] if has_more else []),
         *([("what has failed, once more", f"{resume} --retry-failed")] if outcome.failures else []),

@@ -1,15 +1,17 @@
 """What a sweep knows when it is resumed: its trials by their folders, and what the scheduler had decided on."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow.fs as fs
 
+from mtlib.checkpoints.best_weights import read_best, read_weights
 from mtlib.checkpoints.state import newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import local_path, open_folder
 from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
 from results.records.epochs import check_epoch
@@ -39,7 +41,7 @@ class KnownTrials:
 def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) -> KnownTrials:
     """The trials of the sweep with these options, as far as they have a folder of their own.
 
-    A trial that has ended, but with damaged epochs, is run again.
+    A trial that has ended, but with damaged epochs or best weights, is run again.
     """
     root, tables = open_folder(options.folder), read_sweep_tables(options.folder)
     notes, records, reports = list(tables.notes), [], {}
@@ -47,9 +49,9 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
         files = read_trial(root, record.trial_id)
         if files is None:
             continue  # it has not begun, or is not known any more: its searched values are given out again
-        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_epochs(root, record)]
+        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_files(root, options, record)]
         if damage:
-            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole epoch"]
+            notes += [*damage, f"trial {record.trial_id} is trained again from its last whole state, or the start"]
         if damage or record.status in UNFINISHED:
             record = replace(record, status="queued", error=None)
         records.append(record)
@@ -58,14 +60,22 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
     return KnownTrials(records=tuple(records), reports=reports, notes=tuple(dict.fromkeys(notes)))
 
 
-def damaged_epochs(root: fs.SubTreeFileSystem, record: TrialRecord) -> Iterator[str]:
-    """A line for the first epoch of a trial with damaged predictions; a lane finds those of an unfinished trial."""
-    for epoch in range(1, record.epochs + 1):
-        try:
+def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: TrialRecord) -> Iterator[str]:
+    """A line for the first damaged epoch or best weights of a trial; a lane finds those of an unfinished trial.
+
+    A bucket checks what it holds itself, and reading all of it would take long.
+    """
+    if local_path(root) is None:
+        return
+    states = trial_folder(options, record.trial_id).states
+    try:
+        for epoch in range(1, record.epochs + 1):
             check_epoch(root, record.trial_id, epoch)
-        except (ValueError, OSError) as error:
-            yield first_line(error)
-            return
+        with contextlib.suppress(FileNotFoundError):  # it keeps none
+            for epoch in sorted(set(read_best(states).values())):
+                read_weights(states, epoch)
+    except (ValueError, OSError) as error:
+        yield first_line(error)
 
 
 def decided_reports(

@@ -13,7 +13,7 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
 from results.records.tables import read_trials
 from results.records.trial_folder import read_start, write_start
-from results.records.trials import TrialRecord, read_sweep, write_sweep
+from results.records.trials import TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
@@ -66,7 +66,7 @@ def resume_sweep(
     Raises:
         ValueError: the space, the data or the encoder has changed; the difference is named.
     """
-    info = read_sweep(options.folder)
+    info, damage = read_sweep(options.folder), damage_of_sweep_file(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
     known = read_present(options, inputs.space)
     write_moved(options.folder, known.records)
@@ -81,7 +81,8 @@ def resume_sweep(
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    notes = [*known.notes, *describe_progress(plan, known.records), *changed_code(info)]
+    mended = [] if damage is None else [f"{damage}; it is written again from its copy"]
+    notes = [*mended, *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 

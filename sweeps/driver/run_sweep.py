@@ -1,9 +1,7 @@
 """Runs a sweep: opens lanes, starts Tune, hears what happens, and closes everything."""
 
 import contextlib
-import os
 import queue
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -28,12 +26,14 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import describe_cluster, describe_lane, describe_small_stores, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.lanes.channel import Channel, Event
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
+from sweeps.lanes.silent_workers import SilentWorkers
 from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
 from sweeps.options import SweepPlan
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
@@ -54,8 +54,6 @@ CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
 JOURNAL_SECONDS = 60.0
 """Between two copies of Optuna's journal to a bucket."""
-SILENT_SECONDS = 600.0
-"""A trial whose lane says nothing for so long has its worker killed, and goes on from its last state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,9 @@ class RunningSweep:
     ledger: Ledger
     on_event: OnEvent
     channel: ActorHandle[Any]
+    services: RayServices
     lanes: Lanes
+    silent_workers: SilentWorkers
     searcher: SweepSearcher
     stopper: SweepStopper
     limits: Limits
@@ -138,6 +138,7 @@ def run_plan(
             )
         finally:
             closing_errors = close_records(plan, ledger)
+            ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
     limit = limits.reached if ledger.num_unfinished and not is_interrupted and error is None else None
@@ -216,8 +217,12 @@ def run_on_ray(
             return error
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
+        except OSError as error:
+            return f"the storage cannot be used: {first_line(error)}"
         finally:
-            close_sweep(sweep, (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)])
+            sweep.services.check()
+            seconds = (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)]
+            close_sweep(sweep, seconds if sweep.services.are_well else 0.0)
 
 
 def make_note(text: str) -> Event:
@@ -266,7 +271,9 @@ def start_sweep(
         ledger=ledger,
         on_event=on_event,
         channel=channel,
+        services=find_services(),
         lanes=lanes,
+        silent_workers=SilentWorkers(channel=channel),
         searcher=searcher,
         stopper=stopper,
         limits=limits,
@@ -304,14 +311,17 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
             if not ray.get(sweep.channel.has_running.remote()):
                 break
             continue  # everything is ending already
-        for text in remove_ended(sweep.lanes):
-            handle_event(sweep, make_note(text))
+        sweep.services.check()
+        if sweep.services.are_well:
+            for text in remove_ended(sweep.lanes):
+                handle_event(sweep, make_note(text))
+            error = why_none_opens(sweep.lanes)
         if time.monotonic() >= sweep.next_journal:
             keep_journal(sweep)
-        error = sweep.failure or why_none_opens(sweep.lanes)
+        error = error or sweep.services.why_lost or sweep.failure
         if ownership.is_lost:
             error = "another driver has taken the sweep"
-        if error is None and not is_winding_down:
+        if error is None and not is_winding_down and sweep.services.are_well:
             adjust_lanes(sweep, interrupts)
             is_winding_down = wind_down_at_limit(sweep)
         if interrupts.is_stop_requested or error:
@@ -341,17 +351,8 @@ def adjust_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
     minutes = sweep.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
-    for trial_id, lane, place in ray.get(sweep.channel.silent_trials.remote(SILENT_SECONDS)):
-        text = f"{trial_id}: {lane} has said nothing for {SILENT_SECONDS / 60:g} minutes; its worker is killed"
+    for text in sweep.silent_workers.watch():
         handle_event(sweep, make_note(text))
-        kill_worker(place)
-
-
-def kill_worker(place: Mapping[str, Any]) -> None:
-    """Kills a worker that hangs, from its node; Ray Train restarts it."""
-    there = NodeAffinitySchedulingStrategy(place["node"], soft=False)
-    task = ray.remote(num_cpus=0, max_retries=0)(os.kill).options(scheduling_strategy=there)
-    task.remote(place["pid"], int(signal.SIGKILL))
 
 
 def keep_journal(sweep: RunningSweep) -> None:
@@ -366,7 +367,7 @@ def handle_events(sweep: RunningSweep, timeout: float) -> None:
     events: list[Event] = ray.get(sweep.channel.take_events.remote(timeout))
     while not sweep.suggested.empty():
         add_trial(sweep.ledger, sweep.suggested.get())
-    for event in events:
+    for event in events or [Event(kind="tick")]:
         handle_event(sweep, event)
     if any(event.kind == "ended" for event in events):
         prune_weights(
@@ -381,6 +382,8 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
         return
     if event.kind == "lane_failed" and not (event.facts["refused"] or sweep.lanes.ever_open):
         raise ValueError(event.facts["why"])
+    if event.kind == "ended" and event.facts["how"] == "interrupted" and event.facts["error"]:
+        sweep.failure = sweep.failure or f"{event.trial_id} was interrupted: {event.facts['error']}"
     note_event(sweep.lanes, event)
     sweep.limits.count(event)
     if event.kind == "starting_point":
@@ -412,4 +415,5 @@ def close_sweep(sweep: RunningSweep, seconds: float) -> None:
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
     keep_journal(sweep)
-    ray.kill(sweep.channel)
+    if sweep.services.are_well:
+        ray.kill(sweep.channel)

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MAX_KILLS = 2
-"""A trial fails after so many deaths of workers that trained it, on nodes that live on."""
+MAX_ERRORS, MAX_UNEXPLAINED = 2, 3
+"""A trial fails after its workers have ended so often from one state on, on nodes that live on: by an error of their
+own, or unexplained. What kills a process, for example to free memory, may have chosen the wrong one."""
 IDLE_SECONDS = 60.0
 """Time limit of a request for a trial: the lane's other workers wait in a collective, which times out."""
 UNEXPLAINED = "a worker process died, possibly out of memory"
@@ -31,6 +32,7 @@ TrialStatus = Literal["complete", "reused", "pruned", "failed", "interrupted"]
 
 EventKind = Literal[
     "note",
+    "tick",
     "failed",
     "started",
     "resumed",
@@ -45,9 +47,9 @@ EventKind = Literal[
     "lane_down",
     "lane_closed",
 ]
-"""`failed`: the sweep cannot go on. `requeued`: the trial's lane is down. A lane that is down has no workers, and opens
-again once Ray has restarted them; a closed one was not needed any more; a failed one cannot load what the sweep needs,
-or is on a node that does not share the storage.
+"""`tick`: a second has passed without another event. `failed`: the sweep cannot go on. `requeued`: the trial's lane is
+down. A lane that is down has no workers, and opens again once Ray has restarted them; a closed one was not needed any
+more; a failed one cannot load what the sweep needs, or is on a node that does not share the storage.
 """
 
 
@@ -85,7 +87,11 @@ class TrialState:
     lane: str | None = None
     attempt: int = 0
     kills: list[frozenset[str]] = field(default_factory=list)
-    """Nodes of the workers at each death."""
+    """Nodes of the workers at each death since the trial last started from another state."""
+    state: str | None = None
+    """From which it last started."""
+    is_innocent: bool = False
+    """Whether what ends its worker is the machine's doing, such as a disk that cannot be written."""
     why: str | None = None
     """Why its last lane died."""
     best: float = -math.inf
@@ -110,7 +116,7 @@ class Lane:
     call: int = 0
     """Number of its newest request for a trial; earlier requests are void."""
     place: Mapping[str, Any] = field(default_factory=dict)
-    """`host`, `pid` and `node` of its first worker; empty while it has no workers."""
+    """`host` of its first worker, and `workers`: node and process id of each. Empty while it has no workers."""
     nodes: frozenset[str] = frozenset()
 
 
@@ -170,8 +176,10 @@ class Channel:
 
     async def report_event(self, kind: EventKind, trial_id: str, facts: Mapping[str, Any]) -> None:
         """Records an event of a trial on its lane: `starting_point` or `stage_finished`."""
-        self._hear(trial_id)
-        self._emit(Event(kind=kind, lane=self._trials[trial_id].lane, trial_id=trial_id, facts=facts))
+        trial = self._hear(trial_id)
+        if kind == "starting_point" and facts["state"] != trial.state:
+            trial.state, trial.kills = facts["state"], []
+        self._emit(Event(kind=kind, lane=trial.lane, trial_id=trial_id, facts=facts))
 
     async def report_progress(self, trial_id: str, attempt: int, facts: Mapping[str, Any]) -> bool:
         """Records a trial's progress; returns whether it must stop at its next step, with its state saved."""
@@ -212,11 +220,11 @@ class Channel:
         """Whether trials end after the epoch that they have just reported."""
         return self._takes_no_trials
 
-    async def report_error(self, trial_id: str, attempt: int, why: str) -> None:
-        """The error of a worker that is about to end; the trial may be its cause."""
+    async def report_error(self, trial_id: str, attempt: int, why: str, is_innocent: bool) -> None:
+        """The error of a worker that is about to end; the trial may be its cause, unless it is innocent."""
         trial = self._hear(trial_id)
         if trial.attempt == attempt:
-            trial.why = why
+            trial.why, trial.is_innocent = why, is_innocent
 
     async def report_end(
         self, trial_id: str, attempt: int, status: TrialStatus, error: str | None, facts: Mapping[str, Any]
@@ -239,6 +247,8 @@ class Channel:
         """Queues a trial, unless it is here: Tune may have restarted the process that submits it."""
         trial_id = str(trial["trial_id"])
         if trial_id in self._trials:
+            text = f"{trial_id} goes on: only its process in Ray Tune died, and was started again"
+            self._emit(Event(kind="note", facts={"text": text}))
             return
         self._trials[trial_id] = TrialState(trial=dict(trial))
         if self._takes_no_trials:
@@ -273,11 +283,11 @@ class Channel:
         self._notify()
 
     async def lane_ended(self, lane: str, why: str) -> None:
-        """The run of a lane has ended, asked or not; its trial is queued again."""
-        self._free(lane, why)
+        """The run of a lane has ended, asked or not, which is not its trial's doing; the trial is queued again."""
+        self._free(lane, why, is_innocent=True)
 
     async def silent_trials(self, seconds: float) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """Trials of which nothing was heard for so long: their ids, lanes and the place of the lane's first worker."""
+        """Trials of which nothing was heard for so long: their ids, lanes, and the place of the lane."""
         now = time.monotonic()
         return [
             (name, trial.lane, self._lanes[trial.lane].place)
@@ -342,8 +352,8 @@ class Channel:
             trial.reports.append({**report, "best": trial.best, "bests": dict(trial.bests)})
         self._emit(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))
 
-    def _free(self, lane: str, why: str) -> None:
-        """Queues the trial of a lane without workers again, before all others, unless it has killed them twice."""
+    def _free(self, lane: str, why: str, *, is_innocent: bool = False) -> None:
+        """Queues the trial of a lane without workers again, before all others, unless it has killed them too often."""
         own = self._lanes.pop(lane, None)
         trial_id = next((name for name, trial in self._trials.items() if trial.lane == lane and not trial.end), None)
         self._notify()
@@ -352,12 +362,16 @@ class Channel:
         trial = self._trials[trial_id]
         trial.lane = None
         lost = own.nodes - self._alive if self._alive else frozenset()
+        max_kills = MAX_ERRORS if trial.why else MAX_UNEXPLAINED
         trial.why = f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else trial.why or why
-        trial.kills = [nodes for nodes in (*trial.kills, own.nodes) if nodes <= self._alive or not self._alive]
+        kills = trial.kills if is_innocent else [*trial.kills, own.nodes]
+        trial.kills = [nodes for nodes in kills if nodes <= self._alive or not self._alive]
         if self._takes_no_trials:
             self._end(trial_id, "interrupted", None, {})
-        elif len(trial.kills) >= MAX_KILLS:
-            self._end(trial_id, "failed", f"its workers died twice: {trial.why}", {})
+        elif trial.is_innocent:
+            self._end(trial_id, "interrupted", trial.why, {})
+        elif len(trial.kills) >= max_kills:
+            self._end(trial_id, "failed", f"its workers died {max_kills} times at one place: {trial.why}", {})
         else:
             self._queue.appendleft(trial_id)
             self._emit(Event(kind="requeued", lane=lane, trial_id=trial_id, facts={"why": trial.why}))

@@ -153,9 +153,9 @@ class TrialReporter:
         self.is_stopped = verdict == "stop"
         return not self.is_stopped
 
-    def report_error(self, why: str) -> None:
-        """Reports, from any rank, the error that is about to end this worker."""
-        ray.get(self._channel.report_error.remote(self._trial_id, self._attempt, why))
+    def report_error(self, why: str, *, is_innocent: bool) -> None:
+        """Reports, from any rank, the error that is about to end this worker, and whether the trial is innocent."""
+        ray.get(self._channel.report_error.remote(self._trial_id, self._attempt, why, is_innocent))
 
     def report_end(self, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Reports how the trial ended."""

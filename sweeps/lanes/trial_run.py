@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states, why_full
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
 from mtlib.train import train
@@ -103,7 +103,8 @@ def report_start(run: TrialRun, found: StartingPoint) -> None:
     """Reports where the trial starts."""
     start = found.start
     facts = {"shared_steps": start.shared_steps, "shared_seconds": start.shared_seconds, "taken_from": start.taken_from}
-    run.reporter.tell("starting_point", {**facts, "epochs": found.epochs, "notes": list(found.notes)})
+    state = next((name.rpartition("-")[0] for name in saved_states(run.folder.states)), "")
+    run.reporter.tell("starting_point", {**facts, "epochs": found.epochs, "notes": list(found.notes), "state": state})
 
 
 def store_missed_stage(run: TrialRun, epochs: int) -> None:
@@ -153,30 +154,23 @@ def store_stage_end(run: TrialRun, stage: int) -> None:
 
 def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
     """On rank 0: records how a trial ended and reports it; an interrupted one has no end, and a pruned one has the
-    driver's."""
+    driver's.
+
+    Raises:
+        OSError: the end could not be written; the states stay.
+    """
     facts: dict[str, Any] = {"wall_seconds": run.reporter.wall_seconds, "peak_memory_bytes": peak_memory(run.device)}
     if status not in ("interrupted", "pruned"):
         cut = run.loaded.cuts[-1] if status in ("complete", "reused") and run.is_shared else None
         end = TrialEnd(how=status, error=error, time=time.time(), key=cut.key if cut else "", **facts)
-        if record_end(run.folder, end):
-            drop_states(run.folder.states)
-            if cut is not None:
-                with contextlib.suppress(OSError):  # no other trial will reuse it
-                    register_finished(run.folder, cut)
+        write_end(run.folder.root, run.folder.trial_id, end)
+        drop_states(run.folder.states)
+        if cut is not None:
+            with contextlib.suppress(OSError):  # no other trial will reuse it
+                register_finished(run.folder, cut)
     if status == "pruned":
         drop_states(run.folder.states)
     run.reporter.report_end(status, error, facts)
-
-
-def record_end(folder: TrialFolder, end: TrialEnd) -> bool:
-    """Records how a trial ended; False if the disk is full: the states must then stay."""
-    try:
-        write_end(folder.root, folder.trial_id, end)
-    except OSError as error:
-        if why_full(error) is None:
-            raise
-        return False
-    return True
 
 
 def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialStart:

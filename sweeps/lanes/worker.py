@@ -3,7 +3,7 @@
 A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder and data are there for every
 trial after the first. Rank 0 communicates with the channel and broadcasts what is next. An error that
 all workers meet alike fails the trial and the lane goes on; any other error ends the worker, and Ray Train restarts the
-lane's workers.
+lane's workers. Where a disk cannot be read or written the trial is interrupted: that is not its failure.
 """
 
 import gc
@@ -17,14 +17,14 @@ from typing import Any
 import ray
 import torch
 from ray.actor import ActorHandle
+from safetensors import SafetensorError
 
-from mtlib.checkpoints.state import why_full
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
-from results.records.trial_folder import TrialEnd, delete_end, write_end, write_start
+from results.records.trial_folder import TrialEnd, TrialStart, delete_end, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_fault
 from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -33,7 +33,7 @@ from sweeps.lanes.reporter import TrialReporter
 from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, from_rank_0, run_trial, start_of
 from sweeps.options import SweepPlan
-from sweeps.reuse.finished_trials import trial_folder
+from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,8 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
     setup: LaneSetup = loop_config["setup"]
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
-    nodes = gather_from_workers(ray.get_runtime_context().get_node_id())
+    workers = gather_from_workers((ray.get_runtime_context().get_node_id(), os.getpid()))
+    nodes = [node for node, _ in workers]
     if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes))):
         return
     if (faults := find_storage_faults(setup)) is not None:
@@ -69,7 +70,7 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
-    place = {"host": socket.gethostname(), "pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
+    place = {"host": socket.gethostname(), "workers": workers}
     while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
         if isinstance(answer, Assignment):
             train_assigned(setup, reader, answer)
@@ -121,7 +122,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
     begun = start_of(assignment, folder, socket.gethostname())
     status: TrialStatus = "failed"
-    run, is_full = None, False
+    run = None
     try:
         if is_first:
             delete_end(folder.root, assignment.trial_id)
@@ -130,20 +131,33 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
             run = TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device)
             status, error = run_trial(run, begun)
     except Exception as found:
+        error, is_storage = describe_error(found), is_of_storage(found)
         if not is_contained(found, device, is_alone):
-            reporter.report_error(describe_error(found))
+            reporter.report_error(error, is_innocent=is_storage)
             raise
-        error, is_full = describe_error(found), why_full(found) is not None
+        status = "interrupted" if is_storage else "failed"
     if is_first:
-        if is_full:  # what happened to the disk is not the trial's failure
-            reporter.report_end("interrupted", error, {"wall_seconds": reporter.wall_seconds})
-        elif run is None:  # it cannot be loaded
-            write_start(folder.root, begun)
-            write_end(folder.root, assignment.trial_id, TrialEnd(how=status, error=error, time=time.time()))
-            reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
-        else:
-            end_trial(run, status, error)
+        try:
+            if run is not None:
+                end_trial(run, status, error)
+            else:  # it cannot be loaded
+                record_unloaded(folder, begun, status, error)
+                reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
+        except OSError as found:  # its states are still there
+            reporter.report_end("interrupted", describe_error(found), {"wall_seconds": reporter.wall_seconds})
     release_memory()
+
+
+def record_unloaded(folder: TrialFolder, begun: TrialStart, status: TrialStatus, error: str | None) -> None:
+    """Records the end of a trial that could not be loaded, unless it is interrupted."""
+    if status != "interrupted":
+        write_start(folder.root, begun)
+        write_end(folder.root, folder.trial_id, TrialEnd(how=status, error=error, time=time.time()))
+
+
+def is_of_storage(error: BaseException) -> bool:
+    """Whether a disk is the cause: it is full, read-only, broken or away."""
+    return isinstance(error, OSError | SafetensorError)
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

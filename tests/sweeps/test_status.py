@@ -8,7 +8,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.records.tables import write_trials
-from results.records.trials import TrialRecord
+from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord
 from sweeps.status import main
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_exit
@@ -22,7 +22,9 @@ Capture = pytest.CaptureFixture[str]
 
 def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Path, capsys: Capture) -> None:
     write(trial(0, "complete"), trial(1, "queued"))
-    (write(trial(0, "complete"), name="broken") / "sweep.json").write_bytes(b"")
+    broken = write(trial(0, "complete"), name="broken")
+    for name in (SWEEP_FILE, SWEEP_COPY):
+        (broken / name).write_bytes(b"")
     assert main(["--storage", str(tmp_path)]) == 0
     damaged, header, line, *commands = capsys.readouterr().out.splitlines()
     assert damaged.startswith("broken cannot be read: ")

@@ -80,7 +80,7 @@ def test_owner_that_reads_another_id_has_lost_the_sweep_and_leaves_the_file(
 ) -> None:
     monkeypatch.setattr(driver_file, "BEAT_SECONDS", 0.01)
     with Ownership(tmp_path) as own:
-        monkeypatch.setattr(own, "_write", lambda **_named: None)  # it must not overwrite the other's at this moment
+        monkeypatch.setattr(own, "write", lambda **_named: None)  # it must not overwrite the other's at this moment
         write_driver(tmp_path, id="another")
         wait_until(lambda: own.is_lost)
     found = read_driver(tmp_path)

@@ -10,8 +10,11 @@ from results.records.schemas import SCHEMA_VERSION
 from results.records.trials import (
     OBJECTS,
     STATUSES,
+    SWEEP_COPY,
+    SWEEP_FILE,
     TrialRecord,
     best_trial,
+    damage_of_sweep_file,
     read_sweep,
     record_from_row,
     row_from_record,
@@ -40,6 +43,26 @@ def test_another_status_is_refused(make_record: MakeRecord) -> None:
 def test_description_is_read_back_with_its_version(tmp_path: Path) -> None:
     write_sweep(tmp_path / "sweep", {"name": "a", "packages": {"torch": "2"}})
     assert read_sweep(tmp_path / "sweep") == {"schema_version": SCHEMA_VERSION, "name": "a", "packages": {"torch": "2"}}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"null"])
+def test_damaged_description_is_read_from_its_copy(tmp_path: Path, damage: bytes) -> None:
+    write_sweep(tmp_path, {"name": "a"})
+    wanted = read_sweep(tmp_path)
+    assert damage_of_sweep_file(tmp_path) is None
+    (tmp_path / SWEEP_FILE).write_bytes(damage)
+    assert read_sweep(tmp_path) == wanted
+    assert str(damage_of_sweep_file(tmp_path)).startswith(f"{tmp_path / SWEEP_FILE}: ")
+    (tmp_path / SWEEP_COPY).write_bytes(damage)
+    assert one_line_error(read_sweep, tmp_path).startswith(f"{tmp_path / SWEEP_FILE}: ")
+
+
+def test_changed_number_in_the_description_is_damage(tmp_path: Path) -> None:
+    write_sweep(tmp_path, {"seed": 1})
+    path = tmp_path / SWEEP_FILE
+    path.write_text(path.read_text().replace('"seed": 1', '"seed": 3'))
+    assert read_sweep(tmp_path)["seed"] == 1
+    assert str(damage_of_sweep_file(tmp_path)).endswith("truncated or damaged: its checksum is wrong")
 
 
 def test_folder_without_a_description_is_no_sweep(tmp_path: Path) -> None:

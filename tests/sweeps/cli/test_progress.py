@@ -95,15 +95,29 @@ def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
     with show_progress(console) as on_event:
         for step in range(0, 1200, 100):
             one = event("progress", epoch=1, step=step, num_steps=1200) if step else started()
-            now[0] = step
+            now[0] = step / 10
             apply_event(ledger, one)
             on_event(one, ledger)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()[1:]
     assert [line.split("; ")[-1] for line in lines] == [
-        f"0000-r0 epoch 1, step {step} of 1,200" for step in (300, 600, 900)
+        f"0000-r0 epoch 1, step {step:,} of 1,200" for step in (500, 1000)
     ]
     assert all(line.startswith("1 running, 2 queued; ") for line in lines)
+
+
+def test_log_has_a_line_from_time_to_time_though_nothing_happens(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
+    ledger, console = open_ledger(make_plan()), Console(file=io.StringIO(), width=200)
+    with show_progress(console) as on_event:
+        for now[0] in range(100):
+            apply_event(ledger, event("tick", None))
+            on_event(event("tick", None), ledger)
+    assert isinstance(console.file, io.StringIO)
+    assert [line.split("; ")[0] for line in console.file.getvalue().splitlines()] == ["3 queued", "3 queued"]
 
 
 def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:

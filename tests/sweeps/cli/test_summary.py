@@ -68,15 +68,15 @@ def test_exit_code_describes_the_end(changes: dict[str, Any], code: int) -> None
     assert exit_code(outcome_with(**changes)) == code
 
 
-def test_failure_is_described_in_one_line(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_is_described_with_the_resume_command(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
     counts, asked = {"complete": 5, "failed": 2}, options()
     failed = outcome_with(counts=counts, failures={"a": "x", "b": "y"})
     assert describe_outcome(outcome_with(), asked) == []
     assert describe_outcome(failed, asked) == ["2 of 7 trials failed."]
-    assert describe_outcome(outcome_with(counts=counts, error="no lane is left"), asked) == [
-        "The sweep failed: no lane is left (trials: 5 complete, 2 failed)"
-    ]
+    line, command = describe_outcome(outcome_with(counts=counts, error="no lane is left"), asked)
+    assert line.startswith("The sweep failed: no lane is left (trials: 5 complete, 2 failed); ")
+    assert command == f"  python sweeps/run.py --resume {asked.folder}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from mtlib.tasks import TASKS
 from results.records.driver_file import DRIVER_FILE
 from results.records.files import PROJECT_FOLDER
 from results.records.tables import write_trials
-from results.records.trials import TrialRecord, write_sweep
+from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, step_text
 from tests.driver_files import write_driver
 from tests.results.conftest import build_record
@@ -175,9 +175,9 @@ def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tm
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "sweep.json is no JSON": lambda folder: (folder / "sweep.json").write_text("{"),
-    "sweep.json is a list": lambda folder: (folder / "sweep.json").write_text("[]"),
-    "other version": lambda folder: (folder / "sweep.json").write_text('{"schema_version": 99}'),
+    "sweep.json is no JSON": lambda folder: write_both(folder, "{"),
+    "sweep.json is a list": lambda folder: write_both(folder, "[]"),
+    "other version": lambda folder: write_both(folder, '{"schema_version": 99}'),
     "space is text": lambda folder: change_info(folder, space="smart_lambda"),
     "an option is text": lambda folder: change_info(folder, options={"replicates": "many"}),
     "tasks are text": lambda folder: change_info(folder, base={"data": {"tasks": "none"}}),
@@ -185,8 +185,13 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 def change_info(folder: Path, **changes: Any) -> None:
-    path = folder / "sweep.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    write_sweep(folder, {**json.loads((folder / SWEEP_FILE).read_text()), **changes})
+
+
+def write_both(folder: Path, text: str) -> None:
+    """Changes `sweep.json` and its copy."""
+    for name in (SWEEP_FILE, SWEEP_COPY):
+        (folder / name).write_text(text)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -1,10 +1,13 @@
 """What a resumed sweep knows: its trials by their folders, and the reports that the scheduler has decided on."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from mtlib.checkpoints.best_weights import keep_best, weights_path
 from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
@@ -73,6 +76,18 @@ def test_ended_trial_with_a_damaged_epoch_is_queued_again_and_noted(plan: SweepP
     assert (record.status, record.epochs) == ("queued", 2)
     assert any("0003.parquet" in note for note in known.notes)
     assert any("0000-r0" in note and "again" in note for note in known.notes)
+
+
+def test_ended_trial_with_damaged_best_weights_is_queued_again_and_noted(plan: SweepPlan) -> None:
+    write_trial(plan.options.folder, spec_of(plan, 0), "complete", SCORES)
+    states = trial_folder(plan.options, "0000-r0").states
+    shutil.rmtree(states.path, ignore_errors=True)
+    keep_best(states, 3, {"overall": 3}, {"weight": torch.zeros(4)})
+    assert (known_of(plan).records[0].status, known_of(plan).notes) == ("complete", ())
+    weights_path(states, 3).write_bytes(b"")
+    known = known_of(plan)
+    assert known.records[0].status == "queued"
+    assert any("epoch-0003.safetensors" in note for note in known.notes)
 
 
 def test_trial_with_a_damaged_description_is_not_known_but_noted(plan: SweepPlan) -> None:

@@ -82,8 +82,8 @@ class Killer:
         is_time = event.kind == "resumed" or (event.kind == "report" and event.facts["epoch"] == 2)
         if is_time and self.times.get(trial_id, 0) > 0:
             self.times[trial_id] -= 1
-            started = [old for old in self.events if old.trial_id == trial_id and "pid" in old.facts]
-            os.kill(started[-1].facts["pid"], signal.SIGKILL)
+            started = [old for old in self.events if old.trial_id == trial_id and "workers" in old.facts]
+            os.kill(started[-1].facts["workers"][0][1], signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

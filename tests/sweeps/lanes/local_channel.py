@@ -9,7 +9,7 @@ import ray
 
 from sweeps.lanes.channel import Assignment, Channel, Event
 
-PLACE = {"host": "here", "pid": 1, "node": "n"}
+PLACE = {"host": "here", "workers": [("n", 1)]}
 
 
 class LocalChannel:

@@ -48,7 +48,7 @@ def trial(name: str) -> dict[str, Any]:
 
 
 def place(node: str = "n") -> dict[str, Any]:
-    return {"host": "here", "pid": 1, "node": node}
+    return {"host": "here", "workers": [(node, 1)]}
 
 
 async def assign(channel: Channel, name: str = "t", lane: str = "a", node: str = "n") -> Assignment:
@@ -166,7 +166,7 @@ async def test_restarted_lane_gets_its_trial_back_as_a_new_attempt() -> None:
     waiting = begin(channel.report_epoch("t", old.attempt, report(1)))
     await settle()
     await channel.submit(trial("other"))
-    await channel.report_error("t", old.attempt, "KeyError: 'lost'")
+    await channel.report_error("t", old.attempt, "KeyError: 'lost'", False)
     await channel.report_dead_workers("a", "a worker died")
     assert await waiting == "end"
     await channel.open_lane("a", ["n"])
@@ -212,18 +212,62 @@ async def test_call_of_dead_workers_takes_no_trial() -> None:
     assert (await alive).trial_id == "t"
 
 
+async def die(channel: Channel, state: str, error: str | None = None, *, is_innocent: bool = False) -> None:
+    """A lane starts the trial from a state, and its workers die, by an error of their own or unexplained."""
+    own = await assign(channel)
+    await channel.report_event("starting_point", "t", {"state": state})
+    if error is not None:
+        await channel.report_error("t", own.attempt, error, is_innocent)
+    await channel.report_dead_workers("a", "possibly out of memory")
+
+
 @running
-async def test_trial_that_kills_its_workers_twice_fails() -> None:
+@pytest.mark.parametrize(("error", "times"), [("KeyError: 'lost'", 2), (None, 3)])
+async def test_trial_whose_workers_die_again_from_one_state_on_fails(error: str | None, times: int) -> None:
     channel = Channel()
     await channel.set_places(2, ["n"])
-    await assign(channel)
-    await channel.report_dead_workers("a", "out of memory")
-    await assign(channel)
-    await channel.report_dead_workers("a", "out of memory")
+    for _ in range(times):
+        await die(channel, "state-10", error)
     end = await channel.next_report("t", 0)
     assert end["status"] == "failed"
-    assert "out of memory" in end["error"]
+    assert (error or "out of memory") in end["error"]
     assert (await assign(channel, "next")).trial_id == "next", "the lane goes on"
+
+
+@running
+async def test_deaths_of_a_trial_that_comes_further_do_not_add_up() -> None:
+    channel = Channel()
+    await channel.set_places(2, ["n"])
+    for step in range(5):
+        await die(channel, f"state-{step}", "KeyError: 'lost'")
+    assert await events(channel, "ended") == []
+
+
+@running
+async def test_end_of_a_lanes_run_is_not_its_trials_doing() -> None:
+    channel = Channel()
+    await channel.set_places(2, ["n"])
+    for _ in range(5):
+        await assign(channel)
+        await channel.lane_ended("a", "its controller died")
+    assert await events(channel, "ended") == []
+
+
+@running
+async def test_trial_of_workers_that_died_of_a_broken_disk_is_interrupted() -> None:
+    channel = Channel()
+    await die(channel, "", "OSError: read-only", is_innocent=True)
+    (ended,) = await events(channel, "ended")
+    assert (ended.facts["how"], ended.facts["error"]) == ("interrupted", "OSError: read-only")
+
+
+@running
+async def test_trial_whose_process_in_tune_is_started_again_is_not_trained_twice() -> None:
+    channel = Channel()
+    await assign(channel)
+    await channel.submit(trial("t"))
+    (note,) = await events(channel, "note")
+    assert note.facts["text"] == "t goes on: only its process in Ray Tune died, and was started again"
 
 
 @running

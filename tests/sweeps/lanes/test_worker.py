@@ -34,12 +34,10 @@ from results.records.trial_folder import TrialEnd, read_end, read_start, write_e
 from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.trial_run import record_end
 from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
-from tests.sweeps.reuse.trained_trials import TrialStorage
 from tests.sweeps.trial_inputs import FileReader, cached_encoder, read_inputs_of
 
 PATIENCE_SECONDS = 300
@@ -238,28 +236,26 @@ def no_room(*_arguments: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_full_disk_at_a_known_end_is_tolerated_and_other_errors_are_raised(
-    storage: TrialStorage, monkeypatch: pytest.MonkeyPatch
+def read_only(*_arguments: Any) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def test_trial_on_a_disk_that_is_read_only_is_interrupted(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, end = storage.trial_folder(), TrialEnd(how="complete")
-    assert record_end(folder, end)
-    assert read_end(folder.root, folder.trial_id) == end
-    monkeypatch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
-    assert not record_end(folder, end)
-
-    def forbidden(*_arguments: Any) -> None:
-        raise PermissionError("not yours")
-
-    monkeypatch.setattr(sweeps.lanes.trial_run, "write_end", forbidden)
-    with pytest.raises(PermissionError, match="not yours"):
-        record_end(folder, end)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeps.lanes.trial_run, "write_start", read_only)
+        first = plain_lane.run(BAD)
+    assert first.end == ("interrupted", "OSError: [Errno 30] Read-only file system")
+    assert plain_lane.run(BAD).end == ("complete", None)
 
 
 def test_states_stay_where_the_end_cannot_be_recorded(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sweeps.lanes.trial_run, "write_end", no_room)
         first = plain_lane.run(BAD)
-    assert (first.end, plain_lane.end(BAD)) == (("complete", None), None)
+    assert first.end == ("interrupted", "OSError: [Errno 28] No space left on device")
+    assert plain_lane.end(BAD) is None
     assert saved_states(plain_lane.states(BAD)) != []
     again = plain_lane.run(BAD)
     assert again.end == ("complete", None)

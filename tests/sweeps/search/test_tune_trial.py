@@ -64,7 +64,7 @@ def started(here: Here) -> TrialProcess:
 def train(here: Here, trial_id: str, status: str | None, report: dict[str, Any] | None = None) -> None:
     """What a lane does with the trial."""
     call: Any = here
-    attempt = call.next_trial.remote("lane0", {"host": "here", "pid": 1, "node": "n"}).attempt
+    attempt = call.next_trial.remote("lane0", {"host": "here", "workers": [("n", 1)]}).attempt
     if report is not None:
         call.report_epoch.remote(trial_id, attempt, report)
     if status is not None:

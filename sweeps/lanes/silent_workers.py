@@ -1,0 +1,72 @@
+"""Lanes that say nothing: their workers are killed if they are stopped or hang, and Ray Train starts them again."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+SILENT_SECONDS = 30.0
+"""After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""
+HANGING_SECONDS = 600.0
+"""A trial whose lane says nothing for so long has its workers killed."""
+
+
+@dataclass(kw_only=True)
+class SilentWorkers:
+    """Watches the lanes of a sweep."""
+
+    channel: ActorHandle[Any]
+    inspections: dict["ray.ObjectRef[bool]", str] = field(default_factory=dict)
+    """Inspections of a worker whose answer is awaited, with the line to print if it is yes."""
+    next_inspection: float = 0.0
+    """On the monotonic clock."""
+
+    def watch(self) -> Iterator[str]:
+        """Inspects workers from time to time, without waiting; yields a line for each that was killed."""
+        if self.inspections:
+            ready, _ = ray.wait(list(self.inspections), num_returns=len(self.inspections), timeout=0)
+            for inspection in ready:
+                line = self.inspections.pop(inspection)
+                if was_killed(inspection):
+                    yield line
+        if time.monotonic() < self.next_inspection:
+            return
+        self.next_inspection = time.monotonic() + SILENT_SECONDS / 2
+        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(HANGING_SECONDS))}
+        for name, lane, place in ray.get(self.channel.silent_trials.remote(SILENT_SECONDS)):
+            self.inspect(name, lane, place.get("workers", ()), hangs=name in hanging)
+
+    def inspect(self, trial: str, lane: str, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
+        """Starts an inspection of each worker of a lane, from its node."""
+        why = f"has said nothing for {HANGING_SECONDS / 60:g} minutes" if hangs else "is stopped"
+        for node, pid in workers:
+            there = NodeAffinitySchedulingStrategy(node, soft=False)
+            ask = ray.remote(num_cpus=0, max_retries=0)(kill_stopped).options(scheduling_strategy=there)
+            self.inspections[ask.remote(pid, hangs)] = f"{trial}: process {pid} of {lane} {why} and is killed"
+
+
+def kill_stopped(pid: int, hangs: bool) -> bool:
+    """Kills a process that is stopped, or `hangs`; whether it did."""
+    import psutil  # here: on the worker's node
+
+    try:
+        if not hangs and psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except (psutil.Error, ProcessLookupError):
+        return False
+    return True
+
+
+def was_killed(inspection: "ray.ObjectRef[bool]") -> bool:
+    """The answer of an inspection; False where its node has died."""
+    try:
+        return bool(ray.get(inspection))
+    except ray.exceptions.RayError:
+        return False
