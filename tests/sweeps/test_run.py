@@ -32,6 +32,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from results.analysis.sweep import load_sweep
 from results.records.driver_file import Ownership
+from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep
 from search_spaces.space import grid_trials, load_space
@@ -48,6 +49,7 @@ from sweeps.setup.inputs import read_inputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.recorded_trials import write_trial
+from tests.results.conftest import build_report
 from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"
@@ -395,7 +397,9 @@ def write_trials(folder: Path, *statuses: str) -> None:
     options = read_saved_options(folder, {})
     space = read_inputs(options).space
     for number, (status, params) in enumerate(zip(statuses, grid_trials(space), strict=False)):
-        write_trial(folder, make_spec(space, number, 0, params), status, (0.5,))
+        spec = make_spec(space, number, 0, params)
+        write_trial(folder, spec, status, num_counted=1)
+        write_epoch(folder, spec.trial_id, build_report(1, seed=number))
 
 
 @dataclass
