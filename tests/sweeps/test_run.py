@@ -587,68 +587,6 @@ def test_demonstration_in_a_moved_storage_resumes(
     assert [Path(name).is_relative_to(new) for name in encoders] == [True]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--resume", "other"], "other is no sweep folder: it does not exist"),
-        (["--resume", "first", "--seed", "0"], "--seed must be left out with --resume"),
-        (["--resume", "first", "--set", *SMALL], "--set must be left out with --resume"),
-        (["--resume", "first", "--extend", "1"], "--extend must be left out for a sweep over a grid"),
-    ],
-)
-def test_mistake_in_resuming_is_one_line_with_code_2(
-    interrupted: InterruptedSweep, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    assert main([*words, "--storage", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert interrupted.plans == []
-
-
-def test_changed_data_are_refused(
-    command: list[str], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    copy = tmp_path / "data"
-    shutil.copytree(tiny_folder, copy)
-    replace_run(monkeypatch, outcome)
-    assert main([*command, "--data", str(copy)]) == 0
-    path = copy / "ids-sst-train.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
-    assert main(["--resume", "first", "--storage", str(tmp_path)]) == 2
-    assert (
-        "the data must be what it was when the sweep began, got other rows of sst-train in" in capsys.readouterr().err
-    )
-
-
-def test_changed_space_is_refused_with_the_difference(
-    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    space = load_space("smart_lambda")
-    changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
-    monkeypatch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
-    assert main(["--resume", str(interrupted.folder)]) == 2
-    error = capsys.readouterr().err
-    assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error
-    assert "9.0" in error
-    assert interrupted.plans == []
-
-
-def test_search_can_be_extended_repeatedly(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int | None] = []
-
-    def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        counts.append(plan.options.num_drawn)
-        return outcome(plan, on_event)
-
-    replace_run(monkeypatch, note)
-    assert main([*command, "--search", "tpe", "--trials", "4"]) == 0
-    for extra in (["--extend", "2"], [], ["--extend", "1"]):
-        assert main(["--resume", "first", "--storage", str(tmp_path), *extra]) == 0
-    assert counts == [4, 6, 6, 7]
-
-
 def test_script_lists_spaces_from_any_folder_without_heavy_imports(tmp_path: Path) -> None:
     assert "smart_lambda" in run_script("sweeps/run.py", ["--list-spaces"], tmp_path)
 
