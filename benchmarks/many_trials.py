@@ -3,7 +3,7 @@
 Command:  python benchmarks/many_trials.py [--trials 10 100 1000] [--workers 1 2]
 Cost:     about 10 minutes on 2 idle cores, nearly all of it for 1,000 trials
 Prints:   for each number of trials and of workers: wall seconds per trial from the first optimizer step to the last
-          trial's end; processor seconds per trial of the driver, of mailbox and controllers, of the trials' workers
+          trial's end; processor seconds per trial of the driver, of channel and controllers, of the trials' workers
           and of all else; the driver's most memory; files and bytes of the sweep's folder; and seconds and memory of
           results/table.py and of results/selector.py for SST
 

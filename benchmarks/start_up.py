@@ -5,7 +5,7 @@ Command:  python benchmarks/start_up.py --against DIR [--pairs 5] [-- ARGUMENTS 
 Cost:     about a minute a pair on 2 cores; README's first sweep (`-- --space smart_lambda`) takes 2 to 4 minutes a run
 Prints:   seconds of both checkouts and their ratio, as medians over the pairs with the quartiles of the ratios, to the
           first optimizer step, to the ranking and to the end, wall and processor time; then processor time by kind of
-          process, and what driver, mailbox and controllers take of a core while trials train
+          process, and what driver, channel and controllers take of a core while trials train
 
 The two checkouts run one sweep in turn; which of them is first alternates. Each run has a storage of its own, so its
 demonstration corpus is generated and tokenized anew. Processor time is that of the command and of all processes that it
@@ -74,7 +74,7 @@ sys.meta_path.insert(0, Finder)
 '''
 """A `sitecustomize.py`, which every Python process of the run loads first."""
 
-OVERHEAD_KINDS = ("driver", "ray::Mailbox", "ray::TrainController")
+OVERHEAD_KINDS = ("driver", "ray::Channel", "ray::TrainController")
 
 
 @dataclass(kw_only=True)
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def overhead(self) -> float:
-        """Share of a core that driver, mailbox and controllers take between the first step and the last trial's end."""
+        """Share of a core that driver, channel and controllers take between the first step and the last trial's end."""
         begin, end = self.moments["first step"], self.moments["trained"]
         spent = sum(end.by_kind.get(kind, 0.0) - begin.by_kind.get(kind, 0.0) for kind in OVERHEAD_KINDS)
         return spent / (end.wall - begin.wall)

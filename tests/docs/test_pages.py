@@ -64,7 +64,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TERMS = (
     *("trial", "configuration", "replicate", "stage", "lane", "checkpoint", "candidate", "fold", "space", "grid"),
     *("range", "epoch", "step", "task", "split", "score", "hold-out", "cross-fitted", "pareto front", "ensemble"),
-    *("model confidence set", "standard error", "selection method", "cut", "pool", "mailbox", "origin", "bag"),
+    *("model confidence set", "standard error", "selection method", "cut", "pool", "channel", "origin", "bag"),
     *("bb", "tu", "tt", "mp"),
 )
 

@@ -2,7 +2,8 @@
 
 `earlier_version.zip` was written before the code was divided into folders: the space `batch_sizes` on 60 rows of each
 demonstration table, two replicates of a few steps, with empty files for the weights; its ranking as CSV; a selection of
-at most two models a task; a bundle of one task, without its copy of the code; texts and their predictions by it.
+at most two models a task; a bundle of one task, without its copy of the code; texts and their predictions by it. The
+sweep's points and predictions have since been moved into folders of trials, without any other change.
 """
 
 import json

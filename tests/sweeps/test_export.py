@@ -236,13 +236,6 @@ def test_missing_trial_gets_the_nearest_names(
     assert f"unknown trial of {trained_sweep} '0001-r1'; did you mean '0001-r0'? known: 0001-r0" in line
 
 
-def test_of_many_trials_only_the_nearest_are_named(
-    sweep: Path, tmp_path: Path, tiny_config: TrialConfig, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_trials(sweep, [record_of(number, tiny_config, []) for number in range(500)], tuple(TASKS))
-    assert one_line_exit(main, capsys, sweep, "123", tmp_path / "model").count("-r0") == 9  # eight, the nearest twice
-
-
 Damage = Callable[[Path], object]
 FAULTS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
     "never started": (lambda _: None, ("0002-r0",), "trial 0002-r0 (queued) must have kept weights, got none in "),

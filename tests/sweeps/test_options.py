@@ -100,12 +100,6 @@ def test_negative_seed_is_refused() -> None:
         options_with(seed=-1)
 
 
-def test_no_sweep_can_have_the_caches_name() -> None:
-    cache = options_with().cache_folder
-    with pytest.raises(ValueError, match="--name"):
-        options_with(name=cache.name)
-
-
 def test_plan_has_the_configurations_of_its_grid_or_those_to_be_drawn() -> None:
     space = load_space("smart_lambda")
     for options, count in ((options_with(), 7), (options_with(search="tpe", trials=5, replicates=3), 5)):

@@ -32,6 +32,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from results.analysis.sweep import load_sweep
 from results.records.driver_file import Ownership
+from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep
 from search_spaces.space import grid_trials, load_space
@@ -49,6 +50,7 @@ from sweeps.setup.trial_inputs import TrialInputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.recorded_trials import write_trial
+from tests.results.conftest import build_report
 from tests.scripts import ROOT, run_process, run_script
 
 SCRIPT = ROOT / "sweeps" / "run.py"
@@ -401,7 +403,9 @@ def write_trials(folder: Path, *statuses: str) -> None:
     options = read_saved_options(folder, {})
     space = read_inputs(options).space
     for number, (status, params) in enumerate(zip(statuses, grid_trials(space), strict=False)):
-        write_trial(folder, make_spec(space, number, 0, params), status, (0.5,))
+        spec = make_spec(space, number, 0, params)
+        write_trial(folder, spec, status, num_counted=1)
+        write_epoch(folder, spec.trial_id, build_report(1, seed=number))
 
 
 @dataclass
@@ -587,68 +591,6 @@ def test_demonstration_in_a_moved_storage_resumes(
     assert main(["--resume", "first", "--storage", str(new)]) == 0, capsys.readouterr().err
     encoders = {TrialConfig.from_json(record.config).encoder.name for record in known}
     assert [Path(name).is_relative_to(new) for name in encoders] == [True]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--resume", "other"], "other is no sweep folder: it does not exist"),
-        (["--resume", "first", "--seed", "0"], "--seed must be left out with --resume"),
-        (["--resume", "first", "--set", *SMALL], "--set must be left out with --resume"),
-        (["--resume", "first", "--extend", "1"], "--extend must be left out for a sweep over a grid"),
-    ],
-)
-def test_mistake_in_resuming_is_one_line_with_code_2(
-    interrupted: InterruptedSweep, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    assert main([*words, "--storage", str(tmp_path)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert interrupted.plans == []
-
-
-def test_changed_data_are_refused(
-    command: list[str], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    copy = tmp_path / "data"
-    shutil.copytree(tiny_folder, copy)
-    replace_run(monkeypatch, outcome)
-    assert main([*command, "--data", str(copy)]) == 0
-    path = copy / "ids-sst-train.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
-    assert main(["--resume", "first", "--storage", str(tmp_path)]) == 2
-    assert (
-        "the data must be what it was when the sweep began, got other rows of sst-train in" in capsys.readouterr().err
-    )
-
-
-def test_changed_space_is_refused_with_the_difference(
-    interrupted: InterruptedSweep, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    space = load_space("smart_lambda")
-    changed = dataclasses.replace(space, grid={"smart.weight": (0.0, 9.0)})
-    monkeypatch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
-    assert main(["--resume", str(interrupted.folder)]) == 2
-    error = capsys.readouterr().err
-    assert "the search space must be what it was when the sweep began, got space.grid.smart.weight was" in error
-    assert "9.0" in error
-    assert interrupted.plans == []
-
-
-def test_search_can_be_extended_repeatedly(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int | None] = []
-
-    def note(plan: SweepPlan, on_event: OnEvent, _known: Sequence[TrialRecord]) -> SweepOutcome:
-        counts.append(plan.options.num_drawn)
-        return outcome(plan, on_event)
-
-    replace_run(monkeypatch, note)
-    assert main([*command, "--search", "tpe", "--trials", "4"]) == 0
-    for extra in (["--extend", "2"], [], ["--extend", "1"]):
-        assert main(["--resume", "first", "--storage", str(tmp_path), *extra]) == 0
-    assert counts == [4, 6, 6, 7]
 
 
 def test_script_lists_spaces_from_any_folder_without_heavy_imports(tmp_path: Path) -> None:

@@ -151,23 +151,6 @@ def test_every_example_in_the_help_is_valid(tmp_path: Path) -> None:
         assert read(*command.replace("DIR", str(tmp_path)).split()).space == "smart_lambda"
 
 
-def test_help_exits_with_code_0(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse("--help")
-    assert ended.value.code == 0
-    assert "examples:" in capsys.readouterr().out
-
-
-def test_listing_needs_no_space() -> None:
-    assert isinstance(parse("--list-spaces"), argparse.Namespace)
-    assert parse("--list-spaces").list_spaces
-
-
-def test_reuse_flags_reach_their_options() -> None:
-    options = read("--space", "smart_lambda", "--no-reuse", "--keep-gb", "0.5", "--checkpoint-steps", "7")
-    assert (options.reuse, options.keep_gb, options.checkpoint_steps, options.resume) == (False, 0.5, 7, False)
-
-
 @pytest.mark.parametrize("words", [["--extend", "3"], ["--extend", "0"], ["--retry-failed"]])
 def test_resume_flags_need_resume(words: list[str]) -> None:
     with pytest.raises(ValueError, match=f"^{words[0]} must come with --resume SWEEP, got none$"):
@@ -274,14 +257,6 @@ def test_best_of_a_resumed_sweep_are_chosen_by_the_trainings_that_all_have(begun
     assert (again.replicates, again.replicate_best, again.chosen_by) == (12, 2, begun)
 
 
-def test_grid_cannot_be_extended(tmp_path: Path) -> None:
-    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path)
-    write_sweep(options.folder, {"options": saved_options(options)})
-    assert read("--resume", str(options.folder)) == dataclasses.replace(options, resume=True)
-    with pytest.raises(ValueError, match=r"^--extend must be left out for a sweep over a grid.*, got 2$"):
-        read("--resume", str(options.folder), "--extend", "2")
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -317,19 +292,6 @@ def test_help_has_examples_within_120_columns() -> None:
     assert "python sweeps/run.py --space smart_lambda --dry-run" in text
     assert "exit codes: 0" in text
     assert max(map(len, text.splitlines())) <= 120
-
-
-def test_help_describes_sharing_without_stored_stages() -> None:
-    said = " ".join(build_parser().format_help().split())
-    assert "together (default: 20); with 0 no stage is kept or taken, only whole trials are" in said
-
-
-def test_help_names_every_flag() -> None:
-    parser = build_parser()
-    text = parser.format_help()
-    flags = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
-    assert len(flags) == 32
-    assert all(f"  {flag}" in text or f", {flag}" in text for flag in flags)
 
 
 def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

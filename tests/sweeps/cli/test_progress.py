@@ -225,15 +225,6 @@ def test_idle_lanes_do_not_shorten_the_last_trial(make_plan: MakePlan) -> None:
     assert ledger_seconds_left(ledger, NOON + 20) == pytest.approx(20)
 
 
-def test_further_replicates_take_as_long_as_whole_trials(make_plan: MakePlan) -> None:
-    """Of three configurations the first completes in 100 seconds and the second is stopped after 20."""
-    plan = make_plan(replicates=2)
-    stopped = event("ended", "0001-r0", NOON + 120, how="pruned", error=None, was_started=True, wall_seconds=20)
-    ends = started(), ended("complete", NOON + 100), started("0001-r0", NOON + 100), stopped
-    ledger = after(open_ledger(plan), *ends)
-    assert ledger_seconds_left(ledger, NOON + 120) == pytest.approx(60 + 2 * 100)
-
-
 def test_no_time_remains_when_all_trials_have_ended(make_plan: MakePlan) -> None:
     plan = make_plan(grid={"smart.weight": (0.0,)})
     ledger = after(open_ledger(plan), started(), ended("complete", NOON + 20))
@@ -273,9 +264,3 @@ def test_replayed_epochs_add_no_lines(make_plan: MakePlan) -> None:
     ledger = open_ledger(make_plan())
     assert len(printed(ledger, started(), again, again)) == 1
     assert ledger.records["0000-r0"].best == {"sst": 0.5}
-
-
-def test_reused_trials_do_not_change_the_remaining_time(make_plan: MakePlan) -> None:
-    taken = event("ended", at=NOON + 1, how="reused", error=None, was_started=True)
-    ledger = after(open_ledger(make_plan()), started(), taken)
-    assert ledger_seconds_left(ledger, NOON + 1) is None

@@ -268,17 +268,6 @@ def test_reused_work_is_summarized() -> None:
     assert describe_shared(records[:1]) == describe_shared([]) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "is_said"),
-    [({}, False), ({"is_interrupted": True}, True), ({"error": "no lane is left"}, True)],
-)
-def test_unfinished_sweep_names_the_resume_command(
-    options: Build, changes: dict[str, Any], is_said: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    finish_sweep(options(), outcome_with(**changes))
-    assert ("--resume" in capsys.readouterr().out) == is_said
-
-
 def test_outside_the_projects_folder_the_command_names_the_module(
     options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,22 +138,13 @@ def test_slow_local_ray_is_started_again_a_few_times(
 
 
 @pytest.mark.usefixtures("shutdowns")
-def test_other_error_of_rays_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_error_of_rays_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_store_bytes: int) -> None:
-        raise RuntimeError("something else")
+        raise OSError("something else\nmore")
 
     monkeypatch.setattr(connection, "start_local_once", start)
-    with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got RuntimeError: something else$"):
-        start_local(MIN_STORE_BYTES)
-    monkeypatch.setattr(connection, "start_local_once", lambda _store_bytes: give([OSError("something else\nmore")]))
     with pytest.raises(ValueError, match=r"^Ray must be able to start .*, got OSError: something else$"):
         start_local(MIN_STORE_BYTES)
-
-
-def give(answers: list[Exception | None]) -> None:
-    answer = answers.pop(0)
-    if answer is not None:
-        raise answer
 
 
 def test_address_without_a_listener_is_one_error_at_once() -> None:

@@ -151,7 +151,7 @@ def has_trained(storage: Path, since: float) -> bool:
 
 def has_scored(storage: Path) -> bool:
     """Whether some trial has been scored."""
-    return any(storage.glob("sweep/trials/*/curves.parquet"))
+    return any(storage.glob("sweep/trials/*/epochs/*.parquet"))
 
 
 def has_ended(storage: Path) -> bool:

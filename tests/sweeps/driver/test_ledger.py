@@ -118,16 +118,6 @@ def test_replicates_are_expected_unless_the_first_training_is_pruned_or_fails(
     assert ledger.counts == counts
 
 
-def test_replicates_that_had_begun_when_the_first_failed_count(make_plan: MakePlan) -> None:
-    plan = make_plan(replicates=3)
-    ledger = open_ledger(plan)
-    start(ledger)
-    add_trial(ledger, make_spec(plan.space, 0, 1, {"smart.weight": 0.0}))
-    start(ledger, "0000-r1")
-    end(ledger, "failed")
-    assert ledger.counts == {"failed": 1, "running": 1, "queued": 6}
-
-
 def test_sampled_trials_appear_when_suggested(make_plan: MakePlan) -> None:
     plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,12 @@ import pytest
 
 import sweeps.driver.run_sweep
 from results.records.driver_file import Ownership, read_driver
-from results.records.trials import read_sweep
-from search_spaces.space import grid_trials
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.trial_spec import make_spec
 from sweeps.setup.trial_inputs import TrialInputs
-from tests.recorded_trials import write_trial
 
 
 @pytest.fixture
@@ -93,35 +88,3 @@ def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_e
     driver = read_driver(options.folder)
     assert driver is not None
     assert driver.has_stopped
-
-
-def test_error_before_the_first_trial_leaves_no_folder(options: SweepOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_arguments: Any, **_named: Any) -> SweepOutcome:
-        raise ValueError("a trial must fit this machine")
-
-    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", fail)
-    with pytest.raises(ValueError, match="a trial must fit"):
-        run_or_resume(options, Listening().listener, [])
-    assert not options.folder.exists()
-
-
-def test_ended_sweep_is_finished_without_ray_and_a_running_one_is_not_resumed(
-    options: SweepOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listening = Listening()
-    run_instead(monkeypatch, listening)
-    run_or_resume(options, listening.listener, [])
-    plan = listening.plan
-    assert plan is not None
-    for number, params in enumerate(grid_trials(plan.space)):
-        write_trial(options.folder, make_spec(plan.space, number, 0, params), "failed")
-    again = replace(options, resume=True)
-    with Ownership(options.folder), pytest.raises(ValueError, match="must not be running already"):
-        run_or_resume(again, listening.listener, [])
-    assert "resumed" not in read_sweep(options.folder)
-    heard = len(listening.heard)
-    outcome = run_or_resume(again, listening.listener, []).outcome
-    assert outcome.counts == {"failed": plan.num_configurations}
-    assert "watching" not in listening.heard[heard:]
-    assert listening.heard[-1] == "answer"
-    assert (options.folder / "trials.parquet").is_file()
