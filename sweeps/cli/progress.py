@@ -93,7 +93,7 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "lane_failed":
         return [f"{event.lane} cannot open: {event.facts['why']}"]
     if event.kind == "lane_closed":
-        return [f"{event.lane} is idle and has released its resources"]
+        return [f"{event.lane} {closing_text(event.facts['why'])}"]
     if event.kind == "requeued":
         return [f"{event.trial_id} waits for a free lane: {event.facts['why']}"]
     if event.kind == "resumed":
@@ -105,6 +105,11 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "ended" and event.facts["how"] == "failed":
         return [f"{event.trial_id} failed: {event.facts['error']}"]
     return []
+
+
+def closing_text(why: str | None) -> str:
+    """That a lane has closed, and why; None if it is not needed any more."""
+    return "is idle and has released its resources" if why is None else f"closes: {why}"
 
 
 def begin_lines(trial_id: str, facts: Mapping[str, Any]) -> list[str]:

@@ -161,9 +161,14 @@ class Channel:
             return "close"
         if self._takes_no_trials or (not self._queue and self._is_surplus()):
             del self._lanes[lane]
-            self._emit(Event(kind="lane_closed", lane=lane))
+            self._emit(Event(kind="lane_closed", lane=lane, facts={"why": None}))
             return "close"
         return self._assign(self._queue.popleft(), lane) if self._queue else "wait"
+
+    async def leave_node(self, lane: str) -> None:
+        """A lane closes because a node of it is about to be taken away; its trial goes on elsewhere."""
+        self._free(lane, "its node is being drained", is_innocent=True)
+        self._emit(Event(kind="lane_closed", lane=lane, facts={"why": "its node is being drained"}))
 
     async def has_file(self, path: str) -> bool:
         """Whether a file is there on the driver's node."""

@@ -22,6 +22,7 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
 from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.peak_memory import peak_memory
 
 PROGRESS_SECONDS = 1.0
@@ -39,6 +40,7 @@ class TrialReporter:
         metric: str,
         tasks: Mapping[str, Task],
         device: torch.device,
+        drain: DrainWatch,
     ) -> None:
         """Creates the reporter.
 
@@ -49,6 +51,7 @@ class TrialReporter:
             metric: `overall` or a task, what the search maximises.
             tasks: the definitions of the sweep's tasks.
             device: whose peak memory epochs record.
+            drain: of the lane.
         """
         self.is_stopped = False
         """Whether the scheduler has stopped the trial."""
@@ -56,6 +59,7 @@ class TrialReporter:
         """Seconds of work that the trial has reused."""
         self._channel, self._root, self._tasks, self._metric = channel, root, tasks, metric
         self._trial_id, self._attempt, self._device = assignment.trial_id, assignment.attempt, device
+        self._drain = drain
         self._is_ending = False
         """Whether the sweep ends after the epoch that was just reported."""
         self._must_stop: ray.ObjectRef[bool] | None = None
@@ -110,10 +114,13 @@ class TrialReporter:
         return 0
 
     def on_step(self, progress: StepProgress) -> bool:
-        """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop.
+        """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop, or
+        a node of the lane is about to be taken away.
 
         Where the sweep ends at the epoch that was just reported, that is at the first step after it.
         """
+        if self._drain.after_step():
+            return False
         if worker_rank() > 0:
             return True
         if self._is_ending:

@@ -27,6 +27,7 @@ from mtlib.runtime.workers import expect_workers, gather_from_workers, num_worke
 from results.records.trial_folder import TrialEnd, TrialStart, delete_end, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_fault
 from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
@@ -71,9 +72,13 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
     place = {"host": socket.gethostname(), "workers": workers}
+    drain = DrainWatch()
     while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
         if isinstance(answer, Assignment):
-            train_assigned(setup, reader, answer)
+            train_assigned(setup, reader, answer, drain)
+        if drain.is_draining or (answer == "wait" and drain.check()):
+            from_rank_0(lambda: ray.get(setup.channel.leave_node.remote(setup.lane)))
+            return
 
 
 def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
@@ -109,8 +114,8 @@ def first_problem(attempt: Callable[[], Any]) -> str | None:
     return next((found for found in gather_from_workers(message) if found is not None), None)
 
 
-def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment) -> None:
-    """Trains one trial and reports how it ended.
+def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment, drain: DrainWatch) -> None:
+    """Trains one trial and reports how it ended, unless it goes on elsewhere because a node is drained.
 
     Raises:
         Exception: one that perhaps not all workers met; they must be restarted.
@@ -119,7 +124,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
-    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device)
+    reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device, drain)
     begun = start_of(assignment, folder, socket.gethostname())
     status: TrialStatus = "failed"
     run = None
@@ -136,7 +141,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
             reporter.report_error(error, is_innocent=is_storage)
             raise
         status = "interrupted" if is_storage else "failed"
-    if is_first:
+    if is_first and not (status == "interrupted" and drain.is_draining):
         try:
             if run is not None:
                 end_trial(run, status, error)

@@ -124,6 +124,24 @@ def test_node_that_joins_later_is_used(one_cpu: Nodes, storage: Path) -> None:
     assert run.has_line("sweep-lane. is idle and has released its resources")
 
 
+def test_trial_of_a_drained_node_saves_its_state_and_goes_on_elsewhere(one_cpu: Nodes, storage: Path) -> None:
+    one_cpu.add("worker", 1)
+    run = start_sweep(one_cpu, storage, *COMMAND, "--workers", "1")
+    run.wait_until("lane0 is open on")
+    run.wait_until("lane1 is open on")
+    run.wait_until(TWO_EPOCHS)
+    one_cpu.drain("worker")
+    run.wait_until(r"(000\d-r0) waits for a free lane: its node is being drained")
+    run.wait_until(r"sweep-lane\d closes: its node is being drained")
+    one_cpu.kill("worker")
+    assert_all_complete(run, storage)
+    log = run.log.read_text()
+    (moved,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: its node is being" in line]
+    assert f"{moved} continues from its last state: its node is being drained" in log
+    epochs = [line for line in log.splitlines() if re.match(rf"{moved} epoch \d: ", line)]
+    assert len(epochs) == len(set(epochs)), "no epoch is trained twice"
+
+
 def test_only_node_is_lost_and_replaced(no_cpu: Nodes, storage: Path) -> None:
     run = start_sweep(no_cpu, storage, *COMMAND)
     run.wait_until(TWO_EPOCHS)
