@@ -22,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 
 def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Path, capsys: Capture) -> None:
     write(trial(0, "complete"), trial(1, "queued"))
-    (write(trial(0, "complete"), name="broken") / "sweep.json").write_bytes(b"")
+    Path(write(trial(0, "complete"), name="broken"), "sweep.json").write_bytes(b"")
     assert main(["--storage", str(tmp_path)]) == 0
     damaged, header, line, *commands = capsys.readouterr().out.splitlines()
     assert damaged.startswith("broken cannot be read: ")

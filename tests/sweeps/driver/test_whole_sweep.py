@@ -100,7 +100,7 @@ def test_error_before_the_first_trial_leaves_no_folder(options: SweepOptions, mo
     monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", fail)
     with pytest.raises(ValueError, match="a trial must fit"):
         run_or_resume(options, Listening().listener, [])
-    assert not options.folder.exists()
+    assert not Path(options.folder).exists()
 
 
 def test_ended_sweep_is_finished_without_ray_and_a_running_one_is_not_resumed(
@@ -122,4 +122,4 @@ def test_ended_sweep_is_finished_without_ray_and_a_running_one_is_not_resumed(
     assert outcome.counts == {"failed": plan.num_configurations}
     assert "watching" not in listening.heard[heard:]
     assert listening.heard[-1] == "answer"
-    assert (options.folder / "trials.parquet").is_file()
+    assert Path(options.folder, "trials.parquet").is_file()
