@@ -37,7 +37,7 @@ def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
     kept = epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}
     path.write_text(json.dumps(kept))
     for epoch in kept.values():
-        name = path.with_name(weights_file(epoch))
+        name = path.parent / weights_file(epoch)
         name.parent.mkdir(exist_ok=True)
         name.touch()
 

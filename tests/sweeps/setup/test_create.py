@@ -10,6 +10,7 @@ import pytest
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
+from mtlib.runtime.storage import open_folder, write_bytes
 from results.records.examples import HoldOutRecord, held_out_rows, read_hold_out
 from results.records.schemas import SCHEMA_VERSION
 from results.records.trials import read_sweep
@@ -65,6 +66,6 @@ def test_unwritable_storage_is_one_line(options: Build, inputs: SweepInputs, tmp
 def test_folder_is_discarded_only_if_no_trial_started(options: Build, inputs: SweepInputs, is_kept: bool) -> None:
     plan = create_sweep(options(), inputs, ENCODER, [])
     if is_kept:
-        Path(plan.options.folder, "trials", "0000-r0").mkdir(parents=True)
+        write_bytes(open_folder(plan.options.folder), "trials/0000-r0/trial.json", b"{}")
     discard_unstarted(plan.options.folder)
     assert Path(plan.options.folder).exists() == is_kept
