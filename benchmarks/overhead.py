@@ -90,8 +90,8 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
     events: list[Event] = []
     grid: dict[str | tuple[str, ...], tuple[Any, ...]] = {"optimizer.learning_rate": rates(num_trials)}
     space = SearchSpace(name="overhead", question="What does a trial cost?", base=base, grid=grid)
-    options = SweepOptions(space=space.name, name="sweep", storage=storage, concurrent=1)
-    options.folder.mkdir()
+    options = SweepOptions(space=space.name, name="sweep", storage=str(storage), concurrent=1)
+    Path(options.folder).mkdir()
     plan = SweepPlan(options=options, space=space, data_folder=data)
     start = time.time()
     training: dict[str, float] = {}

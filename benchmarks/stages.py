@@ -38,6 +38,7 @@ from mtlib.config.losses import losses_for
 from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import demo_overrides
 from mtlib.model.encoder import load_encoder
+from mtlib.runtime.storage import Location
 from mtlib.stages.plan import plan_stages
 from results.records.driver_file import Ownership
 from results.records.tables import read_curves, read_trials
@@ -95,8 +96,8 @@ def lengths(scale: float) -> dict[str, int]:
 
 def plan_for(space: SearchSpace, data: Path, storage: Path, name: str, shares: bool) -> SweepPlan:
     """A sweep over a space on one lane."""
-    options = SweepOptions(space=space.name, storage=storage, name=name, concurrent=1, reuse=shares, keep_gb=100.0)
-    options.folder.mkdir(parents=True)
+    options = SweepOptions(space=space.name, storage=str(storage), name=name, concurrent=1, reuse=shares, keep_gb=100.0)
+    Path(options.folder).mkdir(parents=True)
     return SweepPlan(options=options, space=space, data_folder=data)
 
 
@@ -119,7 +120,7 @@ def measure(plan: SweepPlan) -> Measured:
     return Measured(steps=sum(trained.values()), seconds=max(times) - min(times), scores=curves)
 
 
-def load_curves(folder: Path) -> pd.DataFrame:
+def load_curves(folder: Location) -> pd.DataFrame:
     """The curves of a sweep without their times, sorted."""
     frame: pd.DataFrame = read_curves(folder).drop_columns(["seconds"]).to_pandas()
     return frame.sort_values(list(frame.columns)).reset_index(drop=True)
@@ -200,7 +201,7 @@ def measure_spaces(folder: Path) -> None:
     for space in list_spaces():
         if not space.grid:
             continue
-        options = SweepOptions(space=space.name, storage=folder, name=space.name, concurrent=1, keep_gb=100.0)
+        options = SweepOptions(space=space.name, storage=str(folder), name=space.name, concurrent=1, keep_gb=100.0)
         try:
             inputs = read_inputs(options)
             inputs = fit_encoder(options, inputs, load_encoder(inputs.space.base.encoder.name))
@@ -208,7 +209,7 @@ def measure_spaces(folder: Path) -> None:
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)
             continue
-        options.folder.mkdir(parents=True)
+        Path(options.folder).mkdir(parents=True)
         measured = measure(SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder))
         steps = sum(record.steps for record in read_trials(options.folder))
         trained, asked = trained + measured.steps, asked + steps

@@ -1,9 +1,10 @@
-"""Tiny encoder, corpus and configuration of all tests; test files that share a process."""
+"""Tiny encoder, corpus and configuration of all tests; a bucket; test files that share a process."""
 
 import functools
 import gc
 import os
-from collections.abc import Generator, Mapping
+import uuid
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.tasks import TASKS
+from tests.s3_server import s3_server, uri_of
 from tests.task_tables import read_folder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests run in and start: more threads slow small arrays down
@@ -141,3 +143,22 @@ def tiny_config() -> TrialConfig:
         StageConfig(tasks=("sst", "qqp", "sts"), order="sampled_round_robin", epochs=2),
     )
     return TrialConfig(stages=stages).override(changes)
+
+
+@pytest.fixture(scope="session")
+def s3_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of S3 buckets."""
+    with s3_server(tmp_path_factory.mktemp("s3") / "log.txt") as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3_address: str) -> str:
+    """The URI of a folder in a bucket, in which there is nothing yet."""
+    return uri_of(s3_address, f"{uuid.uuid4().hex}/sweeps")
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder that does not exist yet, on a disk and in a bucket."""
+    return str(tmp_path / "sweeps") if request.param == "disk" else str(request.getfixturevalue("bucket"))

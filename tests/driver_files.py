@@ -14,7 +14,7 @@ from results.records.driver_file import DRIVER_FILE, Progress
 from results.records.files import write_json
 
 
-def write_driver(folder: Path, progress: Progress | None = None, **changes: Any) -> None:
+def write_driver(folder: str | Path, progress: Progress | None = None, **changes: Any) -> None:
     """Writes the file as this process would if it ran the sweep, with some values changed."""
     content: Mapping[str, Any] = {
         "id": "this",

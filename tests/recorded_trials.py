@@ -1,10 +1,9 @@
 """Folders of trials as lanes leave them, without training anything."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import write_epoch
 from results.records.trial_folder import TrialEnd, TrialStart, write_end, write_start
@@ -15,7 +14,7 @@ STARTED = "2026-01-01T12:00:00.000+00:00"
 
 
 def write_trial(
-    folder: Path,
+    folder: Location,
     spec: TrialSpec,
     status: str = "interrupted",
     scores: Sequence[float | None] = (),

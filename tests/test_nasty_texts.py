@@ -89,7 +89,7 @@ def test_tables_show_texts_as_they_are(
 
 
 def test_the_summary_of_a_sweep_shows_texts_as_they_are(nasty_sweep: Path, capsys: Capture) -> None:
-    show_answer(nasty_sweep)
+    show_answer(str(nasty_sweep))
     assert_shown(capsys.readouterr().out, "", " [en]", " [de]", "2")
 
 
@@ -244,7 +244,7 @@ def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) 
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_the_progress_of_a_sweep_shows_texts_as_they_are(is_terminal: bool) -> None:
     console = Console(file=io.StringIO(), width=500, force_terminal=is_terminal)
-    plan = SweepPlan(options=SweepOptions(name="mine", storage=Path("/x")), space=SPACE, data_folder=Path("/x"))
+    plan = SweepPlan(options=SweepOptions(name="mine", storage="/x"), space=SPACE, data_folder=Path("/x"))
     with show_progress(console) as on_event:
         shown = {"note": {"text": NASTY}, "lane_open": {"host": NASTY}, "lane_failed": {"why": NASTY}}
         for kind, facts in shown.items():

@@ -73,7 +73,7 @@ def read_best(folder: StateFolder) -> dict[str, int]:
 def known_checksums(folder: StateFolder) -> dict[str, int]:
     """CRC-32 of the best weights by file; nothing where they are not known."""
     try:
-        return read_checksums(read_bytes(folder.root, CHECKSUMS_FILE))
+        return read_checksums(folder)
     except (FileNotFoundError, ValueError):
         return {}
 
@@ -84,12 +84,13 @@ def write_checksums(folder: StateFolder, sums: Mapping[str, int]) -> None:
     write_bytes(folder.root, CHECKSUMS_FILE, json.dumps(by_name, sort_keys=True).encode())
 
 
-def read_checksums(content: bytes) -> dict[str, int]:
-    """CRC-32 by file from the content of `checksums.json`; ValueError if it is damaged."""
+def read_checksums(folder: StateFolder) -> dict[str, int]:
+    """CRC-32 of weights by file; FileNotFoundError if there is no such file, ValueError if it is damaged."""
+    content = read_bytes(folder.root, CHECKSUMS_FILE)
     try:
         return {f"{WEIGHTS_FOLDER}/{name}": int(value) for name, value in json.loads(content).items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{CHECKSUMS_FILE} is truncated or damaged") from error
+        raise ValueError(f"{full_path(folder.root, CHECKSUMS_FILE)} is truncated or damaged") from error
 
 
 def read_weights(folder: StateFolder, epoch: int) -> bytes:
@@ -105,7 +106,7 @@ def read_weights(folder: StateFolder, epoch: int) -> bytes:
     except FileNotFoundError as error:
         raise ValueError(f"{name} is missing") from error
     try:
-        expected = read_checksums(read_bytes(root, CHECKSUMS_FILE)).get(path)
+        expected = read_checksums(folder).get(path)
     except FileNotFoundError:
         expected = None
     if expected not in (None, zlib.crc32(content)):

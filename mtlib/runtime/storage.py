@@ -293,12 +293,21 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         retry(lambda: self._bucket.delete_file(path))
 
     def move(self, src: str, dest: str) -> None:
-        """Copies and deletes."""
-        retry(lambda: self._bucket.move(src, dest))
+        """Copies and deletes; FileNotFoundError if there is no such file."""
+        retry(lambda: self._change(src, lambda: self._bucket.move(src, dest)))
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Copies within the bucket."""
-        retry(lambda: self._bucket.copy_file(src, dest))
+        """Copies within the bucket; FileNotFoundError if there is no such file."""
+        retry(lambda: self._change(src, lambda: self._bucket.copy_file(src, dest)))
+
+    def _change(self, source: str, change: Callable[[], None]) -> None:
+        """Copies or moves a file; S3's error for a missing one does not say so by its class."""
+        try:
+            change()
+        except OSError:
+            if self._bucket.get_file_info(source).type == fs.FileType.NotFound:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source) from None
+            raise
 
     def open_input_stream(self, path: str) -> Any:
         """A file's content, fetched whole."""

@@ -108,13 +108,13 @@ def store_stage(
         if num_bytes > store.keep_bytes:
             return f"the stage has {num_bytes:,} bytes, all stored stages together may have {store.keep_bytes:,}"
         evict(store, num_bytes)
+        write_bytes(root, f"{key_folder(key)}/{USE_FILE}", b"")  # first: linked files may look abandoned by their age
         folder = secrets.token_hex(8)
         own = subfolder(root, f"{key_folder(key)}/{folder}")
         for name, path in files.items():
             copy_file(source, path, own, name)
         content = {"version": STAGE_VERSION, "facts": to_dict(facts), "is_spare": is_spare}
         content |= {"folder": folder, "files": sorted(files)}
-        write_bytes(root, f"{key}/{USE_FILE}", b"")
         write_bytes(root, f"{key}/{STAGE_FILE}", json.dumps({**content, "checksum": checksum_of(content)}).encode())
     except OSError as error:
         return first_line(error)

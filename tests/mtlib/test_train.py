@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 import mtlib.train
 import mtlib.training.step
-from mtlib.checkpoints.best_weights import weights_path
+from mtlib.checkpoints.best_weights import weights_file
 from mtlib.checkpoints.state import StateFolder, load_state
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
@@ -271,7 +271,7 @@ def test_best_weights_are_those_of_the_best_epochs(
     train(tiny_config, tiny_corpus, tiny_encoder, wrap=trace.watch, on_epoch=note, states=states)
     overall = {epoch: report.overall for epoch, report in trace.reports.items() if report.overall is not None}
     best = max(overall, key=lambda epoch: overall[epoch])
-    kept = load_file(weights_path(states, best))
+    kept = load_file(tmp_path / weights_file(best))
     assert all(torch.equal(kept[name], tensor) for name, tensor in after[best].items())
 
 
@@ -288,7 +288,7 @@ def test_kept_weights_are_the_average_that_was_scored(
     train(config, tiny_corpus, tiny_encoder, on_epoch=note, states=states)
     best = max((report for report in reports if report.overall is not None), key=lambda report: report.overall or 0)
     model = MultiTaskModel(config, tiny_encoder)
-    model.load_state_dict(load_file(weights_path(states, best.epoch)))
+    model.load_state_dict(load_file(tmp_path / weights_file(best.epoch)))
     for part in best.predictions:
         if part.split == "dev":
             again = predict(model, config, tiny_corpus, part.task, "dev", torch.device("cpu"))
@@ -399,7 +399,7 @@ def test_best_weights_of_an_epoch_are_those_of_the_tasks_active_so_far(
 ) -> None:
     states = StateFolder(path=tmp_path)
     train(tiny_config, tiny_corpus, tiny_encoder, on_stage=lambda _: False, states=states)
-    assert {part_of_weight(name) for name in load_file(weights_path(states, 1))} == {"encoder", "heads.qqp"}
+    assert {part_of_weight(name) for name in load_file(tmp_path / weights_file(1))} == {"encoder", "heads.qqp"}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

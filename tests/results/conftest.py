@@ -13,7 +13,6 @@ from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions, task_metrics
 from results.analysis.sweep import Sweep
-from results.records import files as storage
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
@@ -162,20 +161,21 @@ def kill_at_rename(monkeypatch: pytest.MonkeyPatch) -> Kill:
 
     Returns what is raised then; afterwards files are named as ever.
     """
-    real = storage.rename
+    real = Path.rename
 
     def kill(number: int, is_before: bool) -> type[BaseException]:
         remaining = [number]
 
-        def fake(root: Any, source: str, target: str) -> None:
+        def fake(path: Path, target: Path) -> Path:
             remaining[0] -= 1
             if remaining[0] or not is_before:
-                real(root, source, target)
+                real(path, target)
             if not remaining[0]:
-                monkeypatch.setattr(storage, "rename", real)
+                monkeypatch.setattr(Path, "rename", real)
                 raise Killed
+            return target
 
-        monkeypatch.setattr(storage, "rename", fake)
+        monkeypatch.setattr(Path, "rename", fake)
         return Killed
 
     return kill

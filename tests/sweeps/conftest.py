@@ -64,8 +64,8 @@ def make_plan(tmp_path: Path, tiny_config: TrialConfig) -> MakePlan:
         names = {field.name for field in fields(SearchSpace)} - {"name"}
         searched |= {name: changes.pop(name) for name in list(changes) if name in names}
         space = SearchSpace(name="tiny", question="Does it run?", **searched)
-        options = SweepOptions(space="tiny", storage=tmp_path, **{"name": "sweep", **changes})
-        options.folder.mkdir()
+        options = SweepOptions(space="tiny", storage=str(tmp_path), **{"name": "sweep", **changes})
+        Path(options.folder).mkdir()
         return SweepPlan(options=options, space=space, data_folder=data_folder)
 
     return make

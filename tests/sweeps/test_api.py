@@ -53,7 +53,7 @@ def test_options_are_those_of_the_command_and_nothing_is_printed(
 ) -> None:
     found = run_sweep("smart_lambda", **places, set=SMALL, max_hours=2, replicates=3, reuse=False, scheduler=None)
     (plan,) = plans
-    assert (plan.options.folder, plan.options.replicates, plan.options.reuse) == (tmp_path / "first", 3, False)
+    assert (plan.options.folder, plan.options.replicates, plan.options.reuse) == (f"{tmp_path}/first", 3, False)
     assert (plan.options.max_hours, plan.space.base.encoder.max_length) == (2.0, 32)
     assert (found.folder, found.exit_code, found.status) == (tmp_path / "first", 0, "complete")
     assert (found.counts, found.failures, found.messages) == ({"complete": 7}, {}, ())
@@ -92,8 +92,8 @@ def test_space_built_in_python_is_resumed_without_the_object(plans: list[SweepPl
     space = small_space()
     found = run_sweep(space, **places)
     assert plans[0].space.grid == space.grid
-    assert (found.folder / "space.py").is_file()
-    for path in found.folder.parent.glob(".cache/spaces/*.py"):
+    assert Path(found.folder, "space.py").is_file()
+    for path in Path(found.folder).parent.glob(".cache/spaces/*.py"):
         path.unlink()
     again = run_sweep(resume=found.folder)
     assert plans[1].space == plans[0].space
@@ -232,7 +232,7 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
         found.predict(["good"], task="sst")
     selection = found.select(settings=Settings(num_folds=2), repeats=1)
     assert set(selection.tasks) == {"sst"}
-    assert json.loads((found.folder / "selection.json").read_text())["tasks"]
+    assert json.loads(Path(found.folder, "selection.json").read_text())["tasks"]
     with pytest.raises(ValueError, match=r"^unknown option of a selection 'metod'; did you mean 'method'\?"):
         found.select(metod="greedy")
     with pytest.warns(UserWarning, match="^2 rows with a blank text without prediction, the first is row 1$"):

@@ -338,7 +338,7 @@ def test_sweep_gets_the_plan_and_ends_with_files_and_next_steps(
 
     replace_run(monkeypatch, note)
     assert main(command) == 0
-    assert plans[0].options.folder == tmp_path / "first"
+    assert plans[0].options.folder == f"{tmp_path}/first"
     assert plans[0].space.base.encoder.max_length == 32
     assert read_sweep(tmp_path / "first")["space"]["name"] == "smart_lambda"
     text = capsys.readouterr().out
@@ -398,7 +398,7 @@ def test_second_ctrl_c_exits_with_code_130(command: list[str], monkeypatch: pyte
     assert main(command) == 130
 
 
-def write_trials(folder: Path, *statuses: str) -> None:
+def write_trials(folder: str, *statuses: str) -> None:
     """Writes the folders of the first trials, after one epoch each, as a run leaves them."""
     options = read_saved_options(folder, {})
     space = read_inputs(options).space
@@ -453,7 +453,7 @@ def test_resumed_sweep_has_its_records_and_options(
     before = read_sweep(interrupted.folder)
     assert main(["--resume", "first", "--storage", str(tmp_path)]) == 0
     (plan,), (known,) = interrupted.plans, interrupted.known
-    assert (plan.options.folder, plan.space.base.encoder.max_length) == (interrupted.folder, 32)
+    assert (plan.options.folder, plan.space.base.encoder.max_length) == (str(interrupted.folder), 32)
     assert [record.status for record in known] == ["complete", "failed", "queued"], "the others have not begun"
     text = capsys.readouterr().out
     assert "2 of 7 trials have ended; " in text
@@ -556,7 +556,7 @@ def test_dry_run_refuses_what_resuming_refuses(
 def test_finished_sweep_is_reported_and_ranked_without_ray(
     interrupted: InterruptedSweep, status: str, code: int, capsys: Capture
 ) -> None:
-    write_trials(interrupted.folder, status, *["complete"] * 6)
+    write_trials(str(interrupted.folder), status, *["complete"] * 6)
     (interrupted.folder / ".ray").mkdir()
     capsys.readouterr()
     assert main(["--resume", str(interrupted.folder)]) == code

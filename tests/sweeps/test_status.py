@@ -24,7 +24,7 @@ def test_all_sweeps_are_listed_with_what_to_type_next(write: Write, tmp_path: Pa
     write(trial(0, "complete"), trial(1, "queued"))
     broken = write(trial(0, "complete"), name="broken")
     for name in (SWEEP_FILE, SWEEP_COPY):
-        (broken / name).write_bytes(b"")
+        Path(broken, name).write_bytes(b"")
     assert main(["--storage", str(tmp_path)]) == 0
     damaged, header, line, *commands = capsys.readouterr().out.splitlines()
     assert damaged.startswith("broken cannot be read: ")

@@ -1,12 +1,12 @@
 """A folder with small states and weights, and functions that damage them."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import State, StateFolder, save_state
+from mtlib.runtime.storage import delete_file, list_files, read_bytes, write_bytes
 from tests.killed import Killed
 
 
@@ -15,18 +15,22 @@ def state(value: float) -> State:
     return State(tensors={"w": torch.full((300,), value)}, numbers={"value": value})
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
+def cut(folder: StateFolder, path: str) -> None:
+    write_bytes(folder.root, path, read_bytes(folder.root, path)[:-20])
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
+def empty(folder: StateFolder, path: str) -> None:
+    write_bytes(folder.root, path, b"")
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
+def flip(folder: StateFolder, path: str) -> None:
+    data = bytearray(read_bytes(folder.root, path))
     data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
+    write_bytes(folder.root, path, bytes(data))
+
+
+def remove(folder: StateFolder, path: str) -> None:
+    delete_file(folder.root, path)
 
 
 def kill(*_arguments: Any, **_named: Any) -> None:
@@ -35,7 +39,7 @@ def kill(*_arguments: Any, **_named: Any) -> None:
 
 def listing(folder: StateFolder) -> dict[str, bytes]:
     """Every file below a folder, hidden ones too, and its content."""
-    return {str(path): path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    return {info.path: read_bytes(folder.root, info.path) for info in list_files(folder.root, "")}
 
 
 def fill(folder: StateFolder) -> dict[str, bytes]:

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load
 
 import mtlib.checkpoints.state
-from mtlib.checkpoints.best_weights import CHECKSUMS, check_weights, keep_best, weights_path
+from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, keep_best, read_best, read_weights, weights_file
 from mtlib.checkpoints.state import DiskFull, StateFolder
+from mtlib.runtime.storage import delete_file, full_path, list_files, read_bytes, write_bytes
 from tests.killed import Killed
-from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing
+from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, remove
+
+Damage = Callable[[StateFolder, str], None]
 
 
 @pytest.fixture
@@ -24,21 +27,29 @@ def folder(tmp_path: Path) -> StateFolder:
 
 
 @pytest.fixture
+def any_folder(location: str) -> StateFolder:
+    """On a disk and in a bucket."""
+    return StateFolder(path=location)
+
+
+@pytest.fixture
 def filled(folder: StateFolder) -> dict[str, bytes]:
     return fill(folder)
 
 
 def kept_epochs(folder: StateFolder) -> list[int]:
-    """Epochs with weights on disk; the weights hold the epoch's number."""
-    found = sorted((folder.path / "weights").glob("*.safetensors"))
-    sums = json.loads((folder.path / "weights" / CHECKSUMS).read_text())
-    assert sums == {path.name: zlib.crc32(path.read_bytes()) for path in found}
-    numbers = [int(load_file(path)["w"][0]) for path in found]
-    assert found == [weights_path(folder, number) for number in numbers]
+    """Epochs whose weights are kept; the weights hold the epoch's number."""
+    files = [info.path for info in list_files(folder.root, "weights") if info.path != CHECKSUMS_FILE]
+    contents = {path: read_bytes(folder.root, path) for path in files}
+    sums = {path.removeprefix("weights/"): zlib.crc32(content) for path, content in contents.items()}
+    assert json.loads(read_bytes(folder.root, CHECKSUMS_FILE)) == sums
+    numbers = [int(load(content)["w"][0]) for content in contents.values()]
+    assert files == [weights_file(number) for number in numbers]
+    assert list(contents.values()) == [read_weights(folder, number) for number in numbers]
     return numbers
 
 
-def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFolder) -> None:
+def test_weights_of_the_best_epochs_are_kept_and_others_removed(any_folder: StateFolder) -> None:
     history: list[tuple[dict[str, int], list[int]]] = [
         ({"sst": 1, "overall": 1}, [1]),
         ({"sst": 2, "overall": 1}, [1, 2]),
@@ -47,9 +58,16 @@ def test_weights_of_the_best_epochs_are_kept_and_others_removed(folder: StateFol
         ({"sst": 5, "overall": 5}, [5]),
     ]
     for epoch, (best, expected) in enumerate(history, start=1):
-        keep_best(folder, epoch, best, {"w": torch.full((4,), float(epoch))})
-        assert kept_epochs(folder) == expected
-        assert json.loads((folder.path / "best.json").read_text()) == best
+        keep_best(any_folder, epoch, best, {"w": torch.full((4,), float(epoch))})
+        assert kept_epochs(any_folder) == expected
+        assert read_best(any_folder) == best
+
+
+def test_weights_that_a_saved_state_needs_stay(folder: StateFolder) -> None:
+    """A trial that resumes from a state before epoch 2 has its best weights."""
+    for epoch, needed, kept in ((1, frozenset(), [1]), (2, {1}, [1, 2]), (3, {1}, [1, 3]), (4, {3}, [3, 4])):
+        keep_best(folder, epoch, {"overall": epoch}, {"w": torch.full((4,), float(epoch))}, needed)
+        assert (kept_epochs(folder), read_best(folder)) == (kept, {"overall": epoch})
 
 
 def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_written(
@@ -75,45 +93,43 @@ def test_a_kill_during_writing_leaves_the_previous_best_weights(
         patch.setattr(Path, "rename", kill)
         with pytest.raises(Killed):
             keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
-    best = json.loads((folder.path / "best.json").read_text())
-    assert best == {"overall": 1}
-    assert load_file(weights_path(folder, 1))["w"].tolist() == [1.0] * 4
+    assert read_best(folder) == {"overall": 1}
+    assert load(read_weights(folder, 1))["w"].tolist() == [1.0] * 4
     keep_best(folder, 2, {"overall": 2}, {"w": torch.full((4,), 2.0)})
     assert kept_epochs(folder) == [2]
-    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
+    assert listing(folder).keys() == {"best.json", CHECKSUMS_FILE, weights_file(2)}
 
 
-@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
-def test_damaged_weights_are_detected_and_named(damage: Callable[[Path], None], folder: StateFolder) -> None:
+@pytest.mark.parametrize("damage", [cut, empty, flip, remove])
+def test_damaged_weights_are_detected_and_named(damage: Damage, any_folder: StateFolder) -> None:
     for epoch, best in ((1, {"sst": 1}), (2, {"sst": 1, "overall": 2})):
-        keep_best(folder, epoch, best, {"w": torch.full((40,), float(epoch))})
-    check_weights(folder, 1)
-    check_weights(folder, 2)
-    path = weights_path(folder, 1)
-    damage(path)
+        keep_best(any_folder, epoch, best, {"w": torch.full((40,), float(epoch))})
+    read_weights(any_folder, 1)
+    damage(any_folder, weights_file(1))
+    path = full_path(any_folder.root, weights_file(1))
     with pytest.raises(ValueError, match=f"^{path} is (missing|truncated or damaged: its checksum is wrong)$"):
-        check_weights(folder, 1)
-    check_weights(folder, 2)
+        read_weights(any_folder, 1)
+    read_weights(any_folder, 2)
 
 
 def test_weights_without_checksums_count_as_whole(folder: StateFolder) -> None:
     keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    (folder.path / "weights" / CHECKSUMS).unlink()
-    flip(weights_path(folder, 1))
-    check_weights(folder, 1)
+    delete_file(folder.root, CHECKSUMS_FILE)
+    flip(folder, weights_file(1))
+    read_weights(folder, 1)
     keep_best(folder, 2, {"sst": 1, "overall": 2}, {"w": torch.ones(4)})
-    check_weights(folder, 1)
-    flip(weights_path(folder, 2))
+    read_weights(folder, 1)
+    flip(folder, weights_file(2))
     with pytest.raises(ValueError, match=r"epoch-0002\.safetensors is truncated or damaged"):
-        check_weights(folder, 2)
+        read_weights(folder, 2)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"epoch-0001.safetensors": null}', "\udcff"])
 def test_damaged_checksums_are_detected_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
     keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    (folder.path / "weights" / CHECKSUMS).write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=r"^checksums\.json is truncated or damaged$"):
-        check_weights(folder, 1)
+    write_bytes(folder.root, CHECKSUMS_FILE, text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=r"checksums\.json is truncated or damaged$"):
+        read_weights(folder, 1)
     keep_best(folder, 2, {"sst": 2}, {"w": torch.full((4,), 2.0)})
     assert kept_epochs(folder) == [2]
 
@@ -126,7 +142,6 @@ def test_a_full_disk_leaves_the_previous_weights(
     with pytest.raises(DiskFull, match=r"^the disk must have room for the weights of epoch 2, 16 bytes, got \d"):
         keep_best(folder, 2, {"overall": 2}, {"w": torch.ones(4)})
     assert listing(folder) == filled
-    assert not list(folder.path.glob(".*"))
 
 
 def test_a_full_disk_leaves_the_previous_list_of_best_epochs(
@@ -135,8 +150,11 @@ def test_a_full_disk_leaves_the_previous_list_of_best_epochs(
     def no_room(*_arguments: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", no_room)
+    monkeypatch.setattr(Path, "write_bytes", no_room)
     for best in ({"overall": 2}, {"overall": 1, "sst": 1}):
         with pytest.raises(DiskFull):
             keep_best(folder, 2, best, {"w": torch.ones(4)})
-        assert listing(folder) == filled
+        assert filled.items() <= listing(folder).items()
+    monkeypatch.undo()
+    keep_best(folder, 2, {"overall": 1}, {"w": torch.ones(4)})
+    assert listing(folder) == filled

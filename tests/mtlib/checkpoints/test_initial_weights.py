@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, BertConfig, BertModel
 
-from mtlib.checkpoints.best_weights import CHECKSUMS, keep_best, weights_path
+from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, keep_best, weights_file
 from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, check_fit, load_start, read_start
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
@@ -269,14 +269,14 @@ def test_a_damaged_list_of_best_epochs_is_one_line(trial_folder: Path, begin: Be
 
 
 def test_weights_that_best_json_names_but_are_missing_are_one_line(trial_folder: Path, begin: Begin) -> None:
-    weights_path(StateFolder(path=trial_folder / "checkpoint"), 1).unlink()
+    (trial_folder / "checkpoint" / weights_file(1)).unlink()
     with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001\.safetensors is missing$") as e:
         begin(trial_folder)
     assert_one_line(e)
 
 
 def test_weights_with_one_flipped_bit_are_one_line(trial_folder: Path, begin: Begin) -> None:
-    path = weights_path(StateFolder(path=trial_folder / "checkpoint"), 1)
+    path = trial_folder / "checkpoint" / weights_file(1)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(bytes(content))
@@ -288,7 +288,7 @@ def test_weights_with_one_flipped_bit_are_one_line(trial_folder: Path, begin: Be
 
 def test_weights_without_checksums_can_be_started_from(trial_folder: Path, begin: Begin) -> None:
     _, digests = begin(trial_folder)
-    (trial_folder / "checkpoint" / "weights" / CHECKSUMS).unlink()
+    (trial_folder / "checkpoint" / CHECKSUMS_FILE).unlink()
     assert begin(trial_folder)[1] == digests
 
 
@@ -344,7 +344,7 @@ def test_a_state_with_other_starting_weights_is_not_resumed(
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 2, start=start)
     with pytest.raises(Interrupted):  # the same weights
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 3, start=start)
-    kept = json.loads(max(states.path.glob("state-*/state.json")).read_text())
+    kept = json.loads(max((tmp_path / "states").glob("state-*/state.json")).read_text())
     assert json.loads(kept["numbers"])["step"] == 3
     weights = load_file(model_folder / ENCODER_FILE)
     save_file({name: weight + 1 for name, weight in weights.items()}, model_folder / ENCODER_FILE)

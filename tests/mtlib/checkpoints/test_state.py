@@ -3,7 +3,6 @@
 import errno
 import json
 import math
-import shutil
 import subprocess
 import sys
 import zlib
@@ -16,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 import mtlib.checkpoints.state
-from mtlib.checkpoints.best_weights import keep_best, weights_path
+from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.state import (
     WEIGHTS_KEPT_BYTES,
     DiskFull,
@@ -24,23 +23,36 @@ from mtlib.checkpoints.state import (
     StateFolder,
     drop_states,
     load_state,
+    newest_numbers,
+    place_state,
     read_state,
     save_state,
     saved_states,
+    set_aside,
 )
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.runtime.storage import join_location, read_bytes, subfolder, write_bytes
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors
 from tests.killed import Killed
-from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, state
+from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, remove, state
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+Damage = Callable[[StateFolder, str], None]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StateFolder:
     return StateFolder(path=tmp_path / "trial")
+
+
+@pytest.fixture
+def any_folder(location: str) -> StateFolder:
+    """On a disk and in a bucket."""
+    return StateFolder(path=location)
 
 
 def loaded_value(folder: StateFolder) -> float | None:
@@ -52,6 +64,12 @@ def loaded_value(folder: StateFolder) -> float | None:
     return float(found.numbers["value"])
 
 
+def newest_value(folder: StateFolder) -> float | None:
+    """The value of the newest state by its numbers alone."""
+    found = newest_numbers(folder)
+    return None if found is None else float(found["value"])
+
+
 def bytes_of(tensor: torch.Tensor) -> list[int]:
     flat = tensor.detach().contiguous().flatten()
     return flat.view(torch.uint8).tolist()
@@ -59,11 +77,11 @@ def bytes_of(tensor: torch.Tensor) -> list[int]:
 
 def test_empty_and_missing_folders_hold_no_state(folder: StateFolder) -> None:
     assert load_state(folder) is None
-    folder.path.mkdir()
+    Path(folder.path).mkdir()
     assert load_state(folder) is None
 
 
-def test_tensors_are_restored_bit_for_bit(folder: StateFolder) -> None:
+def test_tensors_are_restored_bit_for_bit(any_folder: StateFolder) -> None:
     odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45, 1 / 3, torch.finfo(torch.float32).max])
     tensors = {
         "odd": odd,
@@ -74,8 +92,8 @@ def test_tensors_are_restored_bit_for_bit(folder: StateFolder) -> None:
         "trained": torch.nn.Parameter(torch.ones(2)),
         "nothing": torch.zeros(0, 3),
     }
-    save_state(folder, 5, State(tensors=tensors, numbers={}))
-    found = load_state(folder)
+    save_state(any_folder, 5, State(tensors=tensors, numbers={}))
+    found = load_state(any_folder)
     assert found is not None
     assert found.tensors.keys() == tensors.keys()
     for name, tensor in tensors.items():
@@ -117,21 +135,20 @@ def test_model_and_optimizer_of_a_trial_are_restored_bit_for_bit(
     assert found.tensors.keys() == kept.keys()
 
 
-def test_the_newest_state_is_loaded_and_only_two_are_kept(folder: StateFolder) -> None:
+def test_the_newest_state_is_loaded_and_only_two_are_kept(any_folder: StateFolder) -> None:
     for step in (3, 9, 10, 200, 1000):
-        save_state(folder, step, state(step))
-        assert loaded_value(folder) == step
-    assert [path.name for path in saved_states(folder)] == ["state-000001000-000", "state-000000200-000"]
-    assert sorted(path.name for path in folder.path.iterdir()) == ["state-000000200-000", "state-000001000-000"]
+        save_state(any_folder, step, state(step))
+        assert loaded_value(any_folder) == newest_value(any_folder) == step
+    assert saved_states(any_folder) == ["state-000001000-000", "state-000000200-000"]
+    assert {path.partition("/")[0] for path in listing(any_folder)} == {"state-000000200-000", "state-000001000-000"}
 
 
 def test_states_after_the_same_step_do_not_replace_each_other(folder: StateFolder) -> None:
     for number in range(5):
         save_state(folder, 4, state(float(number)))
         assert loaded_value(folder) == number
-        names = [path.name for path in saved_states(folder)]
-        assert names == [f"state-000000004-{kept:03d}" for kept in (number, number - 1) if kept >= 0]
-    before = read_state(saved_states(folder)[1])
+        assert saved_states(folder) == [f"state-000000004-{kept:03d}" for kept in (number, number - 1) if kept >= 0]
+    before = read_state(folder, saved_states(folder)[1])
     assert before is not None
     assert before.numbers == {"value": 3.0}
 
@@ -139,13 +156,13 @@ def test_states_after_the_same_step_do_not_replace_each_other(folder: StateFolde
 def test_new_states_are_kept_although_later_ones_are_damaged(folder: StateFolder) -> None:
     for step in (6, 9):
         save_state(folder, step, state(step))
-    for path in saved_states(folder):
-        cut(path / "tensors")
+    for name in saved_states(folder):
+        cut(folder, f"{name}/tensors")
     assert load_state(folder) is None
     for step in (3, 4):  # the trial restarts
         save_state(folder, step, state(step))
         assert loaded_value(folder) == step
-    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
+    assert saved_states(folder) == ["state-000000004-000", "state-000000003-000"]
 
 
 @pytest.mark.parametrize("checkpoint_steps", [0, -1])
@@ -160,40 +177,37 @@ def test_the_state_after_the_last_epoch_is_kept_only_on_request(tmp_path: Path) 
     assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
 
 
-@pytest.mark.parametrize("damage", [cut, empty, flip, Path.unlink])
+@pytest.mark.parametrize("damage", [cut, empty, flip, remove])
 @pytest.mark.parametrize("file", ["tensors", "state.json"])
-def test_a_damaged_state_is_skipped_for_the_previous_one(
-    damage: Callable[[Path], None], file: str, folder: StateFolder
-) -> None:
-    save_state(folder, 1, state(1.0))
-    save_state(folder, 2, state(2.0))
-    damage(saved_states(folder)[0] / file)
-    found = load_state(folder)
-    assert found is not None
-    assert found.numbers == {"value": 1.0}
-    damage(saved_states(folder)[1] / file)
-    assert load_state(folder) is None
+def test_a_damaged_state_is_skipped_for_the_previous_one(damage: Damage, file: str, any_folder: StateFolder) -> None:
+    save_state(any_folder, 1, state(1.0))
+    save_state(any_folder, 2, state(2.0))
+    newest, before = saved_states(any_folder)
+    damage(any_folder, f"{newest}/{file}")
+    assert loaded_value(any_folder) == 1.0
+    damage(any_folder, f"{before}/{file}")
+    assert load_state(any_folder) is None
 
 
 def test_a_changed_number_in_a_file_is_detected(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
-    path = saved_states(folder)[0] / "state.json"
-    text = path.read_text()
-    assert text.count("2.0") == 1
-    path.write_text(text.replace("2.0", "3.0"))
-    assert loaded_value(folder) == 1.0
-    path.write_text(text)
-    assert loaded_value(folder) == 2.0
+    root, path = folder.root, f"{saved_states(folder)[0]}/state.json"
+    content = read_bytes(root, path)
+    assert content.count(b"2.0") == 1
+    write_bytes(root, path, content.replace(b"2.0", b"3.0"))
+    assert loaded_value(folder) == newest_value(folder) == 1.0
+    write_bytes(root, path, content)
+    assert loaded_value(folder) == newest_value(folder) == 2.0
 
 
 def test_a_state_file_holds_checksums_of_its_tensors_and_numbers(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
-    (path,) = saved_states(folder)
-    described = json.loads((path / "state.json").read_text())
-    numbers = described["numbers"]
+    (name,) = saved_states(folder)
+    described = json.loads(read_bytes(folder.root, f"{name}/state.json"))
+    numbers, tensors = described["numbers"], read_bytes(folder.root, f"{name}/tensors")
     assert json.loads(numbers) == {"value": 1.0}
-    sums = {"tensors": zlib.crc32((path / "tensors").read_bytes()), "numbers": zlib.crc32(numbers.encode())}
+    sums = {"tensors": zlib.crc32(tensors), "numbers": zlib.crc32(numbers.encode())}
     assert described["checksums"] == sums
 
 
@@ -209,14 +223,13 @@ def test_a_state_file_holds_checksums_of_its_tensors_and_numbers(folder: StateFo
 def test_json_of_another_shape_counts_as_damaged(text: str, folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
-    path = saved_states(folder)[0] / "state.json"
-    path.write_bytes(text.encode(errors="surrogateescape"))
+    write_bytes(folder.root, f"{saved_states(folder)[0]}/state.json", text.encode(errors="surrogateescape"))
     assert loaded_value(folder) == 1.0
 
 
 def test_a_damaged_state_does_not_prevent_the_next_save(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
-    empty(saved_states(folder)[0] / "state.json")
+    empty(folder, f"{saved_states(folder)[0]}/state.json")
     save_state(folder, 2, state(2.0))
     assert loaded_value(folder) == 2.0
 
@@ -234,52 +247,60 @@ def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
     assert loaded_value(folder) == 2.0
     save_state(folder, step, state(4.0))
     assert loaded_value(folder) == 4.0
-    assert not list(folder.path.glob(".*"))
+    assert not any("/." in f"/{path}" for path in listing(folder))
 
 
+@pytest.mark.parametrize("name", ["delete_file", "delete_folder"])
 def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
-    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+    name: str, any_folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in (1, 2):
-        save_state(folder, step, state(step))
-    rmtree = shutil.rmtree
-
-    def kill_at_a_state(path: Path, **named: Any) -> None:
-        if path.name.startswith("state-"):
-            (path / "tensors").unlink()  # the file that the kill leaves
-            raise Killed
-        rmtree(path, **named)
-
+        save_state(any_folder, step, state(step))
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", kill_at_a_state)
+        patch.setattr(mtlib.checkpoints.state, name, kill)
         with pytest.raises(Killed):
-            save_state(folder, 3, state(3))
-    assert loaded_value(folder) == 3
-    save_state(folder, 4, state(4))
-    assert [path.name for path in saved_states(folder)] == ["state-000000004-000", "state-000000003-000"]
+            save_state(any_folder, 3, state(3))
+    assert loaded_value(any_folder) == 3
+    save_state(any_folder, 4, state(4))
+    assert saved_states(any_folder) == ["state-000000004-000", "state-000000003-000"]
+    assert {path.partition("/")[0] for path in listing(any_folder)} == {*saved_states(any_folder)}
 
 
-def test_a_process_killed_during_writing_leaves_the_last_good_state(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    partial = folder.path / ".state.partial"
-    partial.mkdir()
-    (partial / "tensors").write_bytes(b"half of it")
-    assert loaded_value(folder) == 1.0
-    save_state(folder, 2, state(2.0))
-    assert loaded_value(folder) == 2.0
-    assert not partial.exists()
+def test_a_process_killed_during_writing_leaves_the_last_good_state(any_folder: StateFolder) -> None:
+    save_state(any_folder, 1, state(1.0))
+    partial = "state-000000002-000/tensors"
+    write_bytes(any_folder.root, partial, b"all of it, but no numbers")
+    assert loaded_value(any_folder) == 1.0
+    save_state(any_folder, 2, state(2.0))
+    assert loaded_value(any_folder) == 2.0
+    assert partial not in listing(any_folder)
 
 
-def test_states_of_a_finished_trial_are_removed_and_its_best_weights_stay(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    (folder.path / ".state.partial").mkdir()
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
-    (folder.path / ".kept.partial").mkdir()
-    drop_states(folder)
-    assert load_state(folder) is None
-    assert sorted(path.name for path in folder.path.iterdir()) == ["best.json", "weights"]
-    assert weights_path(folder, 1).exists()
-    drop_states(folder)
+def test_only_best_weights_and_states_that_were_set_aside_stay_of_a_finished_trial(any_folder: StateFolder) -> None:
+    for step in (1, 2):
+        save_state(any_folder, step, state(float(step)))
+    newest, before = saved_states(any_folder)
+    content = listing(any_folder)[f"{newest}/tensors"]
+    aside = set_aside(any_folder, newest)
+    assert (saved_states(any_folder), loaded_value(any_folder)) == ([before], 1.0)
+    keep_best(any_folder, 1, {"overall": 1}, {"w": torch.ones(2)})
+    write_bytes(any_folder.root, ".state.json.0.tmp", b"half of it")
+    for _ in range(2):
+        drop_states(any_folder)
+        kept = listing(any_folder)
+        assert load_state(any_folder) is None
+        assert kept.keys() == {"best.json", "weights/checksums.json", weights_file(1)} | {
+            f"{aside}/{name}" for name in ("state.json", "tensors")
+        }
+        assert kept[f"{aside}/tensors"] == content
+
+
+def test_a_placed_state_is_a_copy(location: str) -> None:
+    first, second = (StateFolder(path=join_location(location, name)) for name in ("a", "b"))
+    save_state(first, 7, state(7.0))
+    place_state(second, 9, subfolder(first.root, saved_states(first)[0]))
+    drop_states(first)
+    assert (loaded_value(second), saved_states(second)) == (7.0, ["state-000000009-000"])
 
 
 @pytest.fixture
@@ -357,7 +378,7 @@ def test_the_predicted_disk_use_is_the_actual_one(
     weights = model.state_dict()
     save_state(folder, 1, State(tensors={**weights, **optimizer_tensors(optimizer, model)}, numbers={}))
     keep_best(folder, 1, {"overall": 1}, weights)
-    sizes = weights_path(folder, 1).stat().st_size, (saved_states(folder)[0] / "tensors").stat().st_size
+    sizes = [len(listing(folder)[path]) for path in (weights_file(1), f"{saved_states(folder)[0]}/tensors")]
     weights_bytes = WEIGHTS_KEPT_BYTES * sum(parameter.numel() for parameter in model.parameters())
     expected = weights_bytes, 3 * weights_bytes
     # Names and shapes add a few kilobytes, which count only in a model this small.
@@ -367,5 +388,4 @@ def test_the_predicted_disk_use_is_the_actual_one(
 def test_nothing_is_pickled(folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
     keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
-    for path in folder.path.rglob("*"):
-        assert path.is_dir() or not path.read_bytes().startswith((b"\x80", b"PK"))
+    assert not any(content.startswith((b"\x80", b"PK")) for content in listing(folder).values())

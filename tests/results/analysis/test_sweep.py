@@ -217,7 +217,7 @@ def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked
         write_epoch(sweep_folder, "0001-r0", replace(report, predictions=kept))
     else:
         content = bytearray(path.read_bytes())
-        with open_epoch(open_folder(sweep_folder), "0001-r0", epoch)[0] as file:
+        with open_epoch(open_folder(sweep_folder), epoch_path("0001-r0", epoch))[0] as file:
             row_group = file.metadata.row_group(0 if split == "dev" else file.metadata.num_row_groups - 1)
             content[row_group.column(2).data_page_offset + 40] ^= 1
         path.write_bytes(bytes(content))

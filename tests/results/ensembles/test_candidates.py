@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from mtlib.checkpoints.best_weights import weights_path
-from mtlib.checkpoints.state import StateFolder
+from mtlib.checkpoints.best_weights import weights_file
 from mtlib.config.schema import to_dict
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS, Task
@@ -57,7 +56,7 @@ def write_best(folder: Path, trial: str, text: str) -> None:
 def write_weights(folder: Path, trial: str, *epochs: int) -> None:
     """Creates files for a trial's stored weights of these epochs."""
     for epoch in epochs:
-        path = weights_path(StateFolder(path=folder / "trials" / trial / "checkpoint"), epoch)
+        path = folder / "trials" / trial / "checkpoint" / weights_file(epoch)
         path.parent.mkdir(exist_ok=True)
         path.touch()
 

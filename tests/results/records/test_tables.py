@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs as epoch_files
@@ -45,7 +45,7 @@ MakeRecord = Callable[..., TrialRecord]
 TRIALS = tuple(f"000{number}-r0" for number in range(3))
 
 
-def begin_trial(folder: Path, number: int) -> str:
+def begin_trial(folder: Location, number: int) -> str:
     """Writes the `trial.json` of a configuration's first trial."""
     start = TrialStart(
         trial_id=f"{number:04d}-r0",
@@ -62,16 +62,20 @@ def begin_trial(folder: Path, number: int) -> str:
     return start.trial_id
 
 
+def write_trials_of_two_epochs(folder: Location, make_report: MakeReport) -> None:
+    """A sweep of three trials: a complete one, one pruned after its first epoch, and one without end."""
+    write_sweep(folder, {"name": "example"})
+    for number in range(3):
+        trial = begin_trial(folder, number)
+        for epoch in (1, 2):
+            write_epoch(folder, trial, make_report(epoch, skill=0.4 * number + 0.2 * epoch, seed=number))
+    write_end(open_folder(folder), TRIALS[0], TrialEnd(how="complete"))
+    write_end(open_folder(folder), TRIALS[1], TrialEnd(how="pruned", epochs=1))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, make_report: MakeReport) -> Path:
-    """A sweep of three trials of two epochs: a complete one, one pruned after its first epoch, and one without end."""
-    write_sweep(tmp_path, {"name": "example"})
-    for number in range(3):
-        trial = begin_trial(tmp_path, number)
-        for epoch in (1, 2):
-            write_epoch(tmp_path, trial, make_report(epoch, skill=0.4 * number + 0.2 * epoch, seed=number))
-    write_end(open_folder(tmp_path), TRIALS[0], TrialEnd(how="complete"))
-    write_end(open_folder(tmp_path), TRIALS[1], TrialEnd(how="pruned", epochs=1))
+    write_trials_of_two_epochs(tmp_path, make_report)
     return tmp_path
 
 
@@ -120,6 +124,19 @@ def test_caches_are_read_instead_of_unchanged_folders(folder: Path, opened: list
     write_epoch(folder, TRIALS[2], make_report(3))
     assert counted_epochs(read_sweep_tables(folder)) == counted_epochs(expected) | {(TRIALS[2], 3)}
     assert set(opened) == {TRIALS[2]}
+
+
+def test_sweep_in_a_bucket_has_the_tables_of_one_on_a_disk(
+    folder: Path, bucket: str, opened: list[str], make_report: MakeReport
+) -> None:
+    write_trials_of_two_epochs(bucket, make_report)
+    assert_same(read_sweep_tables(bucket), on_disk := read_sweep_tables(folder))
+    write_caches(bucket, [])
+    opened.clear()
+    assert_same(read_sweep_tables(bucket), on_disk)
+    assert opened == []
+    write_epoch(bucket, TRIALS[2], make_report(1))  # trained again: its second epoch goes
+    assert counted_epochs(read_sweep_tables(bucket)) == counted_epochs(on_disk) - {(TRIALS[2], 2)}
 
 
 def truncate(path: Path) -> None:

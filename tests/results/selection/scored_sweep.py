@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mtlib.checkpoints.best_weights import weights_path
-from mtlib.checkpoints.state import StateFolder
+from mtlib.checkpoints.best_weights import weights_file
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import Point
@@ -38,7 +37,7 @@ def keep_weights(folder: Path, trial: str, **epochs: int) -> None:
     kept = epochs or {"sst": 1, "qqp": 2, "sts": 1, "overall": 2}
     path.write_text(json.dumps(kept))
     for epoch in kept.values():
-        name = weights_path(StateFolder(path=path.parent), epoch)
+        name = path.parent / weights_file(epoch)
         name.parent.mkdir(exist_ok=True)
         name.touch()
 

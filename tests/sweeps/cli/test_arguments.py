@@ -30,7 +30,7 @@ def test_only_a_space_is_required() -> None:
     assert options == SweepOptions(
         space="smart_lambda",
         name="smart_lambda-20250307-141503",
-        storage=Path.home().resolve() / "multitask-sweeps",
+        storage=str(Path.home().resolve() / "multitask-sweeps"),
     )
 
 
@@ -65,7 +65,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *("--node-wait-minutes", "3", "--max-hours", "1.5", "--max-steps", "900"),
     )
     own = UNUSUAL_OPTIONS | {"chosen_by": 1}  # only a resumed sweep has chosen by more
-    assert options == SweepOptions(data=tmp_path, storage=tmp_path / "s", **own)
+    assert options == SweepOptions(data=tmp_path, storage=f"{tmp_path}/s", **own)
 
 
 def test_set_may_be_repeated_and_the_last_value_wins() -> None:
@@ -93,8 +93,8 @@ def test_relative_and_home_folders_become_absolute(tmp_path: Path, monkeypatch: 
     (tmp_path / "data").mkdir()
     options = read("--space", "smart_lambda", "--data", "data", "--encoder", "data", "--storage", "sweeps")
     assert (options.data, options.encoder) == (tmp_path / "data", str(tmp_path / "data"))
-    assert options.storage == tmp_path / "sweeps"
-    assert read("--space", "smart_lambda", "--storage", "~/here").storage == Path.home().resolve() / "here"
+    assert options.storage == f"{tmp_path}/sweeps"
+    assert read("--space", "smart_lambda", "--storage", "~/here").storage == str(Path.home().resolve() / "here")
 
 
 def test_address_of_the_surrounding_ray_is_the_default() -> None:
@@ -104,9 +104,10 @@ def test_address_of_the_surrounding_ray_is_the_default() -> None:
     assert read_options(found, NOW, "10.0.0.1:6379").address is None
 
 
-def test_storage_is_a_folder_not_a_uri() -> None:
-    with pytest.raises(ValueError, match=r"^--storage must be a folder, got s3://bucket/sweeps$"):
-        read("--space", "smart_lambda", "--storage", "s3://bucket/sweeps")
+def test_storage_may_be_in_a_bucket() -> None:
+    options = read("--space", "smart_lambda", "--name", "mine", "--storage", "s3://bucket/sweeps/?region=here")
+    assert options.storage == "s3://bucket/sweeps?region=here"
+    assert options.folder == "s3://bucket/sweeps/mine?region=here"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def stored_sweep(tmp_path: Path) -> SweepOptions:
     options = SweepOptions(
         space="smart_lambda",
         name="mine",
-        storage=tmp_path,
+        storage=str(tmp_path),
         search="tpe",
         trials=4,
         concurrent=3,
@@ -237,7 +238,7 @@ def test_mistake_in_resuming_is_one_line(stored_sweep: SweepOptions, words: list
 
 
 def test_replicates_can_be_raised_and_not_lowered(tmp_path: Path) -> None:
-    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path, replicates=3)
+    options = SweepOptions(space="smart_lambda", name="grid", storage=str(tmp_path), replicates=3)
     write_sweep(options.folder, {"options": saved_options(options)})
     assert read("--resume", str(options.folder)).replicates == 3
     assert read("--resume", str(options.folder), "--replicates", "3").replicates == 3
@@ -248,7 +249,7 @@ def test_replicates_can_be_raised_and_not_lowered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("begun", [1, 3])
 def test_best_of_a_resumed_sweep_are_chosen_by_the_trainings_that_all_have(begun: int, tmp_path: Path) -> None:
-    options = SweepOptions(space="smart_lambda", name="grid", storage=tmp_path, replicates=begun)
+    options = SweepOptions(space="smart_lambda", name="grid", storage=str(tmp_path), replicates=begun)
     write_sweep(options.folder, {"options": saved_options(options)})
     changed = read("--resume", str(options.folder), "--replicates", "9", "--replicate-best", "4")
     assert (changed.replicates, changed.replicate_best, changed.chosen_by) == (9, 4, begun)
@@ -295,17 +296,18 @@ def test_help_has_examples_within_120_columns() -> None:
 
 
 def test_sweep_is_found_by_name_or_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "storage" / "mine"
+    storage, nowhere = f"{tmp_path}/storage", f"{tmp_path}/nowhere"
+    folder = f"{storage}/mine"
     write_sweep(folder, {})
-    assert find_sweep_folder("mine", tmp_path / "storage") == folder
-    assert find_sweep_folder(str(folder), tmp_path / "nowhere") == folder
-    assert find_sweep_folder(f"{folder}/", tmp_path / "nowhere") == folder
+    assert find_sweep_folder("mine", storage) == folder
+    assert find_sweep_folder(folder, nowhere) == folder
+    assert find_sweep_folder(f"{folder}/", nowhere) == folder
     monkeypatch.chdir(tmp_path)
-    assert find_sweep_folder("storage/mine", tmp_path / "nowhere") == folder
+    assert find_sweep_folder("storage/mine", nowhere) == folder
 
 
 @pytest.mark.parametrize("name", ["other", "storage/other", "."])
 def test_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no sweep folder: it ") as raised:
-        find_sweep_folder(name, tmp_path)
+        find_sweep_folder(name, str(tmp_path))
     assert "\n" not in str(raised.value)

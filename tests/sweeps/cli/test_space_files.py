@@ -76,7 +76,7 @@ def test_resumed_sweep_reads_its_copy_of_the_file(
     main(command)
     first = plans[0].options
     assert first.name.startswith("modes-")
-    assert (first.folder / SPACE_FILE).read_text() == SPACE
+    assert Path(first.folder, SPACE_FILE).read_text() == SPACE
     assert read_sweep(first.folder)["options"]["space"] == str(file)
     assert f"Space: {file}; --resume reads the copy in the sweep's folder\n" in capsys.readouterr().out
     file.write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
@@ -84,11 +84,11 @@ def test_resumed_sweep_reads_its_copy_of_the_file(
     file.unlink()
     main(["--resume", str(first.folder)])
     assert [plan.space for plan in plans] == [plans[0].space] * 3
-    (first.folder / SPACE_FILE).write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
+    Path(first.folder, SPACE_FILE).write_text(SPACE.replace("Mode.PAPER, ", "Mode.PAPER, 'unit_norm', "))
     capsys.readouterr()
     assert main(["--resume", str(first.folder)]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
-    (first.folder / SPACE_FILE).unlink()
+    Path(first.folder, SPACE_FILE).unlink()
     assert SPACE_FILE in one_line_exit(main, capsys, "--resume", first.folder)
 
 

@@ -38,7 +38,7 @@ def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def options(tmp_path: Path) -> Build:
     def build(**changes: Any) -> SweepOptions:
-        options = SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "all", **changes})
+        options = SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": f"{tmp_path}/all", **changes})
         write_sweep(options.folder, {"name": "first"})
         return options
 
@@ -100,7 +100,7 @@ def two_trials(options: Build) -> SweepOptions:
     write_trials(asked.folder, [build_record(0), build_record(1)], ("sst", "qqp", "sts"))
     for number in (0, 1):
         write_epoch(asked.folder, f"{number:04d}-r0", build_report(1, skill=0.5, seed=number))
-        keep_weights(asked.folder, f"{number:04d}-r0", overall=1)
+        keep_weights(Path(asked.folder), f"{number:04d}-r0", overall=1)
     return asked
 
 
@@ -111,7 +111,7 @@ def test_interrupted_sweep_names_the_selection_command(
     assert finish_sweep(two_trials, outcome_with(is_interrupted=True)).exit_code == 130
     text = capsys.readouterr().out
     assert "Chosen for" not in text
-    assert not (two_trials.folder / "selection.json").exists()
+    assert not Path(two_trials.folder, "selection.json").exists()
     lines = text.splitlines()
     command = lines.index(f"    python results/selector.py {two_trials.folder}")
     assert lines[command - 1] == "  chooses an ensemble for each task from what has finished"
@@ -171,10 +171,10 @@ def test_failure_in_one_part_leaves_the_others(
 def test_answer_and_verdict_are_printed_before_anything_is_written(
     two_trials: SweepOptions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = sorted(two_trials.folder.rglob("*"))
+    before = sorted(Path(two_trials.folder).rglob("*"))
     show_answer(two_trials.folder)
     assert "SST dev" in capsys.readouterr().out
-    assert sorted(two_trials.folder.rglob("*")) == before
+    assert sorted(Path(two_trials.folder).rglob("*")) == before
     printed: list[str] = []
     monkeypatch.setattr("sweeps.cli.summary.write_selection", lambda *_: printed.append(capsys.readouterr().out))
     finish_sweep(two_trials, outcome_with())
@@ -198,7 +198,7 @@ def test_page_that_failed_is_not_offered_again(
 def test_page_is_written_after_the_verdict(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish_sweep(two_trials, outcome_with()).exit_code == 0
     text = capsys.readouterr().out
-    page = two_trials.folder / "report.html"
+    page = Path(two_trials.folder, "report.html")
     assert text.index("Chosen for ") < text.index(f"Page: {page}\n")
     assert "</html>" in page.read_text()
 
@@ -211,7 +211,7 @@ def test_interrupted_or_failed_sweep_names_the_command_for_its_page(
     text = capsys.readouterr().out
     assert "Page: " not in text
     assert f"report.py {two_trials.folder}" in text or f"results.report {two_trials.folder}" in text
-    assert not (two_trials.folder / "report.html").exists()
+    assert not Path(two_trials.folder, "report.html").exists()
 
 
 def test_ctrl_c_during_selection_leaves_the_other_parts(
@@ -239,7 +239,7 @@ def test_error_at_the_end_is_reported(two_trials: SweepOptions, capsys: pytest.C
 
 def test_files_and_next_commands_are_named(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
-    lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with())
+    lines = describe_files(options(storage=f"{tmp_path}/my sweeps"), outcome_with())
     assert lines[0] == f"Files: {tmp_path}/my sweeps/first"
     assert any(line.strip().startswith(f"python results/table.py '{tmp_path}/my sweeps/first'") for line in lines)
     assert not any("--resume" in line for line in lines)
@@ -249,12 +249,12 @@ def test_resume_command_is_named_for_pending_trials(
     options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(PROJECT_FOLDER)
-    lines = describe_files(options(storage=tmp_path / "my sweeps"), outcome_with(is_interrupted=True))
+    lines = describe_files(options(storage=f"{tmp_path}/my sweeps"), outcome_with(is_interrupted=True))
     command = next(line for line in lines if "--resume" in line).partition("#")[0]
     words = shlex.split(command)
     assert words[:2] == ["python", "sweeps/run.py"]
     resumed = parse_words(build_parser(), words[2:]).resume
-    assert find_sweep_folder(resumed, tmp_path) == tmp_path / "my sweeps" / "first"
+    assert find_sweep_folder(resumed, str(tmp_path)) == f"{tmp_path}/my sweeps/first"
 
 
 def test_retry_command_is_named_for_failed_trials(options: Build) -> None:

@@ -20,7 +20,7 @@ from sweeps.cli.sweep_state import epoch_text, list_sweeps, read_sweep_state, st
 from tests.driver_files import write_driver
 from tests.results.conftest import build_record
 
-Write = Callable[..., Path]
+Write = Callable[..., str]
 CONFIG = TrialConfig(stages=(StageConfig(tasks=("qqp",), epochs=1), StageConfig(tasks=("sst",), epochs=3))).to_json()
 
 
@@ -33,7 +33,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes the files of a sweep; `life` is `running`, `stopped`, or `none` for one that has never run."""
     monkeypatch.chdir(PROJECT_FOLDER)
 
-    def write(*records: TrialRecord, name: str = "mine", life: str = "stopped", **info: Any) -> Path:
+    def write(*records: TrialRecord, name: str = "mine", life: str = "stopped", **info: Any) -> str:
         folder = tmp_path / name
         space = {"question": "Which weight?", "metric": "overall"}
         write_sweep(folder, {"name": name, "created": "2026-01-02T03:04:05+00:00", "space": space, **info})
@@ -42,7 +42,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         if life != "none":
             running = {record.trial_id: {"since": time.time()} for record in records if record.status == "running"}
             write_driver(folder, running, has_stopped=life == "stopped")
-        return folder
+        return str(folder)
 
     return write
 
@@ -170,7 +170,7 @@ def test_newest_sweep_comes_first_and_other_folders_are_ignored(write: Write, tm
     write(trial(0, "complete"), name="b", created="2026-02-02T03:04:05+00:00")
     (tmp_path / "notes").mkdir()
     (tmp_path / "file.txt").touch()
-    states, damaged = list_sweeps(tmp_path)
+    states, damaged = list_sweeps(str(tmp_path))
     assert ([state.name for state in states], damaged) == (["b", "a"], [])
 
 
@@ -198,14 +198,14 @@ def write_both(folder: Path, text: str) -> None:
 def test_damaged_sweep_leaves_the_others(write: Write, tmp_path: Path, damage: str) -> None:
     write(trial(0, "complete"), name="whole")
     folder = write(trial(0, "complete"), name="broken")
-    DAMAGE[damage](folder)
-    states, damaged = list_sweeps(tmp_path)
+    DAMAGE[damage](Path(folder))
+    states, damaged = list_sweeps(str(tmp_path))
     assert [state.name for state in states] == ["whole"]
-    assert [path.name for path, _ in damaged] == ["broken"]
+    assert [name for name, _ in damaged] == ["broken"]
 
 
 def test_damaged_driver_file_counts_as_stopped(write: Write) -> None:
     folder = write(trial(0, "complete"), trial(1, "queued"), life="running")
     assert read_sweep_state(folder).is_running
-    (folder / DRIVER_FILE).write_text("{")
+    Path(folder, DRIVER_FILE).write_text("{")
     assert not read_sweep_state(folder).is_running

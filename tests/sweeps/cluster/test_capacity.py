@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,7 +97,7 @@ def test_dead_nodes_hold_no_lane(make_plan: MakePlan, monkeypatch: pytest.Monkey
 
 
 def options(**changes: Any) -> SweepOptions:
-    return SweepOptions(name="first", storage=Path("/storage"), address="auto", **changes)
+    return SweepOptions(name="first", storage="/storage", address="auto", **changes)
 
 
 @pytest.mark.usefixtures("private_ray")

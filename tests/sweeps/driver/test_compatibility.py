@@ -48,7 +48,7 @@ def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
 
 def recorded_info(inputs: SweepInputs) -> dict[str, Any]:
     """Contents of `sweep.json` for a sweep with these inputs."""
-    options = SweepOptions(space="tiny", name="mine", storage=Path("/storage"))
+    options = SweepOptions(space="tiny", name="mine", storage="/storage")
     found: dict[str, Any] = json.loads(json.dumps(sweep_info(options, inputs, ENCODER, [])))
     return found
 

@@ -64,8 +64,8 @@ def test_trials_are_known_by_their_folders_and_unfinished_ones_queued(plan: Swee
     assert known.notes == ()
 
 
-def epoch_file(folder: Path) -> Path:
-    return folder / "trials" / "0000-r0" / "epochs" / "0003.parquet"
+def epoch_file(folder: str) -> Path:
+    return Path(folder, "trials", "0000-r0", "epochs", "0003.parquet")
 
 
 def test_ended_trial_with_a_damaged_epoch_is_queued_again_and_noted(plan: SweepPlan) -> None:
@@ -92,7 +92,7 @@ def test_ended_trial_with_damaged_best_weights_is_queued_again_and_noted(plan: S
 
 def test_trial_with_a_damaged_description_is_not_known_but_noted(plan: SweepPlan) -> None:
     write_trial(plan.options.folder, spec_of(plan, 0), "complete", SCORES)
-    (plan.options.folder / "trials" / "0000-r0" / "trial.json").write_text("{")
+    Path(plan.options.folder, "trials", "0000-r0", "trial.json").write_text("{")
     known = known_of(plan)
     assert (known.records, known.reports) == ((), {})
     assert any("trial.json" in note for note in known.notes)

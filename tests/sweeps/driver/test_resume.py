@@ -36,7 +36,7 @@ Build = Callable[..., SweepOptions]
 @pytest.fixture
 def options(tmp_path: Path) -> SweepOptions:
     """Options of a sweep, none at its default."""
-    return SweepOptions(data=tmp_path / "data", storage=tmp_path / "storage", **UNUSUAL_OPTIONS)
+    return SweepOptions(data=tmp_path / "data", storage=f"{tmp_path}/storage", **UNUSUAL_OPTIONS)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_every_option_but_place_and_those_of_one_command_is_read_back(options: S
 
 @pytest.mark.parametrize("search", ["grid", "random"])
 def test_default_options_are_read_back(search: Any, tmp_path: Path) -> None:
-    plain = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, search=search)
+    plain = SweepOptions(space="smart_lambda", name="mine", storage=str(tmp_path), search=search)
     write_sweep(plain.folder, {"options": saved_options(plain)})
     back = read_saved_options(plain.folder, {})
     assert back == dataclasses.replace(plain, resume=True, trials=plain.num_drawn)
@@ -102,8 +102,8 @@ def test_moved_sweep_resumes_in_its_new_place(options: SweepOptions, tmp_path: P
     write_sweep(options.folder, {"options": saved_options(options)})
     moved = tmp_path / "elsewhere" / "renamed"
     moved.parent.mkdir()
-    options.folder.rename(moved)
-    assert read_saved_options(moved, {}).folder == moved
+    Path(options.folder).rename(moved)
+    assert read_saved_options(str(moved), {}).folder == str(moved)
 
 
 def test_added_configurations_are_stored(options: SweepOptions) -> None:
@@ -118,7 +118,7 @@ def test_added_configurations_are_stored(options: SweepOptions) -> None:
 def test_sweep_without_stored_options_is_refused(info: dict[str, Any], tmp_path: Path) -> None:
     write_sweep(tmp_path / "old", info)
     with pytest.raises(ValueError, match=r"sweep\.json .*, got .*old"):
-        read_saved_options(tmp_path / "old", {})
+        read_saved_options(f"{tmp_path}/old", {})
 
 
 def test_changed_code_is_reported() -> None:
@@ -167,13 +167,13 @@ def test_searched_encoder_stays_as_sampled(inputs: SweepInputs) -> None:
 
 def test_preview_lists_what_is_left_and_changes_nothing(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep(*STATUSES, retry_failed=True, extend=2)
-    before = files_of(options.folder)
+    before = files_of(Path(options.folder))
     first, *left = describe_resume(options, inputs, ENCODER.fingerprint)
     assert first.startswith("3 of 7 trials have ended")
     assert [line.split()[:2] for line in left[1:3]] == [["0003-r0", "failed"], ["0004-r0", "interrupted"]]
     assert left[3].split()[:2] == ["2", "configurations"]
     assert len(left) == 4
-    assert files_of(options.folder) == before
+    assert files_of(Path(options.folder)) == before
 
 
 @pytest.mark.parametrize("encoder", [ENCODER.fingerprint, None])
@@ -212,15 +212,15 @@ def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: Sweep
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("interrupted", extend=3)
-    before = files_of(options.folder)
+    before = files_of(Path(options.folder))
     with pytest.raises(ValueError, match="the encoder must be what it was"):
         resume_sweep(options, inputs, OTHER_ENCODER, [])
-    assert files_of(options.folder) == before
+    assert files_of(Path(options.folder)) == before
 
 
 def test_resumed_sweep_holds_out_the_same_rows_and_detects_changed_ones(tiny_folder: Path, tmp_path: Path) -> None:
     data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
-    options = SweepOptions(space="smart_lambda", name="mine", storage=tmp_path, data=data, hold_out=0.2)
+    options = SweepOptions(space="smart_lambda", name="mine", storage=str(tmp_path), data=data, hold_out=0.2)
     inputs = read_inputs(options)
     plan = create_sweep(options, inputs, ENCODER, [])
     record = read_hold_out(plan.options.folder)

@@ -103,9 +103,9 @@ def run_on_one_lane(
     """Runs a sweep over learning rates and evaluation batch sizes; `kills` are those of `Killer`."""
     space = SearchSpace(name="rates", question="?", base=small_config(encoder), grid={SEARCHED: tuple(values)})
     options = SweepOptions(
-        space="rates", name="everything", storage=storage, scheduler="asha", concurrent=1, checkpoint_steps=5
+        space="rates", name="everything", storage=str(storage), scheduler="asha", concurrent=1, checkpoint_steps=5
     )
-    options.folder.mkdir()
+    Path(options.folder).mkdir()
     plan, killer = SweepPlan(options=options, space=space, data_folder=data), Killer(kills)
     when_trained: dict[str, str] = {}
     outcome = run_owned(plan, killer, on_trained=lambda: when_trained.update(statuses(options.folder)))
@@ -122,7 +122,7 @@ def run_owned(
         return run_plan(plan, inputs or read_inputs_of(plan), on_event, ownership, **others)
 
 
-def statuses(folder: Path) -> dict[str, str]:
+def statuses(folder: str) -> dict[str, str]:
     """The statuses of the trials by the table that is on disk."""
     return {record.trial_id: record.status for record in read_trials(folder)}
 
@@ -200,7 +200,7 @@ def test_diverging_trial_fails_with_task_step_and_loss(sweep: FinishedSweep) -> 
 
 
 def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
-    storage = JournalStorage(JournalFileBackend(str(sweep.plan.options.folder / JOURNAL_NAME)))
+    storage = JournalStorage(JournalFileBackend(f"{sweep.plan.options.folder}/{JOURNAL_NAME}"))
     trials = optuna.load_study(study_name=sweep.plan.options.name, storage=storage).trials
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for trial in trials:
@@ -228,9 +228,9 @@ def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
 
 def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> None:
     assert ray.available_resources()["CPU"] == 2
-    left = {path.name for path in sweep.plan.options.folder.iterdir()}
+    left = {path.name for path in Path(sweep.plan.options.folder).iterdir()}
     assert left == {"trials.parquet", "curves.parquet", "trials", SWEEP_FILE, JOURNAL_NAME, DRIVER_FILE}
-    states = list(sweep.plan.options.folder.glob("trials/*/checkpoint/state-*"))
+    states = list(Path(sweep.plan.options.folder).glob("trials/*/checkpoint/state-*"))
     assert states == [], "an ended trial needs no state"
 
 
@@ -246,7 +246,7 @@ def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
     assert end is not None
     assert (end.how, end.error) == ("failed", found.outcome.failures[deadly])
     assert {name: record.status for name, record in found.records.items()} == {deadly: "failed", after: "complete"}
-    states = {path.parents[1].name for path in found.plan.options.folder.glob("trials/*/checkpoint/state-*")}
+    states = {path.parents[1].name for path in Path(found.plan.options.folder).glob("trials/*/checkpoint/state-*")}
     assert states <= {deadly}
 
 
@@ -259,8 +259,8 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
     parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested", "inputs"))
-    inputs = parts.pop("inputs")
-    lanes = Lanes(plan=plan, channel=parts["channel"], inputs=inputs, driver_id="", scratch=plan.options.folder)
+    inputs, scratch = parts.pop("inputs"), Path(plan.options.folder)
+    lanes = Lanes(plan=plan, channel=parts["channel"], inputs=inputs, driver_id="", scratch=scratch)
     sweep = RunningSweep(
         plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
     )
@@ -292,7 +292,7 @@ def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_e
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}
     assert [record.status for record in read_trials(plan.options.folder)] == ["interrupted", "queued", "queued"]
-    assert list(plan.options.folder.glob("trials/0000-r0/checkpoint/state-*")), "it can go on from here"
+    assert list(Path(plan.options.folder).glob("trials/0000-r0/checkpoint/state-*")), "it can go on from here"
     assert ray.available_resources()["CPU"] == 2
 
 

@@ -1,15 +1,15 @@
 """A process that is killed just before a change to the storage loses at most one checkpoint interval.
 
 Python calls audit hooks for every file that is opened, renamed, linked or removed. A hook that raises simulates a kill:
-neither this change nor any by later cleanup happens. pyarrow's changes raise no audit events; those that make a file
-visible are counted too, its deletions are not.
+neither this change nor any by later cleanup happens. pyarrow's deletions raise no audit events; they are counted where
+the project asks for them.
 """
 
 import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -18,10 +18,9 @@ import pyarrow.fs as fs
 import pytest
 import torch
 
-import results.records.files
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.storage import full_path, open_folder
+from mtlib.runtime.storage import delete_file, delete_folder, full_path, list_files, move_file, open_folder
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import write_epoch
 from results.records.trial_folder import read_end
@@ -31,7 +30,7 @@ from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
-from sweeps.reuse.stage_store import entry_folders, has_stage, stage_store
+from sweeps.reuse.stage_store import has_stage, stage_store
 from sweeps.search.trial_spec import make_spec
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
@@ -40,6 +39,9 @@ from tests.sweeps.trial_inputs import load_from_files
 
 CHANGES = {"os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "shutil.rmtree": 1, "os.truncate": 1}
 """Audit events of file changes, with the number of paths that come first in their arguments; and `open` to write."""
+DELETIONS: tuple[Callable[..., None], ...] = (delete_file, delete_folder, move_file)
+"""Changes that pyarrow makes, without an audit event."""
+PACKAGES = ("mtlib.", "results.", "sweeps.")
 INTERVAL = 2
 """Optimizer steps between two saved states."""
 PARTS = 24
@@ -87,19 +89,26 @@ WATCH = Watch()
 sys.addaudithook(WATCH)  # an audit hook cannot be removed; it does nothing outside `watching`
 
 
+def watched(change: Callable[..., None]) -> Callable[..., None]:
+    """A function of the storage that counts its change before it makes it."""
+
+    def count_and_change(root: fs.SubTreeFileSystem, *paths: str) -> None:
+        WATCH.change(change.__name__, [full_path(root, path) for path in paths])
+        change(root, *paths)
+
+    return count_and_change
+
+
 @contextlib.contextmanager
 def watching(folder: Path, last: int | None = None) -> Iterator[list[str]]:
     """Counts the changes below a folder, of which only the first `last` happen."""
-    real = results.records.files.rename
-
-    def rename(root: fs.SubTreeFileSystem, source: str, target: str) -> None:
-        WATCH.change("pyarrow", [full_path(root, target)])
-        real(root, source, target)
-
     WATCH.folder, WATCH.last, WATCH.seen = folder, last, []
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(results.records.files, "rename", rename)
+            for change in DELETIONS:
+                for module in [module for name, module in sys.modules.items() if name.startswith(PACKAGES)]:
+                    if getattr(module, change.__name__, None) is change:
+                        patch.setattr(module, change.__name__, watched(change))
             yield WATCH.seen
     finally:
         WATCH.folder = None
@@ -155,14 +164,15 @@ def copy_sweep(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:
     """The same sweep in a copy of its storage."""
     shutil.copytree(plan.options.cache_folder.parent, storage, symlinks=True)
     write_sweep(storage / name, {})
-    return with_options(plan, storage=storage, name=name)
+    return with_options(plan, storage=str(storage), name=name)
 
 
 def stored_stages(plan: SweepPlan) -> set[str]:
     """Keys of all stored stages."""
     store = stage_store(plan.options)
     assert store is not None
-    return {folder.name for folder in entry_folders(store) if has_stage(store, folder.name)}
+    keys = {info.path.partition("/")[0] for info in list_files(store.root, "")}
+    return {key for key in keys if has_stage(store, key)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +209,7 @@ def test_kill_before_any_change_costs_at_most_one_interval(
     name: str, part: int, plan: SweepPlan, tmp_path: Path
 ) -> None:
     case = CASES[name]
-    storage = with_options(plan, storage=tmp_path / "storage", name="first")
+    storage = with_options(plan, storage=f"{tmp_path}/storage", name="first")
     for others in case.others:
         run_on_lane(storage, load_changed_trial(storage, others), [])
     trial = load_changed_trial(storage, case.changes)
@@ -213,7 +223,7 @@ def test_kill_before_any_change_costs_at_most_one_interval(
     expected, kept = read_trial_files(trial_folder(whole.options, TRIAL)), stored_stages(whole)
     assert len(seen) > 10
     if case.own_epochs or not case.others:
-        assert any(line.startswith("os.remove /second/trials/0000-r0/checkpoint/state-") for line in seen)
+        assert any(line.startswith("delete_file /second/trials/0000-r0/checkpoint/state-") for line in seen)
     for point in range(part, len(seen), PARTS):
         own = copy_sweep(storage, tmp_path / f"kill-{point}", "second")
         steps = []

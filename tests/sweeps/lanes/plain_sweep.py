@@ -1,13 +1,13 @@
 """A sweep's trials trained one after another in this process, on files alone: no Ray, no Tune, no channel."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.storage import Location, is_file, open_folder
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 class PlainReporter:
     """Stands in for a trial's reporter: writes epochs, and records what is reported."""
 
-    def __init__(self, folder: Path, trial_id: str, until_step: int | None = None, stop_after: int | None = None):
+    def __init__(self, folder: Location, trial_id: str, until_step: int | None = None, stop_after: int | None = None):
         """`until_step`: interrupted after it. `stop_after`: the epoch after which the scheduler stops the trial."""
         self.is_stopped = False
         self.shared_seconds = 0.0
@@ -80,7 +80,7 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> PlainRepor
 
 def train_sweep(plan: SweepPlan, configs: Sequence[TrialConfig]) -> list[TrialRecord]:
     """Trains the first trial of each configuration, in the searcher's order; returns the sweep's records."""
-    if not (plan.options.folder / SWEEP_FILE).exists():
+    if not is_file(open_folder(plan.options.folder), SWEEP_FILE):
         write_sweep(plan.options.folder, {"name": plan.options.name})
     keys = [find_stage_keys(config, plan.data_folder, plan.options.workers) for config in configs]
     for number in training_order(keys):

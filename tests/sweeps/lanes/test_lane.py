@@ -32,7 +32,7 @@ def test_controller_loads_no_torch_for_the_callback() -> None:
 def test_stage_limit_of_zero_shares_only_whole_trials(storage: TrialStorage) -> None:
     """`--keep-gb 0`: two trials with an equal first stage both train it; a second sweep trains nothing."""
     space = SearchSpace(name="tiny", question="?", base=storage.base, grid={"tasks.sts.batch_size": (4, 8)})
-    options = SweepOptions(space="tiny", name="first", storage=storage.path, keep_gb=0.0)
+    options = SweepOptions(space="tiny", name="first", storage=str(storage.path), keep_gb=0.0)
     plan = SweepPlan(options=options, space=space, data_folder=storage.data)
     assert [record.status for record in train_sweep(plan, grid_configs(space))] == ["complete", "complete"]
     assert not (plan.options.cache_folder / "stages").exists()

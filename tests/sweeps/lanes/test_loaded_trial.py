@@ -19,7 +19,7 @@ def test_loaded_trial_has_its_cuts(storage: TrialStorage) -> None:
 def test_starting_weights_are_part_of_a_trials_origin(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
     train_trial(trial, folder)
-    started = storage.load_trial(encoder__start_from=str(folder.path))
+    started = storage.load_trial(encoder__start_from=folder.own.base_path)
     assert trial.origin.started == {}
     assert started.origin.started
     assert not {cut.key for cut in trial.cuts} & {cut.key for cut in started.cuts}

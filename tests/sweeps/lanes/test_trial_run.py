@@ -1,6 +1,5 @@
 """A trial on a lane trains what is left, stores its stages for others, and ends in one of five ways."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,8 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from mtlib.checkpoints.state import DiskFull, read_state, saved_states
+from mtlib.checkpoints.best_weights import read_best
+from mtlib.checkpoints.state import DiskFull, saved_states
 from mtlib.runtime.errors import TrainingDiverged
+from mtlib.runtime.storage import exists, read_bytes, write_bytes
 from mtlib.runtime.workers import worker_rank
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import trial_epochs
@@ -19,8 +20,8 @@ from sweeps.lanes import trial_run
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of, wrap_for
 from sweeps.reuse.finished_trials import TrialFolder, find_finished
-from sweeps.reuse.stage_entry import read_entry
-from sweeps.reuse.stage_store import entry_folder, fetch_stage, has_stage
+from sweeps.reuse.stage_store import find_stage, has_stage
+from sweeps.reuse.starting_point import whole_stage
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
 from tests.sweeps.reuse.finished_trials import finish, reused_work
 from tests.sweeps.reuse.trained_trials import TrialStorage, assert_same, read_trial_files, threads, train_trial
@@ -71,14 +72,14 @@ def test_trial_equals_plain_training_and_stores_its_stages(storage: TrialStorage
     assert reporter.steps == list(range(1, 13))
     assert (starting_epochs(reporter), stored(reporter)) == ([0], [(0, None), (1, None)])
     assert folder.store is not None
-    entries = [read_entry(entry_folder(folder.store, key)) for key in stage_keys(trial)]
-    assert [(entry.is_spare, entry.facts["steps"]) for entry in entries if entry] == [(False, 4), (True, 12)]
+    stages = [find_stage(folder.store, key) for key in stage_keys(trial)]
+    assert [(stage.is_spare, stage.facts["steps"]) for stage in stages if stage] == [(False, 4), (True, 12)]
     end, start = read_end(folder.root, folder.trial_id), read_start(folder.root, folder.trial_id)
     assert end is not None
     assert start is not None
     assert (end.how, end.key, end.wall_seconds) == ("complete", trial.cuts[-1].key, 1.5)
     assert list(start.environments) == [trial.origin.environment]
-    assert (saved_states(folder.states), find_finished(folder, trial.cuts[-1])) == ([], [])
+    assert (saved_states(folder.states), list(find_finished(folder, trial.cuts[-1]))) == ([], [])
     assert_exact(storage, trial, folder)
 
 
@@ -99,7 +100,7 @@ def test_without_a_store_nothing_is_stored_or_registered(storage: TrialStorage) 
     folder = storage.trial_folder(shares=False)
     assert stored(run(storage.load_trial(), folder)) == []
     assert not (storage.path / ".cache" / "stages").exists()
-    assert not folder.finished_folder.exists()
+    assert not exists(folder.finished_folder)
 
 
 def test_second_trial_reuses_the_firsts_stages_and_trains_the_rest(storage: TrialStorage) -> None:
@@ -120,7 +121,7 @@ def test_equal_trial_is_reused_whole_and_registered(storage: TrialStorage) -> No
     assert (reporter.end, reporter.steps, starting_epochs(reporter)) == (("reused", None), [], [3])
     assert reused_work(second)[2] == "sweep/0000-r0"
     third = storage.trial_folder("sweep/0002-r0")
-    assert find_finished(third, trial.cuts[-1]) == [second, first]
+    assert list(find_finished(third, trial.cuts[-1])) == [second, first]
 
 
 def test_trial_stopped_in_reused_epochs_keeps_no_later_ones(storage: TrialStorage) -> None:
@@ -129,8 +130,7 @@ def test_trial_stopped_in_reused_epochs_keeps_no_later_ones(storage: TrialStorag
     reporter = run(storage.load_trial(stages__1__epochs=6), folder, stop_after=2)
     assert (reporter.end, reporter.steps, starting_epochs(reporter)) == (("pruned", None), [], [5])
     assert trial_epochs(folder.root, folder.trial_id) == [1, 2]
-    best = json.loads((folder.states.path / "best.json").read_text())
-    assert all(epoch <= 2 for epoch in best.values())
+    assert all(epoch <= 2 for epoch in read_best(folder.states).values())
     assert saved_states(folder.states) == []
 
 
@@ -140,7 +140,7 @@ def test_pruned_trial_has_the_drivers_end_and_is_not_registered(storage: TrialSt
     assert (reporter.end, reporter.steps) == (("pruned", None), list(range(1, 9)))
     assert read_end(folder.root, folder.trial_id) is None
     assert saved_states(folder.states) == []
-    assert not folder.finished_folder.exists()
+    assert not exists(folder.finished_folder)
 
 
 def test_interrupted_trial_resumes_at_its_last_step(storage: TrialStorage) -> None:
@@ -164,7 +164,7 @@ def test_trial_of_two_environments_is_not_shared(storage: TrialStorage) -> None:
     assert len(start.notes) == 1
     assert end is not None
     assert (end.how, end.key) == ("complete", "")
-    assert find_finished(storage.trial_folder("sweep/0001-r0"), trial.cuts[-1]) == []
+    assert list(find_finished(storage.trial_folder("sweep/0001-r0"), trial.cuts[-1])) == []
     assert starting_epochs(run(trial, storage.trial_folder("sweep/0001-r0"))) == [0]
 
 
@@ -183,12 +183,11 @@ def test_stage_not_stored_because_of_a_kill_is_stored_at_the_resume(
 def test_damaged_state_is_not_stored(storage: TrialStorage) -> None:
     trial, folder = storage.load_trial(), storage.trial_folder()
     train_trial(trial, folder, until_epoch=1)
-    newest = saved_states(folder.states)[0] / "tensors"
-    newest.write_bytes(newest.read_bytes()[:-1] + b"x")
+    newest = f"{saved_states(folder.states)[0]}/tensors"
+    write_bytes(folder.states.root, newest, read_bytes(folder.states.root, newest)[:-1] + b"x")
     assert run(trial, folder).end == ("complete", None)
     assert folder.store is not None
-    assert fetch_stage(folder.store, stage_keys(trial)[0], folder.sweep_folder / "taken") is not None
-    assert read_state(folder.sweep_folder / "taken" / "state") is not None
+    assert whole_stage(folder.store, stage_keys(trial)[0]) is not None
     assert_exact(storage, trial, folder)
 
 
@@ -239,7 +238,7 @@ def test_other_errors_are_raised(storage: TrialStorage, monkeypatch: pytest.Monk
 def test_reused_trial_of_another_sweep_is_registered(trained: TrialStorage) -> None:
     trial, first, second = trained.load_trial(), finish(trained), trained.trial_folder("second/0000-r0")
     assert run(trial, second).end == ("reused", None)
-    assert find_finished(trained.trial_folder("third/0000-r0"), trial.cuts[-1]) == [
+    assert list(find_finished(trained.trial_folder("third/0000-r0"), trial.cuts[-1])) == [
         replace(found, store=second.store) for found in (second, first)
     ]
 
@@ -251,7 +250,7 @@ def test_start_of_an_earlier_attempt_keeps_its_notes_and_a_damaged_one_is_writte
     write_start(folder.root, replace(first, notes=("a note",), shared_steps=4))
     again = start_of(assignment, folder, "two")
     assert again == replace(first, host="two", notes=("a note",), shared_steps=4)
-    (folder.path / "trial.json").write_text("{")
+    write_bytes(folder.own, "trial.json", b"{")
     assert start_of(assignment, folder, "two").notes == ()
 
 

@@ -174,7 +174,7 @@ class PlainLane:
 
     @property
     def folder(self) -> Path:
-        return self.setup.plan.options.folder
+        return Path(self.setup.plan.options.folder)
 
     def states(self, trial_id: str) -> StateFolder:
         return StateFolder(path=self.folder / "trials" / trial_id / "checkpoint")

@@ -3,7 +3,17 @@
 import shutil
 from collections.abc import Callable
 
-from mtlib.checkpoints.state import saved_states
+from mtlib.checkpoints.best_weights import BEST_FILE, read_best, weights_file
+from mtlib.checkpoints.state import drop_states
+from mtlib.runtime.storage import (
+    delete_file,
+    delete_folder,
+    list_files,
+    open_folder,
+    read_bytes,
+    split_location,
+    write_bytes,
+)
 from mtlib.stages.keys import Cut
 from results.records.epochs import epoch_path
 from results.records.trial_folder import TrialEnd, read_start, write_end, write_start
@@ -43,19 +53,25 @@ def finish(storage: TrialStorage, name: str = "first/0000-r0") -> TrialFolder:
     """Registers a trial as finished; deletes its states and all stored stages, so that only the trial is reused."""
     folder = storage.trial_folder(name)
     register(folder, storage.load_trial().cuts[-1])
-    for state in saved_states(folder.states):
-        shutil.rmtree(state)
-    shutil.rmtree(storage.path / ".cache" / "stages")
+    drop_states(folder.states)
+    assert folder.store is not None
+    shared, name = split_location(str(folder.store.folder))
+    delete_folder(open_folder(shared), name)
     return folder
 
 
+def first_weights(folder: TrialFolder) -> str:
+    """The file of the weights of the first of the best epochs."""
+    return weights_file(min(read_best(folder.states).values()))
+
+
 def remove_weights(first: TrialFolder) -> None:
-    next((first.states.path / "weights").glob("*.safetensors")).unlink()
+    delete_file(first.states.root, first_weights(first))
 
 
 def damage_weights(first: TrialFolder) -> None:
-    path = next((first.states.path / "weights").glob("*.safetensors"))
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    root, path = first.states.root, first_weights(first)
+    write_bytes(root, path, read_bytes(root, path)[:-1] + b"?")
 
 
 def prune_weights_of_tasks(first: TrialFolder) -> None:
@@ -68,26 +84,24 @@ def prune_all_weights(first: TrialFolder) -> None:
 
 
 def damage_best_file(first: TrialFolder) -> None:
-    (first.states.path / "best.json").write_text("{")
+    write_bytes(first.states.root, BEST_FILE, b"{")
 
 
 def damage_epoch(first: TrialFolder, epoch: int = 2) -> None:
-    path = first.sweep_folder / epoch_path(first.trial_id, epoch)
-    content = path.read_bytes()
-    path.unlink()  # hard links share the damage
-    path.write_bytes(content[:-9])
+    path = epoch_path(first.trial_id, epoch)
+    write_bytes(first.root, path, read_bytes(first.root, path)[:-9])
 
 
 def remove_last_epoch(first: TrialFolder) -> None:
-    (first.sweep_folder / epoch_path(first.trial_id, 3)).unlink()
+    delete_file(first.root, epoch_path(first.trial_id, 3))
 
 
 def remove_end(first: TrialFolder) -> None:
-    (first.path / "end.json").unlink()
+    delete_file(first.own, "end.json")
 
 
 def damage_end(first: TrialFolder) -> None:
-    (first.path / "end.json").write_text("{")
+    write_bytes(first.own, "end.json", b"{")
 
 
 def remove_sweep(first: TrialFolder) -> None:
@@ -95,7 +109,9 @@ def remove_sweep(first: TrialFolder) -> None:
 
 
 def damage_register(first: TrialFolder) -> None:
-    next(first.finished_folder.glob("*.json")).write_text("[]")
+    root = open_folder(first.finished_folder)
+    for info in list_files(root, ""):
+        write_bytes(root, info.path, b"[]")
 
 
 DAMAGES: dict[str, Callable[[TrialFolder], None]] = {

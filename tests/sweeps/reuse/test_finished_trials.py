@@ -1,17 +1,20 @@
 """An equal trial reuses a finished one exactly, unless a part of it is missing or damaged."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mtlib.checkpoints.state import saved_states
+from mtlib.runtime.storage import list_files, local_path
 from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
+    GPU_STATE_SECONDS,
     MAX_REGISTERED,
-    fetch_finished,
+    find_finished,
     register_finished,
     registered_trials,
     trial_folder,
@@ -64,13 +67,13 @@ def test_incomplete_finished_trial_is_not_reused(trained: TrialStorage, damage: 
     folder = trained.trial_folder("second/0000-r0")
     found = begin(trained.load_trial(), folder)
     assert (found.epochs, found.start.taken_from) == (0, None)
-    assert [path.name for path in folder.path.iterdir()] == ["trial.json"]
+    assert [info.path for info in list_files(folder.own, "")] == ["trial.json"]
     assert saved_states(folder.states) == []
 
 
 def test_trial_does_not_reuse_itself(trained: TrialStorage) -> None:
     first = finish(trained)
-    assert fetch_finished(first, trained.load_trial().cuts[-1], NAMES, trained.path / "fetched") is None
+    assert list(find_finished(first, trained.load_trial().cuts[-1], NAMES)) == []
     assert read_trial_files(first).weights
 
 
@@ -112,8 +115,18 @@ def test_register_entry_is_ignored_when_the_trial_was_replaced(trained: TrialSto
 
 
 def test_trial_folder_follows_the_sweep_options(tmp_path: Path) -> None:
-    options = SweepOptions(space="tiny", name="first", storage=tmp_path, checkpoint_steps=7, reuse=False)
+    options = SweepOptions(space="tiny", name="first", storage=str(tmp_path), checkpoint_steps=7, reuse=False)
     found = trial_folder(options, "0000-r0")
-    assert found.path == tmp_path / "first" / "trials" / "0000-r0"
-    assert (found.states.path, found.states.checkpoint_steps) == (found.path / "checkpoint", 7)
-    assert (found.store, found.finished_folder) == (None, tmp_path / ".cache" / "finished")
+    own = tmp_path / "first" / "trials" / "0000-r0"
+    assert (found.name, local_path(found.own)) == ("first/0000-r0", own)
+    assert (found.states.path, found.states.checkpoint_steps) == (f"{own}/checkpoint", 7)
+    assert (found.store, found.finished_folder) == (None, f"{tmp_path}/.cache/finished")
+    assert (found.states.least_seconds, found.states.in_background) == (0, False)
+
+
+def test_states_are_written_in_the_background_on_a_gpu_or_into_a_bucket(tmp_path: Path, bucket: str) -> None:
+    on_disk = SweepOptions(name="first", storage=str(tmp_path))
+    on_gpu, in_bucket = replace(on_disk, gpus_per_worker=0.5), replace(on_disk, storage=bucket)
+    found = [trial_folder(options, "0000-r0").states for options in (on_disk, on_gpu, in_bucket)]
+    assert [states.in_background for states in found] == [False, True, True]
+    assert [states.least_seconds for states in found] == [0, GPU_STATE_SECONDS, 0]

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from mtlib.checkpoints.best_weights import known_checksums
+from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, known_checksums, read_best, weights_file
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.storage import copy_file, delete_file, list_files, read_bytes, write_bytes
 from results.records.epochs import read_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder
-from sweeps.reuse.stage_store import entry_folder, has_stage
+from sweeps.reuse.stage_store import find_stage, has_stage, remove_stage, stage_files
 from sweeps.reuse.starting_point import StartingPoint, store_cut, truncate_trial
 from tests.killed import Killed
 from tests.sweeps.reuse.finished_trials import DAMAGES, begin, damage_epoch, finish, register, reused_work
@@ -78,7 +79,11 @@ def test_continuing_from_a_stored_stage_is_exact(
     assert taken.weights, "its best weights are there before it trains"
     assert train_trial(trial, folder)[0] == 4 * epochs + 1
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
-    assert {path.name for path in folder.path.iterdir()} == {"checkpoint", "epochs", "trial.json"}
+    assert {info.path.partition("/")[0] for info in list_files(folder.own, "")} == {
+        "checkpoint",
+        "epochs",
+        "trial.json",
+    }
 
 
 def test_shorter_trial_reuses_only_stage_ends_of_a_longer_one(storage: TrialStorage) -> None:
@@ -119,7 +124,7 @@ def test_own_newer_state_wins_over_an_older_stage_and_a_stage_over_fewer_epochs(
     train_trial(trial, other, until_step=2)
     assert newest_numbers(other.states) is not None
     assert begin(trial, other).epochs == 1
-    assert [state.name[:15] for state in saved_states(other.states)] == ["state-000000004"]
+    assert [name[:15] for name in saved_states(other.states)] == ["state-000000004"]
 
 
 def test_own_training_is_not_counted_as_reused(trained: TrialStorage) -> None:
@@ -142,10 +147,10 @@ def test_damaged_stage_is_removed_and_the_previous_one_used(trained: TrialStorag
     trial, folder = trained.load_trial(), trained.trial_folder("second/0000-r0")
     assert folder.store is not None
     last = trial.cuts[-1].key
-    path = entry_folder(folder.store, last) / "state" / "tensors"
-    content = path.read_bytes()
-    path.unlink()
-    path.write_bytes(content[:-1])
+    stage = find_stage(folder.store, last)
+    assert stage is not None
+    root = stage_files(folder.store, last, stage)
+    write_bytes(root, "state/tensors", read_bytes(root, "state/tensors")[:-1])
     assert begin(trial, folder).epochs == 1
     assert not has_stage(folder.store, last)
 
@@ -155,18 +160,24 @@ def test_reasons_for_not_storing_a_stage_are_returned(trained: TrialStorage) -> 
     shutil.rmtree(trained.path / ".cache" / "stages")
     small = replace(folder, store=trained.trial_folder(keep_bytes=10).store)
     assert store_cut(small, trial.cuts[-1], 1.0, is_spare=False) is not None
-    (folder.path / "epochs" / "0002.parquet").unlink()
+    delete_file(folder.own, "epochs/0002.parquet")
     why = store_cut(folder, trial.cuts[-1], 1.0, is_spare=False)
     assert why is not None
     assert "0002.parquet" in why
-    assert not [path for path in folder.path.iterdir() if path.name.startswith(".")]
+    assert list((trained.path / ".cache" / "stages").rglob("stage.json")) == []
 
 
 # Its own states.
 
 
-def asides(folder: TrialFolder) -> list[Path]:
-    return sorted(folder.states.path.glob("aside-*"))
+def asides(folder: TrialFolder) -> list[str]:
+    """Names of the states that were set aside."""
+    names = {info.path.partition("/")[0] for info in list_files(folder.states.root, "")}
+    return sorted(name for name in names if name.startswith("aside-"))
+
+
+def tensors_of(folder: TrialFolder, names: list[str]) -> dict[str, bytes]:
+    return {name: read_bytes(folder.states.root, f"{name}/tensors") for name in names}
 
 
 def test_state_of_another_environment_is_used_and_marked(storage: TrialStorage) -> None:
@@ -190,8 +201,8 @@ def other_configuration(_folder: TrialFolder) -> dict[str, Any]:
 
 
 def damaged_states(folder: TrialFolder) -> dict[str, Any]:
-    for state in saved_states(folder.states):
-        (state / "state.json").write_text("{")
+    for name in saved_states(folder.states):
+        write_bytes(folder.states.root, f"{name}/state.json", b"{")
     return {}
 
 
@@ -201,7 +212,7 @@ def damaged_epoch(folder: TrialFolder) -> dict[str, Any]:
 
 
 def missing_epoch(folder: TrialFolder) -> dict[str, Any]:
-    (folder.path / "epochs" / "0001.parquet").unlink()
+    delete_file(folder.own, "epochs/0001.parquet")
     return {}
 
 
@@ -215,14 +226,12 @@ def test_unusable_state_is_set_aside_and_kept(
 ) -> None:
     folder = storage.trial_folder(shares=shares)
     train_trial(storage.load_trial(), folder, until_epoch=2)
-    content = {path.name: (path / "tensors").read_bytes() for path in saved_states(folder.states)}
+    content = tensors_of(folder, saved_states(folder.states))
     trial = storage.load_trial(**change(folder))
     found = begin(trial, folder)
     assert is_own(found, 0)
-    assert {path.name: (path / "tensors").read_bytes() for path in asides(folder)} == {
-        f"aside-{name}": own for name, own in content.items()
-    }
-    assert all(any(path.name in note for note in found.notes) for path in asides(folder))
+    assert tensors_of(folder, asides(folder)) == {f"aside-{name}": own for name, own in content.items()} != {}
+    assert all(any(name in note for note in found.notes) for name in asides(folder))
     assert not any("\n" in note for note in found.notes)
     assert begin(trial, folder).notes == (), "the notes are given once"
     assert train_trial(trial, folder)[0] == 1
@@ -246,7 +255,7 @@ def test_previous_state_is_used_where_the_newest_is_damaged(
     trial, folder = storage.load_trial(), storage.trial_folder()
     train_trial(trial, folder, until_epoch=2)
     newest, before = saved_states(folder.states)
-    (newest / "state.json").write_text("{")
+    write_bytes(folder.states.root, f"{newest}/state.json", b"{")
     assert begin(trial, folder).epochs == 1
     assert (saved_states(folder.states), len(asides(folder))) == ([before], 1)
     train_trial(trial, folder)
@@ -268,7 +277,8 @@ def test_truncated_trial_keeps_the_weights_of_its_remaining_epochs(trained: Tria
     after = read_trial_files(folder)
     assert after.curves == [row for row in before.curves if row[1] == 1] != []
     assert after.best == {name: epoch for name, epoch in before.best.items() if epoch == 1}
-    assert set(after.weights) == {f"epoch-{epoch:04d}.safetensors" for epoch in after.best.values()}
+    left = {info.path for info in list_files(folder.states.root, "weights") if info.path != CHECKSUMS_FILE}
+    assert left == set(map(weights_file, after.best.values()))
     assert saved_states(folder.states) == []
 
 
@@ -291,9 +301,9 @@ def test_checksums_of_best_weights_are_copied(trained: TrialStorage) -> None:
     finish(trained)
     assert begin(trained.load_trial(), folders[1]).is_finished
     for folder in folders:
-        sums = known_checksums(folder.states)
-        assert sums.keys() == set((folder.states.path / "weights").glob("*.safetensors")) != set()
-        assert sums == {path: zlib.crc32(path.read_bytes()) for path in sums}
+        sums, files = known_checksums(folder.states), set(map(weights_file, read_best(folder.states).values()))
+        found = {file: zlib.crc32(read_bytes(folder.states.root, file)) for file in files}
+        assert {file: sums[file] for file in files} == found != {}
 
 
 # Kills and full disks.
@@ -349,13 +359,12 @@ def test_kill_before_the_starting_point_is_on_record_keeps_what_is_reused(
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_full_disk_while_reusing_keeps_own_state(
+def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
     trained: TrialStorage, is_whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = {} if is_whole else {"stages__1__epochs": 4}
     trial, folder = trained.load_trial(**changes), trained.trial_folder("second/0003-r0")
     train_trial(trial, folder, until_epoch=2)
-    before = read_trial_files(folder)
     if is_whole:
         finish(trained)
 
@@ -365,7 +374,51 @@ def test_full_disk_while_reusing_keeps_own_state(
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", fail)
         patch.setattr(shutil, "copyfile", fail)
-        assert is_own(begin(trial, folder), 2)
-    assert_same(read_trial_files(folder), before)
+        with pytest.raises(OSError, match="No space left on device"):
+            begin(trial, folder)
     found = begin(trial, folder)
     assert (found.epochs, found.is_finished) == (3, is_whole)
+
+
+def test_stage_that_is_evicted_while_it_is_installed_leaves_a_trial_that_starts_over(
+    trained: TrialStorage, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
+) -> None:
+    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
+    store = folder.store
+    assert store is not None
+
+    def evict_first(*arguments: Any) -> None:
+        remove_stage(store, trial.cuts[0].key)
+        copy_file(*arguments)
+
+    monkeypatch.setattr("sweeps.reuse.starting_point.copy_file", evict_first)
+    assert is_own(begin(trial, folder), 0)
+    assert [info.path for info in list_files(folder.own, "")] == ["trial.json"]
+    assert train_trial(trial, folder)[0] == 1
+    assert_same(read_trial_files(folder), uninterrupted(trained, trial))
+
+
+# In a bucket.
+
+
+def test_trials_in_a_bucket_are_reused_and_resumed_as_on_a_disk(
+    storage: TrialStorage, bucket: str, uninterrupted: Uninterrupted
+) -> None:
+    there = replace(storage, uri=bucket)
+    trial, first = there.load_trial(), there.trial_folder("first/0000-r0")
+    train_trial(trial, first, stores=True)
+    register(first, trial.cuts[-1])
+    again = there.trial_folder("second/0000-r0")
+    assert (begin(trial, again).is_finished, reused_work(again)[2]) == (True, "first/0000-r0")
+    other, folder = there.load_trial(tasks__sst__batch_size=4), there.trial_folder("second/0001-r0")
+    assert (begin(other, folder).epochs, reused_work(folder)) == (1, (4, 1.5, None))
+    train_trial(other, folder, until_epoch=2)
+    assert begin(other, folder).epochs == 2
+    assert train_trial(other, folder)[0] == 9
+    for config, own in ((trial, first), (trial, again), (other, folder)):
+        assert_same(read_trial_files(own), uninterrupted(storage, config))
+    damage_epoch(first)
+    damage_epoch(again)
+    last = there.trial_folder("third/0000-r0")
+    assert (begin(trial, last).epochs, reused_work(last)[2]) == (3, None), "a stage of the store"
+    assert_same(read_trial_files(last), uninterrupted(storage, trial))

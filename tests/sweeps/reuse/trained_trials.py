@@ -1,26 +1,27 @@
 """Small trials that are really trained into a temporary storage, and the files that they write."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load
 
+from mtlib.checkpoints.best_weights import read_best, read_weights
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
+from mtlib.runtime.storage import join_location, make_folder
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.predictions import read_predictions
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
-from sweeps.reuse.stage_store import StageStore
+from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder
+from sweeps.reuse.stage_store import STORE_FOLDER, StageStore
 from sweeps.reuse.starting_point import store_cut
 from tests.killed import Killed
 from tests.sweeps.trial_inputs import load_from_files
@@ -42,6 +43,8 @@ class TrialStorage:
     base: TrialConfig
     data: Path
     path: Path
+    """On this machine; holds tokens and, without a URI, the trials."""
+    uri: str | None = None
 
     def load_trial(self, **changes: Any) -> LoadedTrial:
         """Loads a trial with some dotted keys changed, in which `__` stands for a dot."""
@@ -53,16 +56,16 @@ class TrialStorage:
     ) -> TrialFolder:
         """Folder of the trial `sweep/trial`; creates the sweep's folder."""
         sweep, trial = name.split("/")
-        folder = self.path / sweep
-        folder.mkdir(parents=True, exist_ok=True)
-        cache = self.path / ".cache"
-        store = StageStore(folder=cache / "stages", keep_bytes=keep_bytes)
+        place = self.uri or str(self.path)
+        folder, shared = join_location(place, sweep), join_location(place, ".cache")
+        make_folder(folder)
+        store = StageStore(folder=join_location(shared, STORE_FOLDER), keep_bytes=keep_bytes)
         return TrialFolder(
             sweep_folder=folder,
             trial_id=trial,
-            states=StateFolder(path=folder / "trials" / trial / "checkpoint", checkpoint_steps=2),
+            states=StateFolder(path=join_location(folder, "trials", trial, "checkpoint"), checkpoint_steps=2),
             store=store if shares else None,
-            finished_folder=cache / "finished",
+            finished_folder=join_location(shared, FINISHED_FOLDER),
         )
 
 
@@ -128,7 +131,8 @@ class TrialFiles:
     curves: list[tuple[Any, ...]]
     predictions: list[dict[str, Any]]
     best: dict[str, int]
-    weights: dict[str, dict[str, torch.Tensor]]
+    weights: dict[int, dict[str, torch.Tensor]]
+    """Of the best epochs."""
 
 
 def read_trial_files(folder: TrialFolder) -> TrialFiles:
@@ -140,11 +144,12 @@ def read_trial_files(folder: TrialFolder) -> TrialFiles:
     tables = [
         read_predictions(folder.sweep_folder, *pair, trial=folder.trial_id).drop_columns(["trial"]) for pair in pairs
     ]
-    best = json.loads((folder.states.path / BEST_FILE).read_text())
-    files = sorted((folder.states.path / "weights").glob("*.safetensors"))
-    weights = {path.name: load_file(path) for path in files}
+    best = read_best(folder.states)
     return TrialFiles(
-        curves=own, predictions=[row for table in tables for row in table.to_pylist()], best=best, weights=weights
+        curves=own,
+        predictions=[row for table in tables for row in table.to_pylist()],
+        best=best,
+        weights={epoch: load(read_weights(folder.states, epoch)) for epoch in sorted(set(best.values()))},
     )
 
 

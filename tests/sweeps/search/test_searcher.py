@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -35,7 +36,7 @@ class Run:
     ) -> None:
         self.plan = plan
         self.announced: list[TrialSpec] = []
-        study = open_study(plan.options.folder, plan.options.name, plan.space.metric)
+        study = open_study(Path(plan.options.folder, JOURNAL_NAME), plan.options.name, plan.space.metric)
         self.searcher = SweepSearcher(plan, study, self.announced.append, max_live, known, history)
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
@@ -43,7 +44,7 @@ class Run:
     @property
     def trials(self) -> list[FrozenTrial]:
         """The configurations in the study as its journal holds it."""
-        storage = JournalStorage(JournalFileBackend(str(self.plan.options.folder / JOURNAL_NAME)))
+        storage = JournalStorage(JournalFileBackend(f"{self.plan.options.folder}/{JOURNAL_NAME}"))
         trials: list[FrozenTrial] = optuna.load_study(study_name=self.plan.options.name, storage=storage).get_trials()
         return trials
 

@@ -57,7 +57,7 @@ def result(epoch: int, status: str = "complete", **bests: float) -> dict[str, An
 def test_study_and_trials_have_names_states_and_values(make_plan: MakePlan) -> None:
     run = Run(make_plan(grid={"smart.weight": (0.0, 0.3, 1.0, 3.0)}), max_live=4)
     assert [run.suggest() for _ in range(4)] == [f"{number:04d}-r0" for number in range(4)]
-    searcher, folder = run.searcher, run.plan.options.folder
+    searcher, folder = run.searcher, Path(run.plan.options.folder)
     searcher.on_trial_result("1", result(1, "", sst=0.4, overall=0.5))
     searcher.on_trial_complete("1", result(2, sst=0.45, overall=0.6))
     searcher.on_trial_complete("2", result(1, "", sst=0.2, overall=0.3))
@@ -85,7 +85,7 @@ def test_replicates_are_one_trial_with_mean_scores(make_plan: MakePlan) -> None:
         run.searcher.on_trial_complete(str(run.count), result(1, sst=sst, overall=overall))
     run.suggest()
     run.fail()
-    (trial,) = shown_trials(run.plan.options.folder)
+    (trial,) = shown_trials(Path(run.plan.options.folder))
     assert (trial["state"], trial["values"]) == ("Complete", [0.625])
     assert trial["intermediate_values"] == {1: 0.5}, "of the first training"
     means = {"best_sst": "0.375", "best_overall": "0.625"}
@@ -107,5 +107,5 @@ def test_parameters_are_the_keys_of_the_space_with_readable_values(make_plan: Ma
         {name: json.dumps(value) if name == "smart.tasks" else str(value) for name, value in spec.params.items()}
         for spec in run.announced
     ]
-    assert [trial["params"] for trial in shown_trials(run.plan.options.folder)] == expected
+    assert [trial["params"] for trial in shown_trials(Path(run.plan.options.folder))] == expected
     assert {len(params) for params in expected} == {3, 4}

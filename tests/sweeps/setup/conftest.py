@@ -18,7 +18,7 @@ def options(tmp_path: Path) -> Build:
     """Builds options; any may be given."""
 
     def build(**changes: Any) -> SweepOptions:
-        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": tmp_path / "storage", **changes})
+        return SweepOptions(**{"space": "smart_lambda", "name": "first", "storage": f"{tmp_path}/storage", **changes})
 
     return build
 

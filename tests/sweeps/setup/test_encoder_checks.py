@@ -20,7 +20,7 @@ from sweeps.setup.inputs import SweepInputs, read_inputs
 from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
 from tests.sweeps.setup.conftest import Build
 
-OPTIONS = SweepOptions(space="smart_lambda", name="first", storage=Path("/storage"))
+OPTIONS = SweepOptions(space="smart_lambda", name="first", storage="/storage")
 PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
 
 

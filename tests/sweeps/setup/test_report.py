@@ -337,7 +337,7 @@ def test_free_disk_is_that_of_the_nearest_existing_folder(
 ) -> None:
     free = {tmp_path: SimpleNamespace(free=5 * 10**9)}
     monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
-    lines = describe_disk_need(options(storage=tmp_path / missing), inputs, EncoderSize(num_parameters=10))
+    lines = describe_disk_need(options(storage=str(tmp_path / missing)), inputs, EncoderSize(num_parameters=10))
     assert "; 5.0 GB free." in lines[1]
 
 

@@ -136,8 +136,8 @@ def train_and_observe(
 
     train(config, corpus, encoder, wrap=watch, on_epoch=note, states=states)
     wait_for_all()
-    kept = {path.name: digest_of(load_file(path)) for path in (states.path / "weights").glob("*.safetensors")}
-    best = json.loads((states.path / "best.json").read_text())
+    kept = {path.name: digest_of(load_file(path)) for path in Path(states.path, "weights").glob("*.safetensors")}
+    best = json.loads(Path(states.path, "best.json").read_text())
     return {
         "reports": [plain(report) for report in reports if report.stage > 0],
         "weights": digest_of(models[0].state_dict()),
