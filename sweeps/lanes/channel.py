@@ -86,6 +86,8 @@ class TrialState:
     """Nodes of the workers at each death."""
     why: str | None = None
     """Why its last lane died."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes of the workers of its last lane that died."""
     best: float = -math.inf
     """Highest score by what the search maximises, of epochs with an overall score."""
     bests: dict[str, float] = field(default_factory=dict)
@@ -320,7 +322,8 @@ class Channel:
     def _assign(self, trial_id: str, lane: str) -> Assignment:
         trial = self._hear(trial_id)
         trial.lane, trial.attempt = lane, trial.attempt + 1
-        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": trial.why}
+        why = None if trial.why is None else self._explain_death(trial.nodes, trial.why)
+        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": why}
         trial.why = None
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
@@ -343,9 +346,8 @@ class Channel:
         if own is None or trial_id is None:
             return
         trial = self._trials[trial_id]
-        trial.lane = None
-        lost = own.nodes - self._alive if self._alive else frozenset()
-        trial.why = f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else trial.why or why
+        trial.lane, trial.nodes = None, own.nodes
+        trial.why = self._explain_death(own.nodes, trial.why or why)
         trial.kills = [nodes for nodes in (*trial.kills, own.nodes) if nodes <= self._alive or not self._alive]
         if self._takes_no_trials:
             self._end(trial_id, "interrupted", None, {})
@@ -354,6 +356,11 @@ class Channel:
         else:
             self._queue.appendleft(trial_id)
             self._emit(Event(kind="requeued", lane=lane, trial_id=trial_id, facts={"why": trial.why}))
+
+    def _explain_death(self, nodes: frozenset[str], why: str) -> str:
+        """Why workers on these nodes died: with a node, as far as that is known by now, or as was reported."""
+        lost = nodes - self._alive if self._alive else frozenset()
+        return f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else why
 
     def _end(self, trial_id: str, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Ends a trial; only the first end counts."""

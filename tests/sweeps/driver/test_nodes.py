@@ -10,7 +10,7 @@ import pytest
 from results.analysis.sweep import load_sweep
 from tests.sweeps.driver.two_nodes import LONGEST, Nodes, Run, open_nodes, start_sweep
 
-pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(900)]
 
 SETTINGS = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]
 SETTINGS += ["stages.0.steps_per_epoch=40", "stages.1.steps_per_epoch=60"]
@@ -61,7 +61,7 @@ def test_trial_of_a_lost_node_continues_on_the_remaining_node(one_cpu: Nodes, st
     run.wait_until(r"sweep-lane\d is down: .+; Ray restarts its workers")
     assert_all_complete(run, storage)
     log = run.log.read_text()
-    (returned,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: node " in line]
+    (returned,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: " in line]
     assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
