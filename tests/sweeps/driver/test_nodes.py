@@ -92,9 +92,9 @@ def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: 
     run.wait_until(TWO_EPOCHS)
     no_cpu.kill("worker")
     assert run.process.wait(LONGEST) == 130, run.log.read_text()
-    last = run.log.read_text().splitlines()[-1]
+    *_, last, command = run.log.read_text().splitlines()
     assert last.startswith("Interrupted: no node that a trial fits came within 0.05 minutes (trials: ")
-    assert last == f"  python sweeps/run.py --resume {storage}/sweep"
+    assert command == f"  python sweeps/run.py --resume {storage}/sweep"
     no_cpu.add("other", 1)
     assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
 
