@@ -94,6 +94,8 @@ class TrialState:
     """Whether what ends its worker is the machine's doing, such as a disk that cannot be written."""
     why: str | None = None
     """Why its last lane died."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes of the workers of its last lane that died."""
     best: float = -math.inf
     """Highest score by what the search maximises, of epochs with an overall score."""
     bests: dict[str, float] = field(default_factory=dict)
@@ -342,7 +344,8 @@ class Channel:
     def _assign(self, trial_id: str, lane: str) -> Assignment:
         trial = self._hear(trial_id)
         trial.lane, trial.attempt = lane, trial.attempt + 1
-        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": trial.why}
+        why = None if trial.why is None else self._explain_death(trial.nodes, trial.why)
+        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": why}
         trial.why = None
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
@@ -365,10 +368,9 @@ class Channel:
         if own is None or trial_id is None:
             return
         trial = self._trials[trial_id]
-        trial.lane = None
-        lost = own.nodes - self._alive if self._alive else frozenset()
+        trial.lane, trial.nodes = None, own.nodes
         max_kills = MAX_ERRORS if trial.why else MAX_UNEXPLAINED
-        trial.why = f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else trial.why or why
+        trial.why = self._explain_death(own.nodes, trial.why or why)
         kills = trial.kills if is_innocent else [*trial.kills, own.nodes]
         trial.kills = [nodes for nodes in kills if nodes <= self._alive or not self._alive]
         if self._takes_no_trials:
@@ -380,6 +382,11 @@ class Channel:
         else:
             self._queue.appendleft(trial_id)
             self._emit(Event(kind="requeued", lane=lane, trial_id=trial_id, facts={"why": trial.why}))
+
+    def _explain_death(self, nodes: frozenset[str], why: str) -> str:
+        """Why workers on these nodes died: with a node, as far as that is known by now, or as was reported."""
+        lost = nodes - self._alive if self._alive else frozenset()
+        return f"node {', '.join(node[:8] for node in sorted(lost))} died" if lost else why
 
     def _end(self, trial_id: str, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Ends a trial; only the first end counts."""

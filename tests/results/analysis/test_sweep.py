@@ -210,17 +210,12 @@ def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked
     before = load_sweep(sweep_folder)
     assert [row.number for row in before.ranked if row.scores] == [2, 1, 0]
     epoch = before.scores.epochs["0001-r0"]
-    path = sweep_folder / epoch_path("0001-r0", epoch)
     if is_missing:
         report = build_report(epoch, skill=0.4 + 0.2 * epoch, seed=1)
         kept = tuple(part for part in report.predictions if (part.task, part.split) != ("sst", split))
         write_epoch(sweep_folder, "0001-r0", replace(report, predictions=kept))
     else:
-        content = bytearray(path.read_bytes())
-        with open_epoch(open_folder(sweep_folder), epoch_path("0001-r0", epoch))[0] as file:
-            row_group = file.metadata.row_group(0 if split == "dev" else file.metadata.num_row_groups - 1)
-            content[row_group.column(2).data_page_offset + 40] ^= 1
-        path.write_bytes(bytes(content))
+        damage_logits(sweep_folder, "0001-r0", epoch, "sst", split)
     sweep = load_sweep(sweep_folder)
     assert [row.number for row in sweep.ranked if row.scores] == [2, 0]
     (failure,) = (failure for row in sweep.ranked for failure in row.failures)
@@ -232,9 +227,21 @@ def test_a_trial_whose_predictions_are_lost_has_failed_and_all_others_are_ranked
     assert first.equals(second)
 
 
-def test_a_lost_table_is_no_fault_of_its_trials(recorded_sweep: Sweep) -> None:
-    (Path(recorded_sweep.path) / "predictions/sst-dev.parquet").write_bytes(b"damaged")
+def test_where_the_predictions_of_all_trials_are_lost_none_has_failed(recorded_sweep: Sweep) -> None:
+    for trial, epoch in recorded_sweep.scores.epochs.items():
+        damage_logits(Path(recorded_sweep.path), trial, epoch, "sst", "dev")
     sweep = load_sweep(recorded_sweep.path)
     assert sweep.records == recorded_sweep.records
-    with pytest.raises(ValueError, match=r"sst-dev\.parquet"):
+    with pytest.raises(ValueError, match=r"epochs/\d+\.parquet"):
         sweep.ranking()
+
+
+def damage_logits(folder: Path, trial: str, epoch: int, task: str, split: str) -> None:
+    """Flips a bit of an epoch's predictions of one task and split; all else of the file can be read."""
+    path = folder / epoch_path(trial, epoch)
+    file, known = open_epoch(open_folder(folder), trial, epoch)
+    with file:
+        column = file.metadata.row_group(known.parts.index((task, split))).column(2)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    path.write_bytes(content)

@@ -13,7 +13,7 @@ import pytest
 from results.analysis.sweep import load_sweep
 from tests.sweeps.driver.two_nodes import IN_OWN_MOUNTS, LONGEST, Nodes, Run, open_nodes, start_sweep
 
-pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(900)]
 
 SETTINGS = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3"]
 SETTINGS += ["stages.0.steps_per_epoch=40", "stages.1.steps_per_epoch=60"]
@@ -64,7 +64,7 @@ def test_trial_of_a_lost_node_continues_on_the_remaining_node(one_cpu: Nodes, st
     run.wait_until(r"sweep-lane\d is down: .+; Ray restarts its workers")
     assert_all_complete(run, storage)
     log = run.log.read_text()
-    (returned,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: node " in line]
+    (returned,) = [line.split()[0] for line in log.splitlines() if " waits for a free lane: " in line]
     assert f"{returned} continues from its last state: node " in log
     starts = [line for line in log.splitlines() if line.startswith(f"{returned} epoch 1: ")]
     assert len(starts) == 1, "no epoch is trained twice"
@@ -156,9 +156,9 @@ def test_without_a_new_node_the_sweep_is_interrupted_and_can_be_resumed(no_cpu: 
     run.wait_until(TWO_EPOCHS)
     no_cpu.kill("worker")
     assert run.process.wait(LONGEST) == 130, run.log.read_text()
-    last = run.log.read_text().splitlines()[-1]
+    *_, last, command = run.log.read_text().splitlines()
     assert last.startswith("Interrupted: no node that a trial fits came within 0.05 minutes (trials: ")
-    assert last == f"  python sweeps/run.py --resume {storage}/sweep"
+    assert command == f"  python sweeps/run.py --resume {storage}/sweep"
     no_cpu.add("other", 1)
     assert_all_complete(start_sweep(no_cpu, storage, "--resume", "sweep"), storage)
 

@@ -291,6 +291,8 @@ async def test_death_stops_counting_once_its_node_is_known_to_be_lost() -> None:
     await channel.report_dead_workers("a", "actor died")
     await channel.set_places(1, ["m"])
     await assign(channel, node="m")
+    found = {event.kind: event.facts.get("why") for event in await events(channel)}
+    assert (found["requeued"], found["resumed"]) == ("actor died", "node n died")
     await channel.report_dead_workers("a", "actor died")
     assert (await assign(channel, node="m")).attempt == 3
 

@@ -23,7 +23,6 @@ from sweeps.setup.report import (
     align_columns,
     describe_base,
     describe_disk_need,
-    describe_held_out,
     describe_range,
     describe_sharing,
     describe_skipped,
@@ -339,9 +338,3 @@ def test_free_disk_is_that_of_the_nearest_existing_folder(
     monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
     lines = describe_disk_need(options(storage=str(tmp_path / missing)), inputs, EncoderSize(num_parameters=10))
     assert "; 5.0 GB free." in lines[1]
-
-
-def test_held_out_rows_are_counted_by_task(tiny_config: TrialConfig, tiny_folder: Path) -> None:
-    held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
-    assert describe_held_out(0.2, held) == ["Held out for a last score, 0.2 of train: sst 6, qqp 14, sts 4 rows."]
-    assert describe_held_out(0.0, {}) == []
