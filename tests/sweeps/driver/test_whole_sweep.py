@@ -16,9 +16,9 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
+from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.trial_spec import make_spec
-from sweeps.setup.trial_inputs import TrialInputs
 from tests.recorded_trials import write_trial
 
 

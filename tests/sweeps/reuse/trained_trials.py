@@ -23,7 +23,7 @@ from sweeps.reuse.finished_trials import BEST_FILE, TrialFolder
 from sweeps.reuse.stage_store import StageStore
 from sweeps.reuse.starting_point import store_cut
 from tests.killed import Killed
-from tests.sweeps.trial_inputs import load_from_files
+from tests.trial_inputs import load_from_files
 
 CPU = torch.device("cpu")
 FAST = {
