@@ -42,9 +42,9 @@ from search_spaces.space import SearchSpace
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
+from sweeps.lanes.trial_inputs import read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_points
-from sweeps.setup.trial_inputs import read_trial_inputs
 
 CACHE = ".cache"
 """The token cache of all three, in the folder that is the storage of our sweep."""

@@ -46,10 +46,10 @@ from search_spaces.space import SearchSpace, grid_trials, list_spaces, load_spac
 from sweeps.driver.ledger import Ledger
 from sweeps.driver.run_sweep import run_plan
 from sweeps.lanes.channel import Event
+from sweeps.lanes.trial_inputs import read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_inputs, read_points
 from sweeps.setup.precision import fit_encoder
-from sweeps.setup.trial_inputs import read_trial_inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150

@@ -56,7 +56,7 @@ def train(
         on_stage: called with its number at each stage's end, on every worker, once the state is saved there; False,
             from all workers, ends the run, which may continue from that state or a later one.
         states: where states and best weights are saved; None saves none.
-        start: the weights of `encoder.start_from`, as `read_start` reads them; None without.
+        start: the weights of `encoder.start_from`, as `read_starting_weights` reads them; None without.
 
     Raises:
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.

@@ -22,7 +22,7 @@ ENCODER, POOLER = "encoder.", "encoder.pooler."
 """Prefixes of the names of the encoder's weights in a model, and of a layer that is never used."""
 
 
-def read_start(config: EncoderConfig) -> dict[str, Tensor] | None:
+def read_starting_weights(config: EncoderConfig) -> dict[str, Tensor] | None:
     """Reads the configured starting weights, by the names in their files; None if the pretrained ones are to stay.
 
     Raises:
@@ -45,7 +45,7 @@ def read_start(config: EncoderConfig) -> dict[str, Tensor] | None:
 
 
 def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str, Tensor] | None) -> dict[str, str]:
-    """Loads the configured starting weights, `start` of `read_start`, into a new model.
+    """Loads the configured starting weights, `start` of `read_starting_weights`, into a new model.
 
     Returns:
         SHA-256, in hexadecimal, of the weights taken, by part of the model; nothing if the pretrained ones stay.
@@ -57,7 +57,7 @@ def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str,
     if config.start_from is None:
         return {}
     if start is None:
-        rule = "the weights of encoder.start_from must be given, as read_start reads them"
+        rule = "the weights of encoder.start_from must be given, as read_starting_weights reads them"
         raise ValueError(f"{rule}, got none of {config.start_from}")
     own = model.state_dict()
     named = with_prefix(start) if own.keys().isdisjoint(start) else start  # as `transformers` saves an encoder

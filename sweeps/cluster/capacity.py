@@ -12,14 +12,14 @@ from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
 """Memory of a worker that has loaded its libraries."""
-CPU_BYTES_PER_PARAMETER = 36
-"""On a CPU: pretrained copy, weights, gradient, AdamW's two moments and a copy while saving, four bytes each, and half
-as much again for activations."""
+CPU_BYTES_PER_PARAMETER = 30
+"""On a CPU: weights, gradient, AdamW's two moments and a copy while saving, four bytes each, and half as much again for
+activations. The pretrained weights are in the node's object store, once for all workers."""
 CPU_BF16_BYTES = 600 * 2**20
 """On a CPU in bf16, in addition: kernels that oneDNN keeps for the shapes of batches, and the blocks that casts leave
 free (docs/measurements.md, "Memory of a lane")."""
-GPU_BYTES_PER_PARAMETER = 12
-"""Host memory with a GPU: pretrained copy, and buffers for transfers in both directions."""
+GPU_BYTES_PER_PARAMETER = 8
+"""Host memory with a GPU: buffers for transfers in both directions."""
 USABLE_MEMORY = 0.9
 """Share of a node's memory that lanes may use."""
 ANSWER_SECONDS = 120.0

@@ -38,7 +38,7 @@ def check_storage_of_nodes(plan: SweepPlan, driver_id: str, channel: ActorHandle
     others = [node for node in fitting_nodes(resources_per_worker(plan)) if node["NodeID"] != here]
     if local_path(plan.options.folder) is None or not others:
         return
-    task: Any = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(find_fault)
+    task: Any = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(find_storage_fault)
     answers = {}
     for node in others:
         there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -61,13 +61,17 @@ def describe_faults(folder: Location, faults: dict[str, str]) -> str:
     return f"{RULE}, got {folder}: {'; '.join(f'on {host} {fault}' for host, fault in faults.items())}"
 
 
-def find_fault(folder: Location, driver_id: str, channel: ActorHandle[Any]) -> str | None:
+def find_storage_fault(folder: Location, driver_id: str, channel: ActorHandle[Any]) -> str | None:
     """Why the driver does not see what this process writes into a local folder, in a clause; None if it does."""
-    return find_fault_by(folder, driver_id, lambda path: bool(ray.get(channel.has_file.remote(path))), SEEN_SECONDS)
+    return find_storage_fault_by(
+        folder, driver_id, lambda path: bool(ray.get(channel.has_file.remote(path))), SEEN_SECONDS
+    )
 
 
-def find_fault_by(folder: Location, driver_id: str, is_seen: Callable[[str], bool], seconds: float) -> str | None:
-    """As `find_fault`; `is_seen` asks the driver's node for a file, and the answer may take so many seconds."""
+def find_storage_fault_by(
+    folder: Location, driver_id: str, is_seen: Callable[[str], bool], seconds: float
+) -> str | None:
+    """As `find_storage_fault`; `is_seen` asks the driver's node for a file, and the answer may take so many seconds."""
     root, deadline = open_folder(folder), time.monotonic() + seconds
     while (driver := read_driver(root)) is None or driver.id != driver_id:
         if not Path(root.base_path).is_dir():

@@ -35,6 +35,7 @@ from sweeps.lanes.channel import Channel, Event
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
 from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
+from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepPlan
 from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
@@ -42,7 +43,6 @@ from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.search.tune_run import SweepStopper, start_tune
-from sweeps.setup.trial_inputs import TrialInputs
 
 OnEvent = Callable[[Event, Ledger], None]
 

@@ -13,6 +13,7 @@ from results.records.driver_file import Ownership
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
+from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_family
@@ -21,7 +22,6 @@ from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.model_size import measure_encoder
 from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
-from sweeps.setup.trial_inputs import TrialInputs, read_trial_inputs
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
     from sweeps.driver.run_sweep import OnEvent, SweepOutcome

@@ -19,13 +19,13 @@ from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
-from mtlib.checkpoints.initial_weights import read_start
+from mtlib.checkpoints.initial_weights import read_starting_weights
 from mtlib.config.network import EncoderConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, read_data
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
-from sweeps.setup.trial_inputs import StartKey, TrialInputs, data_key, start_key
+from sweeps.lanes.trial_inputs import StartKey, TrialInputs, data_key, start_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class StoredInputs:
 def put_inputs(inputs: TrialInputs, data_folder: Path, cache_folder: Path) -> StoredInputs:
     """Puts the inputs into the object store of the driver's node, from which other nodes fetch their copy.
 
-    `data_folder` and `cache_folder` are those on the driver. Raises ValueError as `read_start`.
+    `data_folder` and `cache_folder` are those on the driver. Raises ValueError as `read_starting_weights`.
     """
     tables = {id(table): table for corpus in inputs.corpora.values() for table in corpus.values()}
     stored = {number: ray.put(table) for number, table in tables.items()}
@@ -120,8 +120,8 @@ def read_tokens(config: TrialConfig, data_folder: Path, cache_folder: Path) -> C
 
 
 def read_start_arrays(config: EncoderConfig) -> dict[str, np.ndarray]:
-    """Starting weights, of a configuration that has them, as arrays; ValueError as `read_start`."""
-    weights = read_start(config)
+    """Starting weights, of a configuration that has them, as arrays; ValueError as `read_starting_weights`."""
+    weights = read_starting_weights(config)
     assert weights is not None
     return to_arrays(weights)
 

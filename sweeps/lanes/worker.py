@@ -25,7 +25,7 @@ from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
 from results.records.trial_folder import TrialEnd, TrialStart, delete_end, write_end, write_start
-from sweeps.cluster.shared_storage import describe_faults, find_fault
+from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
 from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
@@ -85,7 +85,7 @@ def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
     """Why some of the lane's nodes do not share the storage with the driver, and their ids; None if all do."""
     node, folder = ray.get_runtime_context().get_node_id(), setup.plan.options.folder
     is_apart = node != setup.inputs.node and local_path(folder) is not None
-    fault = find_fault(folder, setup.driver_id, setup.channel) if is_apart else None
+    fault = find_storage_fault(folder, setup.driver_id, setup.channel) if is_apart else None
     found = [one for one in gather_from_workers((node, socket.gethostname(), fault)) if one[2] is not None]
     if not found:
         return None

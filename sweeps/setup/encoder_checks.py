@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mtlib.checkpoints.initial_weights import load_start, read_start
+from mtlib.checkpoints.initial_weights import load_start, read_starting_weights
 from mtlib.config.trial import TrialConfig
 from mtlib.model.architecture_check import TRIED_FAMILIES
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer
@@ -40,5 +40,5 @@ def check_points(configs: Sequence[TrialConfig], pretrained: PretrainedEncoder) 
     if any(config.needs_embeddings for config in configs):
         embedding_layer(encoder)
     if configs[0].encoder.start_from is not None:
-        start = read_start(configs[0].encoder)
+        start = read_starting_weights(configs[0].encoder)
         load_start(configs[0].encoder, MultiTaskModel(configs[0], pretrained), start)

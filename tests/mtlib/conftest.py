@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast, XLNetTokenizer
 
 import mtlib.checkpoints.state
-from mtlib.checkpoints.initial_weights import read_start
+from mtlib.checkpoints.initial_weights import read_starting_weights
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.tables import Table
@@ -81,7 +81,7 @@ def new_run(tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: Pretrai
 
     def begin(changes: dict[str, Any] | None = None) -> Run:
         config, cpu = tiny_config.override(changes or {}), torch.device("cpu")
-        start = read_start(config.encoder)
+        start = read_starting_weights(config.encoder)
         run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None, start)
         with torch.no_grad():
             models = [run.model, *run.averages.values()]

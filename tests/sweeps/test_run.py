@@ -41,12 +41,12 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import open_ledger
 from sweeps.driver.resume import read_saved_options
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome, close_records
+from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
 from sweeps.search.trial_spec import make_spec
 from sweeps.setup.inputs import read_inputs
-from sweeps.setup.trial_inputs import TrialInputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
 from tests.recorded_trials import write_trial

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from mtlib.checkpoints.export import FILES, export_model, load_exported, written_aside
-from mtlib.checkpoints.initial_weights import load_start, read_start
+from mtlib.checkpoints.initial_weights import load_start, read_starting_weights
 from mtlib.checkpoints.model_card import CardFacts
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
@@ -156,7 +156,7 @@ def test_a_new_trial_starts_from_an_export_with_its_heads(
         {"seed": 5, "encoder.start_from": str(tmp_path / "model"), "encoder.start_heads": True, "encoder.dropout": 0.2}
     )
     model = MultiTaskModel(again, tiny_encoder)
-    load_start(again.encoder, model, read_start(again.encoder))
+    load_start(again.encoder, model, read_starting_weights(again.encoder))
     assert all(torch.equal(model.state_dict()[name], weight) for name, weight in weights.items())
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModel, BertConfig, BertModel
 
 from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, keep_best, weights_file
-from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, check_fit, load_start, read_start
+from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, check_fit, load_start, read_starting_weights
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
@@ -60,7 +60,7 @@ def begin(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> Begin:
     def build(path: Path | str, **changes: Any) -> tuple[MultiTaskModel, dict[str, str]]:
         config = tiny_config.override({"encoder.start_from": str(path), "seed": 9, **changes})
         model = MultiTaskModel(config, tiny_encoder)
-        return model, load_start(config.encoder, model, read_start(config.encoder))
+        return model, load_start(config.encoder, model, read_starting_weights(config.encoder))
 
     return build
 
@@ -250,7 +250,14 @@ def test_unusable_weights_are_one_line_before_any_step(
         raise AssertionError("a step was taken")
 
     with pytest.raises(ValueError, match=message) as e:
-        train(config, tiny_corpus, tiny_encoder, on_step=never, on_epoch=never, start=read_start(config.encoder))
+        train(
+            config,
+            tiny_corpus,
+            tiny_encoder,
+            on_step=never,
+            on_epoch=never,
+            start=read_starting_weights(config.encoder),
+        )
     assert_one_line(e)
     assert str(e.value).startswith("encoder.start_from must ")
 
@@ -324,7 +331,7 @@ def test_a_run_and_its_mean_teacher_start_from_the_weights(
 ) -> None:
     changes = {"encoder.start_from": str(model_folder), "proximal.weight": 1.0, "proximal.tasks": ["sst"]}
     config = tiny_config.override(changes)
-    start, cpu = read_start(config.encoder), torch.device("cpu")
+    start, cpu = read_starting_weights(config.encoder), torch.device("cpu")
     run = prepare_run(config, tiny_corpus, tiny_encoder, cpu, lambda objective: objective, None, start)
     assert run.teacher is not None
     for model in (run.model, run.teacher):
@@ -339,7 +346,7 @@ def test_a_state_with_other_starting_weights_is_not_resumed(
     tiny_encoder: PretrainedEncoder,
 ) -> None:
     config = tiny_config.override({"encoder.start_from": str(model_folder)})
-    states, start = StateFolder(path=tmp_path / "states", checkpoint_steps=1), read_start(config.encoder)
+    states, start = StateFolder(path=tmp_path / "states", checkpoint_steps=1), read_starting_weights(config.encoder)
     with pytest.raises(Interrupted):
         train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 2, start=start)
     with pytest.raises(Interrupted):  # the same weights
@@ -349,7 +356,7 @@ def test_a_state_with_other_starting_weights_is_not_resumed(
     weights = load_file(model_folder / ENCODER_FILE)
     save_file({name: weight + 1 for name, weight in weights.items()}, model_folder / ENCODER_FILE)
     with pytest.raises(ValueError, match="a saved state must be of the same starting weights, ") as e:
-        train(config, tiny_corpus, tiny_encoder, states=states, start=read_start(config.encoder))
+        train(config, tiny_corpus, tiny_encoder, states=states, start=read_starting_weights(config.encoder))
     assert_one_line(e)
 
 

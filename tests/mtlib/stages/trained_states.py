@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtlib.checkpoints.initial_weights import load_start, read_start
+from mtlib.checkpoints.initial_weights import load_start, read_starting_weights
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import find_row_sources, read_data
 from mtlib.data.row_sources import RowSources
@@ -56,7 +56,7 @@ class Trainer:
 
     def origin(self, config: TrialConfig) -> Origin:
         """The origin of a trial."""
-        start = read_start(config.encoder)
+        start = read_starting_weights(config.encoder)
         started = load_start(config.encoder, MultiTaskModel(config, self.encoder), start) if start else {}
         return origin_of(self.corpus(config), self.encoder, started, describe_environment(CPU))
 
@@ -68,7 +68,7 @@ class Trainer:
 
     def outcome(self, config: TrialConfig, stage: int = 0, epochs: int = 1) -> Outcome:
         """Trains until `epochs` epochs of a stage are done."""
-        corpus, start = self.corpus(config), read_start(config.encoder)
+        corpus, start = self.corpus(config), read_starting_weights(config.encoder)
         run = prepare_run(config, corpus, self.encoder, CPU, lambda objective: objective, None, start)
         reports = []
         while (run.stage, run.epoch) != (stage, epochs):

@@ -8,7 +8,7 @@ import ray
 
 from results.records.driver_file import DRIVER_FILE
 from sweeps.cluster import shared_storage
-from sweeps.cluster.shared_storage import check_storage_of_nodes, describe_faults, find_fault_by
+from sweeps.cluster.shared_storage import check_storage_of_nodes, describe_faults, find_storage_fault_by
 from sweeps.options import SweepPlan
 from tests.driver_files import write_driver
 from tests.sweeps.conftest import MakePlan
@@ -32,7 +32,7 @@ def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
         asked.append(path)
         return len(asked) == 3 and is_there(path)
 
-    assert find_fault_by(folder, "d", sees_at_the_third_time, 5.0) is None
+    assert find_storage_fault_by(folder, "d", sees_at_the_third_time, 5.0) is None
     assert len(set(asked)) == 1
     assert list(folder.iterdir()) == [folder / DRIVER_FILE]
 
@@ -46,7 +46,7 @@ def test_shared_folder_has_no_fault_and_keeps_no_file(folder: Path) -> None:
     ],
 )
 def test_folder_of_this_node_alone_is_a_fault(folder: Path, place: str, driver: str, fault: str) -> None:
-    assert find_fault_by(folder / place, driver, lambda _path: False, 0.1) == fault
+    assert find_storage_fault_by(folder / place, driver, lambda _path: False, 0.1) == fault
     assert list(folder.iterdir()) == [folder / DRIVER_FILE]
 
 
@@ -55,7 +55,7 @@ def test_folder_that_cannot_be_written_is_a_fault(folder: Path, monkeypatch: pyt
         raise OSError("Read-only file system")
 
     monkeypatch.setattr(shared_storage, "write_bytes", refuse)
-    assert find_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
+    assert find_storage_fault_by(folder, "d", is_there, 0.1) == "it cannot be written: Read-only file system"
 
 
 def test_hosts_are_named_with_what_to_do() -> None:

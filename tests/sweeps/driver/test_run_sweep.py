@@ -36,14 +36,14 @@ from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
 from sweeps.lanes.channel import Event
 from sweeps.lanes.lanes import Lanes
+from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial_spec import make_spec
-from sweeps.setup.trial_inputs import TrialInputs
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trial_inputs import read_inputs_of
+from tests.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
 

@@ -13,8 +13,8 @@ from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
+from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.setup.trial_inputs import TrialInputs
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import find_stage_keys
 from sweeps.search.trial_spec import TrialSpec
 from sweeps.setup.stage_tree import training_order
-from tests.sweeps.trial_inputs import load_from_files
+from tests.trial_inputs import load_from_files
 
 CPU = torch.device("cpu")
 

@@ -1,4 +1,4 @@
-"""What comes out of the object store is what went in, read in place; what no point of the space reads is read anew."""
+"""What comes out of the object store is what went in, read in place; other rows and weights are read by a task."""
 
 import shutil
 import warnings
@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mtlib.checkpoints.initial_weights import read_start
+from mtlib.checkpoints.initial_weights import read_starting_weights
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
@@ -17,7 +17,7 @@ from mtlib.model.encoder import PretrainedEncoder, build_encoder
 from sweeps.lanes.stored_inputs import InputsReader, put_inputs, to_arrays, to_tensors
 from sweeps.options import SweepPlan
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.trial_inputs import read_inputs_of
+from tests.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
 
@@ -62,7 +62,7 @@ def test_lane_reads_what_the_driver_had_without_any_of_its_folders(
     plan: SweepPlan, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
 ) -> None:
     started = plan.space.configs[-1]
-    start = read_start(started.encoder)
+    start = read_starting_weights(started.encoder)
     assert start is not None
     with warnings.catch_warnings():
         warnings.simplefilter("error")

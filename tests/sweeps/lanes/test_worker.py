@@ -38,7 +38,7 @@ from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigne
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
-from tests.sweeps.trial_inputs import FileReader, cached_encoder, read_inputs_of
+from tests.trial_inputs import FileReader, cached_encoder, read_inputs_of
 
 PATIENCE_SECONDS = 300
 BAD, KILLED, UNINTERRUPTED = (f"000{number}-r0" for number in range(3))

@@ -10,8 +10,8 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
+from sweeps.lanes.trial_inputs import TrialInputs, data_key, read_trial_inputs
 from sweeps.setup.inputs import read_points
-from sweeps.setup.trial_inputs import TrialInputs, data_key, read_trial_inputs
 
 ReadInputs = Callable[..., TrialInputs]
 TASK_SPLITS = {(task, split) for task in ("sst", "qqp", "sts") for split in ("train", "dev")}

@@ -8,15 +8,15 @@ from typing import Any
 
 from torch import Tensor
 
-from mtlib.checkpoints.initial_weights import read_start
+from mtlib.checkpoints.initial_weights import read_starting_weights
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
+from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
 from sweeps.options import SweepPlan
 from sweeps.setup.inputs import read_points
-from sweeps.setup.trial_inputs import TrialInputs, read_trial_inputs
 
 cached_encoder = functools.cache(load_encoder)
 """Loads an encoder once in a process."""
@@ -34,7 +34,7 @@ class FileReader:
         return tokenize(read_data(config, self.data), self.encoder.tokenizer, self.cache)
 
     def read_start(self, config: TrialConfig) -> dict[str, Tensor] | None:
-        return read_start(config.encoder)
+        return read_starting_weights(config.encoder)
 
 
 def load_from_files(config: TrialConfig, data: Path, cache: Path, environment: Mapping[str, Any]) -> LoadedTrial:
