@@ -17,6 +17,7 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
+from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 from safetensors import SafetensorError
@@ -241,6 +242,18 @@ def test_trial_on_a_disk_that_is_read_only_is_interrupted(
         patch.setattr(sweeps.lanes.trial_run, "write_start", read_only)
         first = plain_lane.run(BAD)
     assert first.end == ("interrupted", "OSError: [Errno 30] Read-only file system")
+    assert plain_lane.run(BAD).end == ("complete", None)
+
+
+def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_arguments: Any) -> None:
+        raise ActorDiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainReporter, "on_epoch", lost)
+        with pytest.raises(ActorDiedError):
+            plain_lane.run(BAD)
+    assert plain_lane.end(BAD) is None
     assert plain_lane.run(BAD).end == ("complete", None)
 
 
