@@ -21,7 +21,7 @@ from mtlib.runtime.command_line import (
     WRONG_USE,
     discard_output,
     parse_words,
-    print_any_character,
+    prepare_output,
     print_error,
 )
 from mtlib.runtime.console import show_lines
@@ -35,7 +35,7 @@ from sweeps.options import SweepOptions
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line, that of this process if None, and returns the exit code; a user's mistake is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    print_any_character()
+    prepare_output()
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:

@@ -5,6 +5,7 @@ import codecs
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from mtlib.runtime.console import show_lines, visible, visible_lines
@@ -80,7 +81,7 @@ def number(text: str) -> float:
 
 def run_command(command: Callable[[], object]) -> int:
     """Runs a command and returns its exit code; a user's mistake or a diverging run is one line on stderr."""
-    print_any_character()
+    prepare_output()
     try:
         command()
     except BrokenPipeError:  # a reader such as `head` has enough
@@ -94,12 +95,21 @@ def run_command(command: Callable[[], object]) -> int:
     return SUCCESS
 
 
-def print_any_character() -> None:
-    """Lets standard output and error take every character, also where the locale has ASCII alone (LC_ALL=C)."""
+def prepare_output() -> None:
+    """Lets standard output and error take every character, also where the locale has ASCII alone (LC_ALL=C).
+
+    A warning is one line there, without the line of code that gave it.
+    """
+    warnings.showwarning = show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             is_ascii = codecs.lookup(stream.encoding).name == "ascii"
             stream.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
+
+
+def show_warning(message: Warning | str, *_where: object, **_further: object) -> None:
+    """Prints a warning on standard error, in one line."""
+    show_lines([f"warning: {' '.join(str(message).split())}"], sys.stderr)
 
 
 def print_error(error: BaseException) -> None:

@@ -11,7 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
-from results.records.tables import read_trials
+from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
@@ -81,8 +81,7 @@ def resume_sweep(
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
-    mended = [] if damage is None else [f"{damage}; it is written again from its copy"]
-    notes = [*mended, *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
+    notes = [*describe_mending(damage), *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
@@ -92,9 +91,15 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     check_unchanged(info, inputs, encoder)
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
     known = read_present(options, inputs.space)
-    before = {record.trial_id: record for record in read_trials(options.folder)}
+    before = {record.trial_id: record for record in read_sweep_tables(options.folder).records}
     left = list_pending(plan, known.records, before)
-    return [*known.notes, *describe_progress(plan, known.records), *left, *changed_code(info)]
+    mended = describe_mending(damage_of_sweep_file(options.folder))
+    return [*mended, *known.notes, *describe_progress(plan, known.records), *left, *changed_code(info)]
+
+
+def describe_mending(damage: str | None) -> list[str]:
+    """A line for a damaged `sweep.json`."""
+    return [] if damage is None else [f"{damage}; it is written again from its copy"]
 
 
 def read_present(options: SweepOptions, space: SearchSpace) -> KnownTrials:

@@ -17,6 +17,7 @@ from typing import Any
 import ray
 import torch
 from ray.actor import ActorHandle
+from ray.exceptions import RayError
 from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
@@ -135,6 +136,8 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
         if loaded is not None:
             run = TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device)
             status, error = run_trial(run, begun)
+    except RayError:  # the channel is lost, which is no failure of the trial
+        raise
     except Exception as found:
         error, is_storage = describe_error(found), is_of_storage(found)
         if not is_contained(found, device, is_alone):

@@ -15,7 +15,7 @@ import pytest
 from results.analysis.ranking.next_commands import resume_command
 from results.analysis.sweep import Sweep, load_sweep
 from results.records.tables import write_caches
-from results.records.trials import write_sweep
+from results.records.trials import SWEEP_COPY, SWEEP_FILE, write_sweep
 from results.table import main, print_ranking
 from search_spaces.space import describe_space, load_space
 from tests.driver_files import write_driver
@@ -269,8 +269,9 @@ def test_invalid_sweep_folder_is_one_line_and_exit_code_2(tmp_path: Path, capsys
 
 
 def test_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = sweep_folder / "sweep.json"
-    path.write_bytes(path.read_bytes()[:-7])
+    path = sweep_folder / SWEEP_FILE
+    for name in (SWEEP_FILE, SWEEP_COPY):
+        (sweep_folder / name).write_bytes(path.read_bytes()[:-7])
     assert main([str(sweep_folder)]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"error: {path}: truncated or damaged: ")
@@ -280,8 +281,8 @@ def test_damaged_file_is_one_line_and_exit_code_2(sweep_folder: Path, capsys: py
 def test_sweep_of_another_version_is_one_line_and_exit_code_2(
     sweep_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = sweep_folder / "sweep.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    path = sweep_folder / SWEEP_FILE
+    write_sweep(sweep_folder, {**json.loads(path.read_text()), "schema_version": 99})
     assert main([str(sweep_folder)]) == 2
     assert capsys.readouterr().err == f"error: {path}: schema version must be 3, got 99\n"
 

@@ -34,7 +34,7 @@ from results.analysis.sweep import load_sweep
 from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
-from results.records.trials import TrialRecord, read_sweep
+from results.records.trials import TrialRecord, read_sweep, write_sweep
 from search_spaces.space import grid_trials, load_space
 from sweeps.cluster.connection import free_port
 from sweeps.driver.history import KnownTrials
@@ -542,9 +542,8 @@ def test_dry_run_refuses_what_resuming_refuses(
         patch.setattr("sweeps.setup.inputs.find_space", lambda *_: (changed, None))
         assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
     assert "the search space must be what it was when the sweep began" in capsys.readouterr().err
-    information = interrupted.folder / "sweep.json"
-    fingerprint = read_sweep(interrupted.folder)["encoder"]["fingerprint"]
-    information.write_text(information.read_text().replace(fingerprint, "0" * 64))
+    info = read_sweep(interrupted.folder)
+    write_sweep(interrupted.folder, {**info, "encoder": {**info["encoder"], "fingerprint": "0" * 64}})
     assert main(["--resume", str(interrupted.folder), "--dry-run"]) == 2
     refused = capsys.readouterr().err
     assert "the encoder must be what it was when the sweep began" in refused

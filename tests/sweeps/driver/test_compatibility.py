@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.driver.compatibility import check_unchanged
-from sweeps.options import SweepOptions
+from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import sweep_info
 from sweeps.setup.inputs import SweepInputs
 
@@ -49,7 +49,8 @@ def with_space(inputs: SweepInputs, **changes: Any) -> SweepInputs:
 def recorded_info(inputs: SweepInputs) -> dict[str, Any]:
     """Contents of `sweep.json` for a sweep with these inputs."""
     options = SweepOptions(space="tiny", name="mine", storage="/storage")
-    found: dict[str, Any] = json.loads(json.dumps(sweep_info(options, inputs, ENCODER, [])))
+    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
+    found: dict[str, Any] = json.loads(json.dumps(sweep_info(plan, inputs, ENCODER, [])))
     return found
 
 

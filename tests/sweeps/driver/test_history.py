@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from mtlib.checkpoints.best_weights import keep_best, weights_path
+from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
@@ -84,7 +84,7 @@ def test_ended_trial_with_damaged_best_weights_is_queued_again_and_noted(plan: S
     shutil.rmtree(states.path, ignore_errors=True)
     keep_best(states, 3, {"overall": 3}, {"weight": torch.zeros(4)})
     assert (known_of(plan).records[0].status, known_of(plan).notes) == ("complete", ())
-    weights_path(states, 3).write_bytes(b"")
+    (Path(str(states.path)) / weights_file(3)).write_bytes(b"")
     known = known_of(plan)
     assert known.records[0].status == "queued"
     assert any("epoch-0003.safetensors" in note for note in known.notes)

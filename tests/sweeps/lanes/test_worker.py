@@ -17,6 +17,7 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
+from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 from safetensors import SafetensorError
@@ -32,6 +33,7 @@ from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import read_trial_curves
 from results.records.trial_folder import TrialEnd, read_end, read_start, write_end
 from sweeps.lanes.channel import Assignment, Channel, Event
+from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
 from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigned
@@ -169,7 +171,7 @@ class PlainLane:
         plan = self.setup.plan
         encoder = cached_encoder(plan.space.base.encoder.name)
         reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
-        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=1))
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=1), DrainWatch(lambda: False))
         return self.reporters[-1]
 
     @property
@@ -247,6 +249,18 @@ def test_trial_on_a_disk_that_is_read_only_is_interrupted(
         patch.setattr(sweeps.lanes.trial_run, "write_start", read_only)
         first = plain_lane.run(BAD)
     assert first.end == ("interrupted", "OSError: [Errno 30] Read-only file system")
+    assert plain_lane.run(BAD).end == ("complete", None)
+
+
+def test_trial_that_has_lost_the_channel_has_not_failed(plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_arguments: Any) -> None:
+        raise ActorDiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainReporter, "on_epoch", lost)
+        with pytest.raises(ActorDiedError):
+            plain_lane.run(BAD)
+    assert plain_lane.end(BAD) is None
     assert plain_lane.run(BAD).end == ("complete", None)
 
 

@@ -447,7 +447,8 @@ def test_without_the_flag_nothing_is_held_out(
     assert (inputs.held_out, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
     plan = create_sweep(asked, inputs, tiny_encoder, [])
-    assert {path.name for path in Path(plan.options.folder).iterdir()} == {"examples", "sweep.json"}
+    names = {path.name for path in Path(plan.options.folder).iterdir()}
+    assert names == {"examples", "sweep.json", "sweep-copy.json"}
 
 
 def test_held_out_rows_are_equal_for_trials_of_different_tasks(options: Options) -> None:
