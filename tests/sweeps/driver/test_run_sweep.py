@@ -232,12 +232,12 @@ def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> Non
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
+def test_trial_that_kills_its_lane_at_one_place_fails_and_the_sweep_continues(
     tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
     deadly, after = "0000-r0", "0001-r0"
-    found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 2})
-    assert "twice" in found.outcome.failures[deadly]
+    found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 4})
+    assert "died 3 times" in found.outcome.failures[deadly]
     end = read_end(open_folder(found.plan.options.folder), deadly)
     assert end is not None
     assert (end.how, end.error) == ("failed", found.outcome.failures[deadly])
@@ -254,7 +254,9 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested"))
+    parts: Any = dict.fromkeys(
+        ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
+    )
     lanes = Lanes(plan=plan, channel=parts["channel"], scratch=plan.options.folder)
     sweep = RunningSweep(
         plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
