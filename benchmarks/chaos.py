@@ -295,6 +295,9 @@ def damage(pattern: str) -> Callable[[Sweep, random.Random], tuple[str, tuple[st
 
     def inject(sweep: Sweep, draw: random.Random) -> tuple[str, tuple[str, ...]]:
         found = sorted(path for path in sweep.folder.glob(pattern) if path.stat().st_size)
+        if "/state-" in pattern:  # nobody reads an older state while the newest is whole
+            newest = {path.parents[1]: path.parent for path in found}
+            found = [path for path in found if path.parent == newest[path.parents[1]]]
         if not found:
             return f"nothing: there was no {pattern}", ()
         path = draw.choice(found)

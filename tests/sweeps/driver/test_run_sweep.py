@@ -236,12 +236,12 @@ def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> Non
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-def test_trial_that_kills_its_lane_twice_fails_and_the_sweep_continues(
+def test_trial_that_kills_its_lane_at_one_place_fails_and_the_sweep_continues(
     tiny_folder: Path, tiny_encoder_folder: Path, tmp_path: Path
 ) -> None:
     deadly, after = "0000-r0", "0001-r0"
-    found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 2})
-    assert "twice" in found.outcome.failures[deadly]
+    found = run_on_one_lane(tmp_path, tiny_folder, tiny_encoder_folder, VALUES[:2], {deadly: 4})
+    assert "died 3 times" in found.outcome.failures[deadly]
     end = read_end(open_folder(found.plan.options.folder), deadly)
     assert end is not None
     assert (end.how, end.error) == ("failed", found.outcome.failures[deadly])
@@ -258,7 +258,18 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts: Any = dict.fromkeys(("channel", "searcher", "stopper", "tune_run", "suggested", "inputs"))
+    names = (
+        "channel",
+        "services",
+        "silent_workers",
+        "searcher",
+        "stopper",
+        "tune_run",
+        "suggested",
+        "inputs",
+        "journal",
+    )
+    parts: Any = dict.fromkeys(names)
     inputs, scratch = parts.pop("inputs"), Path(plan.options.folder)
     lanes = Lanes(plan=plan, channel=parts["channel"], inputs=inputs, driver_id="", scratch=scratch)
     sweep = RunningSweep(
