@@ -69,11 +69,11 @@ def train(
     run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states, start)
     with Saver(states, is_writer=worker_rank() == 0) if states else nullcontext() as saver:
         if saver:
-            saver.needed = frozenset(best_epochs(run).values())
-        train_stages(run, saver, on_step, on_epoch, on_stage)
+            saver.needed = frozenset(epochs_of_best(run).values())
+        train_epochs(run, saver, on_step, on_epoch, on_stage)
 
 
-def train_stages(
+def train_epochs(
     run: Run,
     saver: Saver | None,
     on_step: Callable[[StepProgress], bool],
@@ -87,7 +87,7 @@ def train_stages(
         train_epoch(run, on_step, saver)
         report = report_epoch(run)
         if saver and run.is_scored_epoch:
-            saver.keep(run.total_epoch, best_epochs(run), kept_weights(run, run.scored_model))
+            saver.keep(run.total_epoch, epochs_of_best(run), kept_weights(run, run.scored_model))
         if not on_epoch(report):
             return
         end_epoch(run)
@@ -200,7 +200,7 @@ def origin_of(
     return Origin(encoder=encoder.fingerprint, started=started, data=data, environment=environment)
 
 
-def best_epochs(run: Run) -> dict[str, int]:
+def epochs_of_best(run: Run) -> dict[str, int]:
     """The best epoch so far by each score, 1-based over all stages."""
     return {name: epoch for name, (_, epoch) in run.best.items()}
 
@@ -208,4 +208,4 @@ def best_epochs(run: Run) -> dict[str, int]:
 def save(run: Run, saver: Saver, *, always: bool = False) -> None:
     """Saves the run's state, on the first worker; unless `always`, not if the last one is new."""
     if saver.wants_state(always=always):
-        saver.save(run.total_step, state_of(run), best_epochs(run))
+        saver.save(run.total_step, state_of(run), epochs_of_best(run))

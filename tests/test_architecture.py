@@ -50,7 +50,7 @@ ROOMS = (
 files of an inner folder that is not listed belong to the outer one."""
 UNCOUNTED = ("__", ".", "conftest", "py.typed", "test___")
 """Beginnings of the names of entries that every folder may have."""
-MOST_ENTRIES = 12
+MOST_ENTRIES = 14
 """Files and folders in a folder without `__init__.py`; `search_spaces` and its tests have one file per question."""
 
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
@@ -76,7 +76,7 @@ WITHOUT_TORCH = (
     "results.table",
 )
 MAY_NAME_TASKS = ("mtlib.tasks", "mtlib.demo", "search_spaces")
-MAY_INHERIT_FROM = ("torch", "ray")
+MAY_INHERIT_FROM = ("torch", "ray", "pyarrow")
 MAY_BE_TWICE = {
     "main": "every command has one",
     "build_parser": "every command has one",
@@ -217,6 +217,40 @@ def test_only_sweeps_imports_ray_or_optuna(package: str) -> None:
     for module in modules_of(package):
         allowed = {"optuna"} if module in MAY_IMPORT_OPTUNA else set()
         assert not {name.split(".")[0] for name in imports(module)} & ONLY_IN_SWEEPS - allowed, module
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "benchmarks"])
+def test_no_library_is_patched_and_ray_and_optuna_are_used_by_public_names_alone(package: str) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        assert not [name for name in imported_modules(tree) if "mock" in name or is_private_module(name)], path
+        if not {name.partition(".")[0] for name in imported_modules(tree)} & ONLY_IN_SWEEPS:
+            continue
+        own = {node.attr for node in ast.walk(tree) if is_attribute_of(node, "self")}
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_private(node.attr)}
+        assert used - own <= {"_exit"}, path  # of `os`
+
+
+def imported_modules(tree: ast.AST) -> set[str]:
+    """The modules that a file imports, with what it imports from them."""
+    found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def is_private_module(name: str) -> bool:
+    """Whether a dotted name has a private part."""
+    return any(is_private(part) for part in name.split("."))
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def is_attribute_of(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
 
 
 @pytest.mark.parametrize("package", PACKAGES)
