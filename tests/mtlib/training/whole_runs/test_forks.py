@@ -15,7 +15,7 @@ import torch.distributed
 from safetensors.torch import load_file
 from torch import nn
 
-from mtlib.checkpoints.state import StateFolder
+from mtlib.checkpoints.state import StateFolder, newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder, digest_of
@@ -26,7 +26,6 @@ from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
 from tests.combinations import COVER, MATRIX, ORDERS, Changes, Material
-from tests.one_line_error import one_line_error
 from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
@@ -215,17 +214,25 @@ def test_a_fork_with_two_workers_ends_like_the_whole_trial_in_the_rest_of_the_ma
     check_both(run_on_both, inputs, order, method, tmp_path)
 
 
-def test_a_state_of_one_worker_is_refused_by_two(inputs: Build, run_on_both: RunOnBoth, tmp_path: Path) -> None:
+def test_a_state_of_one_worker_is_continued_by_two_and_marked(
+    inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
+) -> None:
     made = inputs("uniform", "plain", SHORT)
-    alone = StateFolder(path=tmp_path / "fork")
+    alone = StateFolder(path=tmp_path / "fork", keeps_end=True)
     train(made.config, made.corpus, made.encoder, on_stage=lambda _stage: False, states=alone)
-    for (refusal,) in run_on_both(resuming_error, made.config.to_json(), made.corpus, made.encoder, alone.path):
-        assert refusal.startswith("a saved state must be of the same environment, ")
+    before = newest_numbers(alone)
+    assert before is not None
+    for numbers in run_on_both(resume, made.config.to_json(), made.corpus, made.encoder, alone.path):
+        assert (before["stage"], numbers["stage"]) == (0, len(made.config.stages) - 1)
+        assert numbers["epoch"] == made.config.stages[-1].epochs
+        assert (before["environments"], numbers["environments"]) == ([], [before["origin"]["environment"]])
 
 
-def resuming_error(
+def resume(
     wrap: Callable[[nn.Module], nn.Module], config: str, corpus: Corpus, encoder: PretrainedEncoder, path: Path
-) -> list[str]:
-    """The error of resuming from a state that does not fit; a job of a worker."""
-    states = StateFolder(path=path)
-    return [one_line_error(train, TrialConfig.from_json(config), corpus, encoder, wrap=wrap, states=states)]
+) -> dict[str, Any]:
+    """Trains from the newest state to the end, whose state's numbers it returns; a job of a worker."""
+    states = StateFolder(path=path, keeps_end=True)
+    train(TrialConfig.from_json(config), corpus, encoder, wrap=wrap, states=states)
+    torch.distributed.barrier()
+    return dict(newest_numbers(states) or {})
