@@ -178,7 +178,7 @@ def build_parser() -> argparse.ArgumentParser:
     description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or the URI of a copy")
+    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or its URI")
     add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")

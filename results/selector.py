@@ -170,7 +170,7 @@ def build_parser() -> argparse.ArgumentParser:
         EXAMPLES,
     )
     add = parser.add_argument
-    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or the URI of a copy")
+    add("sweeps", metavar="SWEEP", nargs="*", help="name or folder of a sweep, or its URI")
     add("--task", dest="tasks", action="append", metavar="TASK", help="only this task; may be given several times")
     add(
         "--method", default=AUTOMATIC, help="selection method; auto: the simplest within one standard error of the best"

@@ -24,7 +24,8 @@ from results.analysis.ranking.render import render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
-from results.records.files import sweep_location
+from results.records.files import check_output, sweep_location
+from results.records.predictions import write_predictions
 from search_spaces.published import read_published
 
 EXAMPLES = """\
@@ -36,6 +37,8 @@ examples:
     python results/table.py ~/multitask-sweeps/NAME --effects
   differences from another value than the base configuration's
     python results/table.py ~/multitask-sweeps/NAME --effects --base smart.weight=0.45
+  every prediction of every trial, epoch, task and split, as one Parquet file for other programs
+    python results/table.py ~/multitask-sweeps/NAME --predictions all.parquet
   how many replicates would find a difference of .01
     python results/table.py ~/multitask-sweeps/NAME --difference 0.01
 
@@ -110,10 +113,19 @@ def run_table(arguments: Sequence[str] | None) -> None:
     require(options.sweep is not None, "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
     require(options.difference is None or options.difference > 0, "--difference must be above 0", options.difference)
     require(not options.csv or options.difference is None, "--difference must not be given with --csv", "both")
+    require(
+        options.predictions is None or not (options.csv or options.effects),
+        "--predictions must not be given with --csv or --effects",
+        options.predictions,
+    )
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
     sweep = load_sweep(sweep_location(options.sweep))
-    if options.csv:
+    if options.predictions is not None:
+        path = Path(options.predictions).expanduser().absolute()
+        check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)
+        show_lines([f"Written: {path}, {write_predictions(sweep.path, path):,} rows"])
+    elif options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
         write_data(frame.to_csv(index=False))
     elif options.effects:
@@ -125,11 +137,11 @@ def run_table(arguments: Sequence[str] | None) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     usage, description = (
-        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv]",
+        "SWEEP [--effects] [--base KEY=VALUE] [--difference X] [--csv] [--predictions FILE]",
         "Prints the answer and ranking of a sweep, ended or running.",
     )
     parser = new_parser("python results/table.py", usage, description, EXAMPLES)
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or the URI of a copy")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     effects_help = "print the mean score at each searched value, and its difference from the base value"
     parser.add_argument("--effects", action="store_true", help=effects_help)
     base_help = (
@@ -139,6 +151,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--base", metavar="KEY=VALUE", action="append", default=[], help=base_help)
     difference_help = "state how many replicates would find a true difference of X"
     parser.add_argument("--difference", type=number, metavar="X", help=difference_help)
+    predictions_help = "write the predictions of all trials, epochs, tasks and splits as one Parquet file"
+    parser.add_argument("--predictions", metavar="FILE", help=predictions_help)
+    parser.add_argument("--overwrite", action="store_true", help="with --predictions: replace FILE")
     parser.add_argument("--csv", action="store_true", help="print comma-separated values, all digits, no legend")
     return parser
 

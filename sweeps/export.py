@@ -74,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         EXAMPLES,
     )
-    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or the URI of a copy")
+    parser.add_argument("sweep", nargs="?", metavar="SWEEP", help="name or folder of the sweep, or its URI")
     parser.add_argument("trial", nargs="?", metavar="TRIAL", help=f"a trial, e.g. 0003-r0, or `{BEST_TRIAL}`")
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="folder to make")
     words = "score whose best epoch on dev is exported (default: %(default)s)"

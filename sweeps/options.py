@@ -82,6 +82,8 @@ class SweepOptions:
     """Optimizer steps between two saved states of a running trial, at least 1."""
     node_wait_minutes: float = 10.0
     """How long the sweep waits for a node once none is left that a trial fits, at least 0."""
+    silent_minutes: float = 10.0
+    """How long a trial's workers may report nothing before they are restarted, above 0."""
     max_hours: float | None = None
     """Wall hours after which this run of the sweep stops, above 0; None for no limit."""
     max_steps: int | None = None
@@ -109,6 +111,7 @@ class SweepOptions:
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
         require(self.keep_gb >= 0, "--keep-gb must be at least 0", self.keep_gb)
         require(self.node_wait_minutes >= 0, "--node-wait-minutes must be at least 0", self.node_wait_minutes)
+        require(self.silent_minutes > 0, "--silent-minutes must be above 0", self.silent_minutes)
         is_positive = self.max_hours is None or self.max_hours > 0
         require(is_positive, "--max-hours must be above 0", self.max_hours)
         require(0 <= self.hold_out <= 0.5, "--hold-out must be from 0 to 0.5", self.hold_out)

@@ -226,7 +226,9 @@ def test_no_library_is_patched_and_ray_and_optuna_are_used_by_public_names_alone
         assert not [name for name in imported_modules(tree) if "mock" in name or is_private_module(name)], path
         if not {name.partition(".")[0] for name in imported_modules(tree)} & ONLY_IN_SWEEPS:
             continue
-        own = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_attribute_of(node, "self")}
+        own = {
+            node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_attribute_of(node, "self")
+        }
         used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_private(node.attr)}
         assert used - own <= {"_exit"}, path  # of `os`
 

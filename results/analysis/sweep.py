@@ -46,7 +46,7 @@ class Sweep:
     """The records of a sweep, which may still be running."""
 
     path: Location
-    """Its folder, or the URI of a copy."""
+    """Its folder, or its URI."""
     info: Mapping[str, Any]
     """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
@@ -235,7 +235,7 @@ class Sweep:
 
 
 def load_sweep(path: Location) -> Sweep:
-    """Reads a sweep, ended or still running, from its folder or the URI of a copy; needs neither Ray nor torch.
+    """Reads a sweep, ended or still running, from its folder or its URI; needs neither Ray nor torch.
 
     Raises:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.

@@ -20,7 +20,7 @@ def read_dev_texts(
     """Reads dev texts as a sweep's trials have read them.
 
     Args:
-        sweep: folder of the sweep, or URI of a copy.
+        sweep: folder of the sweep, or its URI.
         task: a task that some trial has learned.
         ids: of which rows, in which order; None for all in the order of the file.
         data: the data folder; None for the one that the sweep names.

@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,19 @@ def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, spl
     with file, report_damage(full_path(root, epoch_path(trial, epoch))):
         if (task, split) not in found.parts:
             return None
-        table = file.read_row_group(found.parts.index((task, split)))
+        return with_place(file.read_row_group(found.parts.index((task, split))), trial, epoch)
+
+
+def read_parts(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    """Task and split of each part of an epoch, and its predictions, as `PREDICTIONS`; raises as `open_epoch`."""
+    file, found = open_epoch(root, epoch_path(trial, epoch))
+    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
+        for number, part in enumerate(found.parts):
+            yield part, with_place(file.read_row_group(number), trial, epoch)
+
+
+def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
+    """Rows of an epoch's file with their trial and epoch, which its place says."""
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
     epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
     columns = {"id": table["id"], "trial": names, "epoch": epochs, "label": table["label"], "logits": table["logits"]}

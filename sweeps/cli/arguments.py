@@ -32,6 +32,7 @@ CHANGEABLE_OPTIONS = (
     "keep_models",
     "checkpoint_steps",
     "node_wait_minutes",
+    "silent_minutes",
     "max_hours",
     "max_steps",
     "extend",
@@ -69,6 +70,9 @@ examples:
   two hours today, the rest another day
     python sweeps/run.py --space smart_lambda --max-hours 2
     python sweeps/run.py --resume NAME --max-hours 2
+  in a bucket; the rest on any other machine, with data and encoder from where they are there
+    python sweeps/run.py --space smart_lambda --storage s3://bucket/sweeps
+    python sweeps/run.py --resume s3://bucket/sweeps/NAME --data DIR --encoder DIR
   more replicates of a sweep that has finished
     python sweeps/run.py --resume NAME --replicates 3
   each configuration once, then the 8 best twice more
@@ -159,7 +163,7 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     add("--gpus-per-worker", type=number, metavar="F", help=words)
     add("--concurrent", type=whole_number, metavar="N", help="most trials at a time (default: as many as fit)")
     add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
-    words = "folder of all sweeps, or a URI that receives copies of the records (default: %(default)s)"
+    words = "folder of all sweeps, or a URI of one, e.g. s3://bucket/sweeps (default: %(default)s)"
     add("--storage", metavar="DIR|URI", default=DEFAULT_STORAGE, help=words)
     add("--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)")
     add(
@@ -169,6 +173,8 @@ def add_place(group: argparse._ArgumentGroup) -> None:
         help="how long to wait for a node once none is left that a trial fits; then the sweep stops as after Ctrl-C "
         "(default: %(default)g)",
     )
+    words = "restart a trial's workers once they have reported nothing for M minutes (default: %(default)g)"
+    add("--silent-minutes", type=number, metavar="M", help=words)
     words = "stop after H hours: running trials end after their next epoch, --resume runs what is left"
     add("--max-hours", type=number, metavar="H", help=words)
     words = "stop likewise after N optimizer steps, those of all trials that this command trains"
@@ -178,7 +184,7 @@ def add_place(group: argparse._ArgumentGroup) -> None:
 def add_resumption(group: argparse._ArgumentGroup) -> None:
     """Flags for what is kept and shared, and for resuming."""
     add = group.add_argument
-    add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage or its folder")
+    add("--resume", metavar="SWEEP", help="continue a sweep, by its name in --storage, its folder or its URI")
     add("--extend", type=whole_number, metavar="N", help="with --resume: N more configurations")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
     add("--no-reuse", dest="reuse", action="store_false", help="share no stage and no trial with others")

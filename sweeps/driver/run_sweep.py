@@ -273,7 +273,7 @@ def start_sweep(
         channel=channel,
         services=find_services(),
         lanes=lanes,
-        silent_workers=SilentWorkers(channel=channel),
+        silent_workers=SilentWorkers(channel=channel, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
         limits=limits,

@@ -13,8 +13,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 SILENT_SECONDS = 30.0
 """After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""
-HANGING_SECONDS = 600.0
-"""A trial whose lane says nothing for so long has its workers killed."""
 
 
 @dataclass(kw_only=True)
@@ -22,6 +20,8 @@ class SilentWorkers:
     """Watches the lanes of a sweep."""
 
     channel: ActorHandle[Any]
+    longest: float
+    """A trial whose lane says nothing for so many seconds has its workers killed."""
     inspections: dict["ray.ObjectRef[bool]", str] = field(default_factory=dict)
     """Inspections of a worker whose answer is awaited, with the line to print if it is yes."""
     next_inspection: float = 0.0
@@ -37,14 +37,14 @@ class SilentWorkers:
                     yield line
         if time.monotonic() < self.next_inspection:
             return
-        self.next_inspection = time.monotonic() + SILENT_SECONDS / 2
-        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(HANGING_SECONDS))}
-        for name, lane, place in ray.get(self.channel.silent_trials.remote(SILENT_SECONDS)):
+        self.next_inspection = time.monotonic() + min(SILENT_SECONDS, self.longest) / 2
+        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(self.longest))}
+        for name, lane, place in ray.get(self.channel.silent_trials.remote(min(SILENT_SECONDS, self.longest))):
             self.inspect(name, lane, place.get("workers", ()), hangs=name in hanging)
 
     def inspect(self, trial: str, lane: str, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
         """Starts an inspection of each worker of a lane, from its node."""
-        why = f"has said nothing for {HANGING_SECONDS / 60:g} minutes" if hangs else "is stopped"
+        why = f"has said nothing for {self.longest / 60:g} minutes" if hangs else "is stopped"
         for node, pid in workers:
             there = NodeAffinitySchedulingStrategy(node, soft=False)
             ask = ray.remote(num_cpus=0, max_retries=0)(kill_stopped).options(scheduling_strategy=there)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -112,6 +113,18 @@ def test_csv_has_all_digits(sweep_folder: Path, capsys: pytest.CaptureFixture[st
     assert main([str(sweep_folder), "--csv"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     np.testing.assert_array_equal(frame["overall"], load_sweep(sweep_folder).ranking()["overall"])
+
+
+def test_predictions_are_written_to_a_new_file_only(
+    sweep_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(sweep_folder), "--predictions", str(tmp_path / "all.parquet")]
+    assert main(words) == 0
+    assert re.fullmatch(rf"Written: {tmp_path}/all\.parquet, [\d,]+ rows\n", capsys.readouterr().out)
+    assert main(words) == 2
+    assert "--predictions must be new, or be overwritten with --overwrite" in capsys.readouterr().err
+    assert main([*words, "--overwrite"]) == 0
+    assert main([*words, "--csv"]) == 2
 
 
 def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ class SweepEffects:
     """Effects of the searched keys."""
 
     path: Location
-    """The folder of the sweep, or the URI of a copy."""
+    """The folder of the sweep, or its URI."""
     question: str
     metric: str
     """The score that the search maximised."""
@@ -137,7 +137,7 @@ def sweep_effects(
     fitted to the trainings that all configurations have.
 
     Args:
-        path: folder of the sweep, or the URI of a copy.
+        path: folder of the sweep, or its URI.
         info: the content of `sweep.json`.
         records: its trials.
         scores: of these trials.

@@ -102,7 +102,7 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
 
     Args:
-        path: folder of the sweep, ended or still running, or the URI of a copy.
+        path: folder of the sweep, ended or still running, or its URI.
         name: a task, or `overall`.
 
     Raises:

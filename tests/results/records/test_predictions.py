@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mtlib.runtime.storage import open_folder
 from mtlib.training.evaluation import Predictions
 from results.records.epochs import epoch_path, write_epoch
-from results.records.predictions import iter_predictions, read_predictions, reported_epochs, stack_predictions
+from results.records.predictions import (
+    iter_predictions,
+    read_predictions,
+    reported_epochs,
+    stack_predictions,
+    write_predictions,
+)
 from results.records.tables import read_curves
 from tests.results.conftest import build_report
 
@@ -76,3 +83,23 @@ def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: l
     write_sst(tmp_path, "b", 1, 0.5, ids)
     with pytest.raises(ValueError, match=r"trial b at epoch 1 was not scored on the examples of a$"):
         stack_predictions(open_folder(tmp_path), "sst", "dev", [("a", 1), ("b", 1)])
+
+
+def test_all_predictions_are_written_as_one_table(sweep_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "all.parquet"
+    num_rows = write_predictions(sweep_folder, path)
+    written = pd.read_parquet(path)
+    assert len(written) == num_rows > 0
+    for (task, split), rows in written.groupby(["task", "split"]):
+        expected = read_predictions(sweep_folder, str(task), str(split)).to_pandas()
+        found = rows.drop(columns=["task", "split"]).reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, expected)
+    assert set(written["trial"]) == {path.name for path in (sweep_folder / "trials").iterdir()}
+
+
+def test_no_table_is_left_where_an_epoch_is_damaged(sweep_folder: Path, tmp_path: Path) -> None:
+    trial = min(path.name for path in (sweep_folder / "trials").iterdir())
+    (sweep_folder / epoch_path(trial, 1)).write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=rf"{trial}/epochs/0001\.parquet"):
+        write_predictions(sweep_folder, tmp_path / "all.parquet")
+    assert not [path for path in tmp_path.iterdir() if "all.parquet" in path.name]

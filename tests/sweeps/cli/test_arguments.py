@@ -201,6 +201,7 @@ def test_resumed_sweep_keeps_its_options(stored_sweep: SweepOptions) -> None:
         (["--keep-gb", "20"], {"keep_gb": 20.0}),
         (["--checkpoint-steps", "9"], {"checkpoint_steps": 9}),
         (["--node-wait-minutes", "0.5"], {"node_wait_minutes": 0.5}),
+        (["--silent-minutes", "2"], {"silent_minutes": 2.0}),
         (["--max-hours", "2", "--max-steps", "50"], {"max_hours": 2.0, "max_steps": 50}),
         (["--extend", "6"], {"extend": 6}),
         (["--retry-failed"], {"retry_failed": True}),
@@ -228,6 +229,7 @@ def test_some_options_can_be_replaced_when_resuming(
         (["--resume", "mine", "--extend", "-1"], r"--extend must be at least 0, got -1"),
         (["--resume", "mine", "--keep-gb", "much"], r"--keep-gb must be a number, got 'much'"),
         (["--resume", "mine", "--checkpoint-steps", "0"], r"--checkpoint-steps must be at least 1, got 0"),
+        (["--resume", "mine", "--silent-minutes", "0"], r"--silent-minutes must be above 0, got 0"),
         (["--resume", "mine", "--node-wait-minutes", "-1"], r"--node-wait-minutes must be at least 0, got -1"),
     ],
 )
