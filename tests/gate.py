@@ -1,0 +1,78 @@
+"""A gate before a server of this machine: it passes bytes on, later, or refuses every connection."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class Gate:
+    """Listens at `address` and passes on to a server."""
+
+    def __init__(self, server: str) -> None:
+        host, _, port = server.rpartition(":")
+        self._server = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.is_refusing = False
+        self.delay = 0.0
+        """Seconds before each piece of bytes is passed on."""
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        host, port = self._listener.getsockname()[:2]
+        return f"{host}:{port}"
+
+    def refuse(self) -> None:
+        """Ends all connections and refuses new ones until `accept`."""
+        self.is_refusing = True
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._open = []
+
+    def accept(self) -> None:
+        """Passes connections on again."""
+        self.is_refusing = False
+
+    def serve(self) -> None:
+        """Passes connections on until it is closed."""
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.is_refusing:
+                client.close()
+                continue
+            server = socket.create_connection(self._server)
+            self._open += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def close(self) -> None:
+        """Ends it."""
+        self.refuse()
+        self._listener.close()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(1 << 16):
+                time.sleep(self.delay)
+                target.sendall(content)
+        for one in (source, target):
+            with suppress(OSError):
+                one.close()
+
+
+@contextmanager
+def open_gate(server: str) -> Iterator[Gate]:
+    """A gate before a server, `host:port`."""
+    gate = Gate(server)
+    threading.Thread(target=gate.serve, daemon=True).start()
+    try:
+        yield gate
+    finally:
+        gate.close()
