@@ -52,6 +52,8 @@ STOP_SECONDS = 4.0
 """After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
+STORAGE_SECONDS = 20.0
+"""A line says that the storage is away once `driver.json` could not be written for so long."""
 JOURNAL_SECONDS = 60.0
 """Between two copies of Optuna's journal to a bucket."""
 
@@ -75,20 +77,38 @@ class SweepOutcome:
     """Steps of closing the records that failed; the records can be read without them."""
 
 
-@dataclass(kw_only=True)
-class RunningSweep:
-    """A sweep while it runs: its records, and everything that must be closed at its end."""
+@dataclass(frozen=True, kw_only=True)
+class SweepRun:
+    """What a run of a sweep is given; its parts change as it runs."""
 
     plan: SweepPlan
+    inputs: TrialInputs
     ledger: Ledger
+    known: KnownTrials
     on_event: OnEvent
+    on_trained: Callable[[], None]
+    ownership: Ownership
+    interrupts: Interrupts
+    limits: Limits
+    scratch: Path
+    """Folder on the driver's disk for files of Ray and Optuna."""
+
+    def note(self, text: str) -> None:
+        """Prints a line."""
+        self.on_event(make_note(text), self.ledger)
+
+
+@dataclass(kw_only=True)
+class RunningSweep:
+    """A sweep on Ray: everything that must be closed at its end."""
+
+    run: SweepRun
     channel: ActorHandle[Any]
     services: RayServices
     lanes: Lanes
     silent_workers: SilentWorkers
     searcher: SweepSearcher
     stopper: SweepStopper
-    limits: Limits
     tune_run: BackgroundRun
     suggested: "queue.SimpleQueue[TrialSpec]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
@@ -98,6 +118,11 @@ class RunningSweep:
     """Optuna's, on the driver's disk."""
     next_journal: float = 0.0
     """When its copy in a bucket is renewed, on the monotonic clock."""
+    housekeeping: BackgroundRun = field(default_factory=lambda: BackgroundRun(lambda: None, "housekeeping"))
+    """The deletion of weights and copying of the journal that was begun last."""
+    must_prune: bool = False
+    """Whether trials have ended since weights were deleted last."""
+    is_storage_away: bool = False
     pruned: KeptWeights = field(default_factory=dict)
     """The scores by which each trial still keeps best weights."""
 
@@ -132,11 +157,23 @@ def run_plan(
     ownership.find_progress = lambda: dict(ledger.progress)
     scratch = TemporaryDirectory(prefix="sweep-", ignore_cleanup_errors=True)
     with scratch, Interrupts() as interrupts:
+        run = SweepRun(
+            plan=plan,
+            inputs=inputs,
+            ledger=ledger,
+            known=known,
+            on_event=on_event,
+            on_trained=on_trained,
+            ownership=ownership,
+            interrupts=interrupts,
+            limits=limits,
+            scratch=Path(scratch.name),
+        )
         try:
-            error = run_on_ray(
-                plan, inputs, ledger, known, on_event, on_trained, interrupts, limits, ownership, Path(scratch.name)
-            )
+            error = run_on_ray(run)
         finally:
+            with contextlib.suppress(OSError):  # it is a copy that nothing reads back
+                save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
             closing_errors = close_records(plan, ledger)
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
@@ -180,40 +217,27 @@ def outcome_of(ledger: Ledger, closing_errors: Sequence[str]) -> SweepOutcome:
     return SweepOutcome(counts=ledger.counts, failures=failures, closing_errors=tuple(closing_errors))
 
 
-def run_on_ray(
-    plan: SweepPlan,
-    inputs: TrialInputs,
-    ledger: Ledger,
-    known: KnownTrials,
-    on_event: OnEvent,
-    on_trained: Callable[[], None],
-    interrupts: Interrupts,
-    limits: Limits,
-    ownership: Ownership,
-    scratch: Path,
-) -> str | None:
-    """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not.
-
-    `scratch` is a folder on the driver's disk for files of Ray and Optuna.
-    """
+def run_on_ray(run: SweepRun) -> str | None:
+    """Connects to Ray, runs the sweep and disconnects; returns why the sweep failed, None if it did not."""
+    plan, interrupts = run.plan, run.interrupts
     if plan.options.address is None:
-        on_event(make_note("Starting Ray on this machine ..."), ledger)
-    with connected_to_ray(plan.options.address, inputs.num_bytes) as dashboard:
+        run.note("Starting Ray on this machine ...")
+    with connected_to_ray(plan.options.address, run.inputs.num_bytes) as dashboard:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         if plan.options.address is None:
             rule = f"a trial must fit this machine, which has {describe_cluster()}"
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
-            on_event(make_note(f"Ray's dashboard: {dashboard}"), ledger)
-        if small := describe_small_stores(plan, inputs.num_bytes):
-            on_event(make_note(small), ledger)
-        stored = put_inputs(inputs, plan.data_folder, plan.options.cache_folder)
-        sweep = start_sweep(plan, stored, ownership.id, ledger, known, on_event, limits, scratch)
+            run.note(f"Ray's dashboard: {dashboard}")
+        if small := describe_small_stores(plan, run.inputs.num_bytes):
+            run.note(small)
+        stored = put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder)
+        sweep = start_sweep(run, stored)
         try:
-            error = handle_until_end(sweep, interrupts, ownership)
-            if error is None and not ledger.num_unfinished:
-                save_tables(plan, ledger)
-                on_trained()
+            error = handle_until_end(sweep)
+            if error is None and not run.ledger.num_unfinished:
+                save_tables(plan, run.ledger)
+                run.on_trained()
             return error
         except RayError as error:
             return f"Ray failed: {first_line(error)}"
@@ -230,21 +254,13 @@ def make_note(text: str) -> Event:
     return Event(kind="note", facts={"text": text})
 
 
-def start_sweep(
-    plan: SweepPlan,
-    inputs: StoredInputs,
-    driver_id: str,
-    ledger: Ledger,
-    known: KnownTrials,
-    on_event: OnEvent,
-    limits: Limits,
-    scratch: Path,
-) -> RunningSweep:
+def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently.
 
     Raises:
         ValueError: nodes do not share a storage that is a local folder.
     """
+    plan, driver_id, folder = run.plan, run.ownership.id, run.plan.options.folder
     suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
     channel = open_channel(plan)
     try:
@@ -252,33 +268,27 @@ def start_sweep(
     except ValueError:
         ray.kill(channel)
         raise
-    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=scratch)
-    for text in scale(lanes, ledger.num_unfinished):
-        on_event(make_note(text), ledger)
+    lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=run.scratch)
+    for text in scale(lanes, run.ledger.num_unfinished):
+        run.note(text)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
-    on_event(make_note(f"Opening {opened} of {workers} each"), ledger)
-    journal = journal_path(plan.options.folder, scratch)
+    run.note(f"Opening {opened} of {workers} each")
+    journal = journal_path(folder, run.scratch)
     study = open_study(journal, plan.options.name, plan.space.metric)
-    searcher = SweepSearcher(
-        plan, study, suggested.put, max_live=lanes.num_live, known=known.records, history=known.reports
-    )
-    stopper = SweepStopper()
-    scheduler = make_scheduler(plan, known.reports)
-    root = open_folder(plan.options.folder)
+    known, history = run.known.records, run.known.reports
+    searcher = SweepSearcher(plan, study, suggested.put, max_live=lanes.num_live, known=known, history=history)
+    stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
     return RunningSweep(
-        plan=plan,
-        ledger=ledger,
-        on_event=on_event,
+        run=run,
         channel=channel,
         services=find_services(),
         lanes=lanes,
         silent_workers=SilentWorkers(channel=channel, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
-        limits=limits,
         journal=journal,
-        tune_run=start_tune(channel, searcher, scheduler, stopper, root, scratch),
+        tune_run=start_tune(channel, searcher, scheduler, stopper, open_folder(folder), run.scratch),
         suggested=suggested,
     )
 
@@ -292,7 +302,7 @@ def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
     return channel
 
 
-def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Ownership) -> str | None:
+def handle_until_end(sweep: RunningSweep) -> str | None:
     """Handles events until Tune has ended, or until `STOP_SECONDS` after an interruption or an error.
 
     Once a limit is reached Tune ends by itself, after the running trials' next epochs.
@@ -316,15 +326,15 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
             for text in remove_ended(sweep.lanes):
                 handle_event(sweep, make_note(text))
             error = why_none_opens(sweep.lanes)
-        if time.monotonic() >= sweep.next_journal:
-            keep_journal(sweep)
+        watch_storage(sweep)
+        keep_house(sweep)
         error = error or sweep.services.why_lost or sweep.failure
-        if ownership.is_lost:
+        if sweep.run.ownership.is_lost:
             error = "another driver has taken the sweep"
         if error is None and not is_winding_down and sweep.services.are_well:
-            adjust_lanes(sweep, interrupts)
+            adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
-        if interrupts.is_stop_requested or error:
+        if sweep.run.interrupts.is_stop_requested or error:
             deadline = time.monotonic() + STOP_SECONDS
             sweep.searcher.stop()
             ray.get(sweep.channel.stop.remote())
@@ -335,44 +345,58 @@ def handle_until_end(sweep: RunningSweep, interrupts: Interrupts, ownership: Own
 
 def wind_down_at_limit(sweep: RunningSweep) -> bool:
     """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
-    if sweep.limits.reached is None:
+    if sweep.run.limits.reached is None:
         return False
-    handle_event(sweep, make_note(f"{sweep.limits.reached} is reached: running trials end after their next epoch"))
+    handle_event(sweep, make_note(f"{sweep.run.limits.reached} is reached: running trials end after their next epoch"))
     sweep.searcher.stop()
     ray.get(sweep.channel.wind_down.remote())
     return True
 
 
-def adjust_lanes(sweep: RunningSweep, interrupts: Interrupts) -> None:
+def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    for text in scale(sweep.lanes, sweep.ledger.num_unfinished):
+    for text in scale(sweep.lanes, sweep.run.ledger.num_unfinished):
         handle_event(sweep, make_note(text))
     sweep.searcher.max_live = sweep.lanes.num_live
-    minutes = sweep.plan.options.node_wait_minutes
+    minutes = sweep.run.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
-        interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
+        sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
     for text in sweep.silent_workers.watch():
         handle_event(sweep, make_note(text))
 
 
-def keep_journal(sweep: RunningSweep) -> None:
-    """Renews the copy of the journal in a bucket; that it cannot be written costs the copy only."""
-    sweep.next_journal = time.monotonic() + JOURNAL_SECONDS
-    with contextlib.suppress(OSError):
-        save_journal(sweep.plan.options.folder, sweep.journal)
+def watch_storage(sweep: RunningSweep) -> None:
+    """Says when the storage cannot be written any more, and when it can again."""
+    seconds = sweep.run.ownership.seconds_unwritten
+    if (seconds >= STORAGE_SECONDS) != sweep.is_storage_away:
+        sweep.is_storage_away = seconds >= STORAGE_SECONDS
+        folder = sweep.run.plan.options.folder
+        away = f"{folder} could not be written for {seconds:.0f} s: a bucket is asked again, for 5 minutes at most"
+        handle_event(sweep, make_note(away if sweep.is_storage_away else f"{folder} can be written again"))
+
+
+def keep_house(sweep: RunningSweep) -> None:
+    """Deletes weights that no selection needs and copies the journal, in a thread: the storage may be slow or away."""
+    if not sweep.housekeeping.is_over or not (sweep.must_prune or time.monotonic() >= sweep.next_journal):
+        return
+    options, records = sweep.run.plan.options, list(sweep.run.ledger.records.values()) if sweep.must_prune else []
+    sweep.must_prune, sweep.next_journal = False, time.monotonic() + JOURNAL_SECONDS
+
+    def keep() -> None:
+        prune_weights(options.folder, records, options.keep_models, sweep.pruned)
+        save_journal(options.folder, sweep.journal)
+
+    sweep.housekeeping = BackgroundRun(keep, "weights and journal")
 
 
 def handle_events(sweep: RunningSweep, timeout: float) -> None:
     """Waits for events, at most `timeout` seconds, and handles them."""
     events: list[Event] = ray.get(sweep.channel.take_events.remote(timeout))
     while not sweep.suggested.empty():
-        add_trial(sweep.ledger, sweep.suggested.get())
+        add_trial(sweep.run.ledger, sweep.suggested.get())
     for event in events or [Event(kind="tick")]:
         handle_event(sweep, event)
-    if any(event.kind == "ended" for event in events):
-        prune_weights(
-            sweep.plan.options.folder, sweep.ledger.records.values(), sweep.plan.options.keep_models, sweep.pruned
-        )
+    sweep.must_prune = sweep.must_prune or any(event.kind == "ended" for event in events)
 
 
 def handle_event(sweep: RunningSweep, event: Event) -> None:
@@ -385,15 +409,15 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "ended" and event.facts["how"] == "interrupted" and event.facts["error"]:
         sweep.failure = sweep.failure or f"{event.trial_id} was interrupted: {event.facts['error']}"
     note_event(sweep.lanes, event)
-    sweep.limits.count(event)
+    sweep.run.limits.count(event)
     if event.kind == "starting_point":
         sweep.searcher.order.mark_started(str(event.trial_id), event.facts["epochs"])
     if event.kind == "stage_finished":
         sweep.searcher.order.mark_stage_done(str(event.trial_id), event.facts["stage"])
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
-        record_death(open_folder(sweep.plan.options.folder), sweep.ledger.records[str(event.trial_id)], event)
-    apply_event(sweep.ledger, event)
-    sweep.on_event(event, sweep.ledger)
+        record_death(open_folder(sweep.run.plan.options.folder), sweep.run.ledger.records[str(event.trial_id)], event)
+    apply_event(sweep.run.ledger, event)
+    sweep.run.on_event(event, sweep.run.ledger)
 
 
 def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:
@@ -414,6 +438,6 @@ def close_sweep(sweep: RunningSweep, seconds: float) -> None:
     sweep.channel.stop.remote()
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
-    keep_journal(sweep)
+    sweep.housekeeping.wait(deadline - time.monotonic())
     if sweep.services.are_well:
         ray.kill(sweep.channel)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,6 @@ from sweeps.driver.ledger import Ledger, open_ledger
 from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
 from sweeps.lanes.channel import Event
-from sweeps.lanes.lanes import Lanes
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
@@ -258,23 +258,11 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    names = (
-        "channel",
-        "services",
-        "silent_workers",
-        "searcher",
-        "stopper",
-        "tune_run",
-        "suggested",
-        "inputs",
-        "journal",
-    )
-    parts: Any = dict.fromkeys(names)
-    inputs, scratch = parts.pop("inputs"), Path(plan.options.folder)
-    lanes = Lanes(plan=plan, channel=parts["channel"], inputs=inputs, driver_id="", scratch=scratch)
-    sweep = RunningSweep(
-        plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, lanes=lanes, limits=Limits(), **parts
-    )
+    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested", "journal")
+    nothing: dict[str, Any] = dict.fromkeys(parts)
+    given: Any = SimpleNamespace(plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, limits=Limits())
+    lanes: Any = SimpleNamespace(open=set(), ever_open=set(), closed=set(), failures=[])
+    sweep = RunningSweep(run=given, lanes=lanes, **nothing)
     for kind, facts in (
         ("started", {"host": "there"}),
         ("ended", {"how": "failed", "error": "it died", "was_started": True}),
