@@ -32,7 +32,7 @@ from sweeps.cli.summary import show_answer
 from sweeps.driver.ledger import Ledger
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import ask_known, open_study
+from sweeps.search.study import JOURNAL_NAME, ask_known, open_study
 from tests.nasty_text import NASTY, NASTY_NAME, SHOWN, assert_shown, squeezed
 from tests.results.conftest import trained_folder
 from tests.results.inference.trained_sweep import member_of, selection_of
@@ -233,7 +233,7 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
 def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) -> None:
     key = "encoder.name"
     space = replace(SPACE, grid={key: VALUES})
-    study = open_study(tmp_path, NASTY, "overall")
+    study = open_study(tmp_path / JOURNAL_NAME, NASTY, "overall")
     for number, value in enumerate(VALUES):
         ask_known(study, space, "grid", number, {key: value})
     assert [trial["params"] for trial in shown_trials(tmp_path)] == [{key: value} for value in VALUES]

@@ -47,11 +47,11 @@ def check_output(flag: str, output: Location, inputs: Iterable[Location | None],
         inputs: files and folders that are read. None, and what is not there, is no input.
         overwrite: whether `--overwrite` was given.
     """
-    path = local_path(output)
+    folder, name = split_location(str(output))
+    path = None if local_path(folder or ".") is None else local_path(output)
     for given in inputs:
         is_input = given is not None and (str(given) == str(output) if path is None else overwrites(path, given))
         require(not is_input, f"{flag} must not overwrite what is read, {given}", output)
-    folder, name = split_location(str(output))
     if path is None:
         is_there = open_folder(folder).get_file_info(name).type != fs.FileType.NotFound
     else:

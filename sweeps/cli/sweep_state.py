@@ -157,7 +157,9 @@ def read_sweep_state(folder: str) -> SweepState:
     is_running = driver is not None and stopped is None
     progress = driver.progress if driver is not None and is_running else {}
     space, options = info.get("space") or {}, saved_counts(info)
-    num_configurations = info.get("num_configurations") or len({record.number for record in records})
+    num_configurations = (
+        info.get("num_configurations") or options.num_drawn or len({record.number for record in records})
+    )
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),

@@ -305,10 +305,12 @@ def test_sweep_without_scored_trials_is_one_line(tmp_path: Path, capsys: Capture
     rule = f"there must be a trial that was scored on dev and has not failed, got none in {sweep}"
     assert one_line_exit(main, capsys, sweep) == rule
     assert "scored on sst-dev and has not failed, got none in" in one_line_exit(main, capsys, sweep, "--task", "sst")
-    write_trials(sweep, [build_record(0, status="queued", best={}, last={}, best_epoch={}, epochs=0)], tuple(TASKS))
-    assert one_line_exit(main, capsys, sweep) == rule
-    (sweep / "trials.parquet").unlink()
-    assert one_line_exit(main, capsys, sweep) == rule
+    new = tmp_path / "new"
+    write_sweep(new, {"name": "new"})
+    rule = f"there must be a trial that was scored on dev and has not failed, got none in {new}"
+    assert one_line_exit(main, capsys, new) == rule
+    write_trials(new, [build_record(0, status="queued", best={}, last={}, best_epoch={}, epochs=0)], tuple(TASKS))
+    assert one_line_exit(main, capsys, new) == rule
 
 
 def test_a_trial_with_a_damaged_epoch_is_left_out_and_named(sweep: Path, capsys: Capture) -> None:

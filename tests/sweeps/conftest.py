@@ -41,6 +41,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "keep_models": 2,
     "checkpoint_steps": 7,
     "node_wait_minutes": 3.0,
+    "silent_minutes": 5.0,
     "max_hours": 1.5,
     "max_steps": 900,
     "hold_out": 0.2,

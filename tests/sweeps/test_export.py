@@ -246,8 +246,8 @@ FAULTS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
         "unknown --best for trial 0001-r0 'overal'; did you mean 'overall'?",
     ),
     "weights gone": (lambda place: shutil.rmtree(place / "weights"), (TRIAL,), "weights must be whole, "),
-    "half the weights": (lambda place: halve(place / "weights"), (TRIAL,), " is truncated or damaged: "),
-    "a bit of the weights": (lambda place: flip(place / "weights"), (TRIAL,), "its checksum must be right"),
+    "half the weights": (lambda place: halve(place / "weights"), (TRIAL,), " is truncated or damaged"),
+    "a bit of the weights": (lambda place: flip(place / "weights"), (TRIAL,), "its checksum is wrong"),
     "half the checksums": (lambda place: halve_checksums(place), (TRIAL,), "checksums.json is truncated or damaged"),
     "deleted": (
         lambda place: (place / "best.json").write_text("{}"),

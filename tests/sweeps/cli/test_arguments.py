@@ -148,7 +148,7 @@ def test_every_example_in_the_help_is_valid(tmp_path: Path) -> None:
     lines = [line.strip() for line in build_parser().format_help().splitlines()]
     commands = [line.partition("run.py ")[2] for line in lines if "sweeps/run.py --space smart_lambda" in line]
     assert len(commands) >= 7
-    for command in commands:
+    for command in (command for command in commands if "s3://" not in command):
         assert read(*command.replace("DIR", str(tmp_path)).split()).space == "smart_lambda"
 
 
@@ -264,8 +264,6 @@ def test_best_of_a_resumed_sweep_are_chosen_by_the_trainings_that_all_have(begun
     "words",
     [
         ["--space", "smart_lambda"],
-        ["--data", "."],
-        ["--encoder", "bert-base-uncased"],
         ["--set", "smart.mode=paper"],
         ["--vary", "smart.mode=paper,random"],
         ["--search=grid"],

@@ -131,7 +131,7 @@ def test_notes_and_lanes_are_shown(make_plan: MakePlan) -> None:
         event("lane_open", None, host="node7", pid=1),
         event("lane_down", None, why="node bbbbbbbb died"),
         event("lane_failed", None, why="sst.csv is missing"),
-        event("lane_closed", None),
+        event("lane_closed", None, why=None),
     ]
     assert printed(open_ledger(make_plan()), *events) == [
         "Ray's dashboard: http://127.0.0.1:8265",

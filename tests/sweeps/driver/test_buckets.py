@@ -24,7 +24,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ["smart.mode=random", "stages.0.epochs=1", "stages.1.epochs=3", "encoder.max_length=32"]
 SETTINGS += ["stages.0.steps_per_epoch=20", "stages.1.steps_per_epoch=60"]
-COMMAND = ["--vary", "smart.weight=0,0.5", "--name", "sweep", "--checkpoint-steps", "10", "--set", *SETTINGS]
+COMMAND = [
+    "--space",
+    "smart_lambda",
+    "--vary",
+    "smart.weight=0,0.5",
+    "--name",
+    "sweep",
+    "--checkpoint-steps",
+    "10",
+    "--set",
+    *SETTINGS,
+]
 LONGEST = 600
 REFUSED_SECONDS = 60
 TIMES = ["seconds", "device_seconds", "wall_seconds", "peak_memory_bytes", "started", "host", "config", "config_hash"]

@@ -206,7 +206,8 @@ def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: Sweep
     info = read_sweep(options.folder)
     commands = [entry["command"].partition(" --")[2] for entry in info["resumed"]]
     assert commands == ["resume mine --extend 3", "resume mine"]
-    assert {key for key in info if info[key] != before.get(key)} == {"resumed", "options", "num_trials"}
+    changed = {key for key in info if info[key] != before.get(key)}
+    assert changed == {"resumed", "options", "num_trials", "num_configurations"}
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
 
 

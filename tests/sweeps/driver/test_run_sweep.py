@@ -29,7 +29,7 @@ from results.records.driver_file import DRIVER_FILE, Ownership
 from results.records.predictions import read_predictions
 from results.records.tables import read_curves, read_trials
 from results.records.trial_folder import read_end
-from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
+from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
 from sweeps.driver.history import read_known
 from sweeps.driver.ledger import Ledger, open_ledger
@@ -229,7 +229,7 @@ def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
 def test_resources_are_freed_and_no_process_is_left(sweep: FinishedSweep) -> None:
     assert ray.available_resources()["CPU"] == 2
     left = {path.name for path in Path(sweep.plan.options.folder).iterdir()}
-    assert left == {"trials.parquet", "curves.parquet", "trials", SWEEP_FILE, JOURNAL_NAME, DRIVER_FILE}
+    assert left == {"trials.parquet", "curves.parquet", "trials", SWEEP_FILE, SWEEP_COPY, JOURNAL_NAME, DRIVER_FILE}
     states = list(Path(sweep.plan.options.folder).glob("trials/*/checkpoint/state-*"))
     assert states == [], "an ended trial needs no state"
 

@@ -46,7 +46,7 @@ def space_of(base: TrialConfig, **fields: Any) -> SearchSpace:
 
 def new_study(folder: Path, name: str = "s") -> optuna.Study:
     (folder / name).mkdir(exist_ok=True)
-    return open_study(folder / name, name, "overall")
+    return open_study(folder / name / JOURNAL_NAME, name, "overall")
 
 
 def reload(folder: Path, name: str = "s") -> optuna.Study:
