@@ -62,7 +62,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
             "smart.num_steps=1,2",
         ),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
-        *("--node-wait-minutes", "3", "--max-hours", "1.5", "--max-steps", "900"),
+        *("--node-wait-minutes", "3", "--silent-minutes", "5", "--max-hours", "1.5", "--max-steps", "900"),
     )
     own = UNUSUAL_OPTIONS | {"chosen_by": 1}  # only a resumed sweep has chosen by more
     assert options == SweepOptions(data=tmp_path, storage=f"{tmp_path}/s", **own)
