@@ -1,9 +1,12 @@
 """Collectives over the workers of one trial; a single worker needs no process group."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+Answer = TypeVar("Answer")
 
 _expected_workers = 1
 
@@ -50,6 +53,21 @@ def gather_from_workers(value: Any) -> list[Any]:
     gathered: list[Any] = [None] * num_workers()
     dist.all_gather_object(gathered, value)
     return gathered
+
+
+def from_rank_0(call: Callable[[], Answer]) -> Answer:
+    """Calls on rank 0 and returns the result, or raises the exception, on all workers."""
+    found: tuple[Any, Exception | None] = None, None
+    if worker_rank() == 0:
+        try:
+            found = call(), None
+        except Exception as error:  # the others wait, and would take what is gathered next for this
+            found = None, error
+    value, raised = gather_from_workers(found)[0]
+    if raised is not None:
+        raise raised
+    answer: Answer = value
+    return answer
 
 
 def gather_with_gradient(values: torch.Tensor) -> torch.Tensor:

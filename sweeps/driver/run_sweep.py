@@ -50,6 +50,8 @@ POLL_SECONDS = 1.0
 """How long the driver waits for events before it checks lanes and Ctrl-C, and shows progress."""
 STOP_SECONDS = 4.0
 """After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
+SAVE_SECONDS = 60.0
+"""The time for trials to save their state where no signal ends the sweep."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
 STORAGE_SECONDS = 20.0
@@ -335,7 +337,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
-            deadline = time.monotonic() + STOP_SECONDS
+            deadline = time.monotonic() + (STOP_SECONDS if sweep.run.interrupts.count else SAVE_SECONDS)
             sweep.searcher.stop()
             ray.get(sweep.channel.stop.remote())
     sweep.stopper.stop()

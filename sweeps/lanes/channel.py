@@ -12,7 +12,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -118,8 +118,12 @@ class Lane:
     call: int = 0
     """Number of its newest request for a trial; earlier requests are void."""
     place: Mapping[str, Any] = field(default_factory=dict)
-    """`host` of its first worker, and `workers`: node and process id of each. Empty while it has no workers."""
+    """`host` of its first worker; empty while it loads."""
     nodes: frozenset[str] = frozenset()
+    workers: tuple[tuple[str, int], ...] = ()
+    """Node and process id of each."""
+    seen: float = field(default_factory=time.monotonic)
+    """When it was last heard of without a trial, on the monotonic clock."""
 
 
 class Channel:
@@ -139,19 +143,25 @@ class Channel:
 
     # Lanes
 
-    async def open_lane(self, lane: str, nodes: Collection[str]) -> bool:
-        """A lane has workers on these nodes, which are about to load; False if it must close."""
+    async def open_lane(self, lane: str, nodes: Collection[str], workers: Sequence[tuple[str, int]] = ()) -> bool:
+        """A lane has workers on these nodes, which are about to load; False if it must close.
+
+        `workers` has node and process id of each.
+        """
         self._free(lane, UNEXPLAINED)  # it had workers before, whose death nobody has reported
-        self._lanes[lane] = Lane(nodes=frozenset(nodes))
+        if self._takes_no_trials:
+            self._emit(Event(kind="lane_closed", lane=lane, facts={"why": None}))
+            return False
+        self._lanes[lane] = Lane(nodes=frozenset(nodes), workers=tuple(workers))
         self._notify()
-        return not self._takes_no_trials
+        return True
 
     async def next_trial(self, lane: str, place: Mapping[str, Any]) -> Assignment | Literal["wait", "close"]:
         """Waits for the lane's next trial; `wait` means ask again, `close` that the lane is not needed any more."""
         own = self._lanes.setdefault(lane, Lane())
         if not own.place:
             self._emit(Event(kind="lane_open", lane=lane, facts=place))
-        own.place, own.call = dict(place), next(self._calls)
+        own.place, own.call, own.seen = dict(place), next(self._calls), time.monotonic()
         call = own.call
         self._notify()
 
@@ -178,8 +188,9 @@ class Channel:
 
     async def report_lane_failure(self, lane: str, why: str, refused: Collection[str]) -> None:
         """A lane cannot load what the sweep needs, or has workers on nodes that no lane can use (their ids)."""
-        self._lanes.pop(lane, None)
-        self._emit(Event(kind="lane_failed", lane=lane, facts={"why": why, "refused": list(refused)}))
+        own = self._lanes.pop(lane, Lane())
+        facts = {"why": why, "refused": list(refused), "nodes": sorted(own.nodes)}
+        self._emit(Event(kind="lane_failed", lane=lane, facts=facts))
 
     async def report_event(self, kind: EventKind, trial_id: str, facts: Mapping[str, Any]) -> None:
         """Records an event of a trial on its lane: `starting_point` or `stage_finished`."""
@@ -230,8 +241,8 @@ class Channel:
     async def report_error(self, trial_id: str, attempt: int, why: str, is_innocent: bool) -> None:
         """The error of a worker that is about to end; the trial may be its cause, unless it is innocent."""
         trial = self._hear(trial_id)
-        if trial.attempt == attempt:
-            trial.why, trial.is_innocent = why, is_innocent
+        if trial.attempt == attempt:  # of several workers the first says why; the others lose their peers
+            trial.why, trial.is_innocent = trial.why or why, trial.is_innocent or is_innocent
 
     async def report_end(
         self, trial_id: str, attempt: int, status: TrialStatus, error: str | None, facts: Mapping[str, Any]
@@ -244,8 +255,7 @@ class Channel:
 
     async def report_dead_workers(self, lane: str, why: str) -> None:
         """The workers of a lane have died; Ray Train restarts them once there are resources."""
-        if lane in self._lanes:
-            self._emit(Event(kind="lane_down", lane=lane, facts={"why": why}))
+        self._emit(Event(kind="lane_down", lane=lane, facts={"why": why}))
         self._free(lane, why)
 
     # Tune's trials
@@ -293,14 +303,22 @@ class Channel:
         """The run of a lane has ended, asked or not, which is not its trial's doing; the trial is queued again."""
         self._free(lane, why, is_innocent=True)
 
-    async def silent_trials(self, seconds: float) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """Trials of which nothing was heard for so long: their ids, lanes, and the place of the lane."""
+    async def silent_lanes(self, seconds: float) -> list[tuple[str, str | None, tuple[tuple[str, int], ...]]]:
+        """Lanes of which nothing was heard for so long, with their trial, None while they load, and their workers."""
         now = time.monotonic()
+        trials = {trial.lane: name for name, trial in self._trials.items() if trial.lane and trial.end is None}
+        seen = {
+            name: self._trials[trials[name]].seen if name in trials else lane.seen for name, lane in self._lanes.items()
+        }
         return [
-            (name, trial.lane, self._lanes[trial.lane].place)
-            for name, trial in self._trials.items()
-            if trial.lane in self._lanes and trial.end is None and now - trial.seen > seconds
+            (name, trials.get(name), lane.workers)
+            for name, lane in self._lanes.items()
+            if now - seen[name] > seconds and (name in trials or not lane.place)
         ]
+
+    async def note_kill(self, trial_id: str, why: str) -> None:
+        """The driver kills the workers of a trial, which is how they will die."""
+        self._trials[trial_id].why = why
 
     async def has_running(self) -> bool:
         """Whether some trial is on a lane."""

@@ -17,6 +17,8 @@ from sweeps.lanes.stored_inputs import StoredInputs
 from sweeps.lanes.worker import LaneSetup
 from sweeps.options import SweepPlan
 
+SLOW_SECONDS = 60.0
+"""A lane without workers for so long is named, and again after as long."""
 CHECK_SECONDS = 2.0
 """Between two checks of the cluster's nodes."""
 MAX_FAILURES = 3
@@ -42,9 +44,11 @@ class Lanes:
     closed: set[str] = field(default_factory=set)
     """Names of lanes that were not needed any more, or were on nodes that are refused."""
     refused: set[str] = field(default_factory=set)
-    """Ids of nodes that do not share the storage: no lane opens there."""
+    """Ids of nodes that do not share the storage, or cannot load what others can: no lane opens there."""
     failures: list[str] = field(default_factory=list)
     """Why lanes could not open, since one did."""
+    asked: dict[str, float] = field(default_factory=dict)
+    """When each lane was begun, or was last said to have no workers, on the monotonic clock."""
     num_opened: int = 0
     nodes: dict[str, str] = field(default_factory=dict)
     """Hosts of the alive nodes at the last check, by node id."""
@@ -71,6 +75,7 @@ def open_lanes(lanes: Lanes, count: int) -> None:
             lane=name, channel=lanes.channel, plan=lanes.plan, inputs=lanes.inputs, driver_id=lanes.driver_id
         )
         lanes.runs.append(open_lane(setup, lanes.scratch, lanes.refused))
+        lanes.asked[name] = time.monotonic()
         lanes.num_opened += 1
 
 
@@ -85,11 +90,15 @@ def note_event(lanes: Lanes, event: Event) -> None:
         lanes.failures.clear()
     elif event.kind == "lane_closed":
         lanes.closed.add(lane)
+    elif event.kind == "lane_down" and lane not in lanes.ever_open:
+        lanes.failures.append(event.facts["why"])
     elif event.kind == "lane_failed" and event.facts["refused"]:  # as if these nodes were not there
         lanes.refused.update(event.facts["refused"])
         lanes.closed.add(lane)
     elif event.kind == "lane_failed":
         lanes.failures.append(event.facts["why"])
+        if lanes.ever_open:  # other nodes can load the same
+            lanes.refused.update(event.facts["nodes"])
 
 
 def remove_ended(lanes: Lanes) -> Iterator[str]:
@@ -108,10 +117,19 @@ def remove_ended(lanes: Lanes) -> Iterator[str]:
 
 def why_none_opens(lanes: Lanes) -> str | None:
     """Why no lane can open any more; None while one may."""
-    if lanes.runs or not lanes.failures:
+    num_failures, has_opened = len(lanes.failures), bool(lanes.ever_open)
+    if not lanes.failures or (lanes.runs and (has_opened or num_failures < MAX_FAILURES)):
         return None
-    is_final = len(lanes.failures) >= MAX_FAILURES or not lanes.ever_open
-    return lanes.failures[-1] if is_final else None
+    return lanes.failures[-1] if num_failures >= MAX_FAILURES or not has_opened else None
+
+
+def slow_lanes(lanes: Lanes) -> Iterator[str]:
+    """A line for each lane whose workers have not been started for a while, each time."""
+    now = time.monotonic()
+    for run in lanes.runs:
+        if run.name not in lanes.ever_open and now - lanes.asked.get(run.name, now) >= SLOW_SECONDS:
+            lanes.asked[run.name] = now
+            yield f"{run.name} has no workers yet: Ray starts them, or waits for resources"
 
 
 def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
@@ -135,6 +153,7 @@ def scale(lanes: Lanes, num_unfinished: int) -> Iterator[str]:
         if lanes.ever_open:
             yield f"Opening {count} more lane{'s' * (count > 1)}"
         open_lanes(lanes, count)
+    yield from slow_lanes(lanes)
     yield from watch_capacity(lanes, now)
 
 

@@ -14,7 +14,7 @@ import torch
 from ray.actor import ActorHandle
 
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.workers import gather_from_workers, worker_rank
+from mtlib.runtime.workers import from_rank_0, gather_from_workers, worker_rank
 from mtlib.stages.plan import num_epochs, scored_epoch
 from mtlib.tasks import Task
 from mtlib.training.epoch_report import EpochReport, StepProgress
@@ -86,12 +86,12 @@ class TrialReporter:
         Raises:
             Interrupted: on every worker, the sweep ended before the last verdict.
         """
-        stopped = broadcast(self._replay(epochs, config) if worker_rank() == 0 else None)
-        self.is_stopped = stopped > 0
-        return stopped or None
+        stopped = from_rank_0(lambda: self._replay(epochs, config))
+        self.is_stopped = stopped is not None
+        return stopped
 
     def _replay(self, epochs: int, config: TrialConfig) -> int | None:
-        """`replay` on rank 0: the epoch after which the trial must stop, 0 if it continues, None without a verdict."""
+        """`replay` on rank 0."""
         last = num_epochs(config)
         for number in range(1, epochs + 1):
             epoch = read_epoch(self._root, self._trial_id, number)
@@ -107,11 +107,11 @@ class TrialReporter:
             }
             verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
             if verdict == "end":
-                return None
+                raise Interrupted("ended before the scheduler's verdict")
             if verdict == "stop":
                 return number
         self._began = time.monotonic()
-        return 0
+        return None
 
     def on_step(self, progress: StepProgress) -> bool:
         """Reports progress from time to time, without waiting; False once the channel has asked the trial to stop, or
@@ -172,11 +172,3 @@ class TrialReporter:
         """Scores, and seconds of this trial's own work."""
         own = max(0.0, seconds - self.shared_seconds)
         return {"seconds": own, "scores": dict(scores), "score": scores.get(self._metric)}
-
-
-def broadcast(own: int | None) -> int:
-    """The value of rank 0 on all workers; raises Interrupted if it is None: the sweep ended before the verdict."""
-    found: int | None = gather_from_workers(own)[0]
-    if found is None:
-        raise Interrupted("ended before the scheduler's verdict")
-    return found

@@ -38,17 +38,20 @@ class SilentWorkers:
         if time.monotonic() < self.next_inspection:
             return
         self.next_inspection = time.monotonic() + min(SILENT_SECONDS, self.longest) / 2
-        hanging = {name for name, _, _ in ray.get(self.channel.silent_trials.remote(self.longest))}
-        for name, lane, place in ray.get(self.channel.silent_trials.remote(min(SILENT_SECONDS, self.longest))):
-            self.inspect(name, lane, place.get("workers", ()), hangs=name in hanging)
+        hanging = {lane for lane, _, _ in ray.get(self.channel.silent_lanes.remote(self.longest))}
+        for lane, trial, workers in ray.get(self.channel.silent_lanes.remote(min(SILENT_SECONDS, self.longest))):
+            self.inspect(lane, trial, workers, hangs=lane in hanging)
 
-    def inspect(self, trial: str, lane: str, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
+    def inspect(self, lane: str, trial: str | None, workers: Sequence[tuple[str, int]], *, hangs: bool) -> None:
         """Starts an inspection of each worker of a lane, from its node."""
-        why = f"has said nothing for {self.longest / 60:g} minutes" if hangs else "is stopped"
+        why = f"has said nothing for {self.longest / 60:g} minutes (--silent-minutes)" if hangs else "is stopped"
+        if hangs and trial is not None:
+            self.channel.note_kill.remote(trial, f"it {why}")
         for node, pid in workers:
             there = NodeAffinitySchedulingStrategy(node, soft=False)
             ask = ray.remote(num_cpus=0, max_retries=0)(kill_stopped).options(scheduling_strategy=there)
-            self.inspections[ask.remote(pid, hangs)] = f"{trial}: process {pid} of {lane} {why} and is killed"
+            line = f"process {pid} of {lane} {why} and is killed"
+            self.inspections[ask.remote(pid, hangs)] = line if trial is None else f"{trial}: {line}"
 
 
 def kill_stopped(pid: int, hangs: bool) -> bool:

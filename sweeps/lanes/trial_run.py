@@ -4,6 +4,7 @@ Every worker runs this. Only rank 0 touches files and communicates with the chan
 """
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
 from mtlib.runtime.errors import TrainingDiverged, first_line
-from mtlib.runtime.workers import gather_from_workers, num_workers, worker_rank
+from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.train import train
 from mtlib.training.step import Interrupted
 from results.records.trial_folder import TrialEnd, TrialStart, read_start, write_end, write_start
@@ -33,6 +34,7 @@ from sweeps.reuse.starting_point import StartingPoint, prepare_starting_point, s
 class TrialRun:
     """A trial that a lane runs."""
 
+    assignment: Assignment
     loaded: LoadedTrial
     folder: TrialFolder
     reporter: TrialReporter
@@ -48,24 +50,15 @@ class TrialRun:
         return self.folder.store is not None and not self.is_mixed
 
 
-def from_rank_0(call: Callable[[], Any]) -> Any:
-    """Calls on rank 0 and returns the result on all workers."""
-    return gather_from_workers(call() if worker_rank() == 0 else None)[0]
-
-
-def run_trial(run: TrialRun, begun: TrialStart) -> tuple[TrialStatus, str | None]:
+def run_trial(run: TrialRun) -> tuple[TrialStatus, str | None]:
     """Trains a trial from its starting point; its status and, if it failed, why.
-
-    Args:
-        run: the trial.
-        begun: what `trial.json` says at the beginning of this attempt.
 
     Raises:
         Exception: one that perhaps not all workers met.
         RuntimeError: another worker has died.
     """
     try:
-        epochs, is_finished = from_rank_0(lambda: begin(run, begun))
+        epochs, is_finished = from_rank_0(lambda: begin(run))
         stopped = run.reporter.replay(epochs, run.loaded.config)
         if stopped is not None:
             from_rank_0(lambda: truncate_trial(run.folder, stopped))
@@ -82,9 +75,9 @@ def run_trial(run: TrialRun, begun: TrialStart) -> tuple[TrialStatus, str | None
         return "failed", describe_error(error)
 
 
-def begin(run: TrialRun, begun: TrialStart) -> tuple[int, bool]:
+def begin(run: TrialRun) -> tuple[int, bool]:
     """On rank 0: puts the trial's files at its starting point; epochs that are done, and whether nothing is left."""
-    loaded = run.loaded
+    loaded, begun = run.loaded, start_of(run.assignment, run.folder, socket.gethostname())
     found = prepare_starting_point(run.folder, begun, loaded.config, loaded.origin, loaded.cuts)
     environments = [dict(one) for one in begun.environments]
     if dict(loaded.origin.environment) not in environments:

@@ -1,8 +1,8 @@
 """The workers of a lane: load once, then train one trial after another until none is left.
 
 A lane is one run of Ray Train whose workers stay alive: imports, process group, encoder and data are there for every
-trial after the first. Rank 0 communicates with the channel and broadcasts what is next. An error that
-all workers meet alike fails the trial and the lane goes on; any other error ends the worker, and Ray Train restarts the
+trial after the first. Rank 0 communicates with the channel and broadcasts what is next. A trial that diverges or cannot
+be trained as configured has failed, and the lane goes on. Any other error ends the worker, and Ray Train restarts the
 lane's workers. Where a disk cannot be read or written the trial is interrupted: that is not its failure.
 """
 
@@ -12,20 +12,19 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ray
 import torch
 from ray.actor import ActorHandle
-from ray.exceptions import RayError
 from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import local_path
-from mtlib.runtime.workers import expect_workers, gather_from_workers, num_workers, worker_rank
-from results.records.trial_folder import TrialEnd, TrialStart, delete_end, write_end, write_start
+from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
+from results.records.trial_folder import TrialEnd, delete_end, read_end, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
 from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
@@ -33,7 +32,7 @@ from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
 from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
-from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, from_rank_0, run_trial, start_of
+from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
@@ -60,8 +59,8 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
     workers = gather_from_workers((ray.get_runtime_context().get_node_id(), os.getpid()))
-    nodes = [node for node, _ in workers]
-    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes))):
+    nodes = sorted({node for node, _ in workers})
+    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes, workers))):
         return
     if (faults := find_storage_faults(setup)) is not None:
         from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, *faults)))
@@ -72,9 +71,9 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
         return
     gc.collect()
     gc.freeze()  # excludes the libraries from later collections, which would take 0.2 s after each trial
-    place = {"host": socket.gethostname(), "workers": workers}
-    drain = DrainWatch()
+    place = {"host": socket.gethostname()}
     while (answer := from_rank_0(lambda: ray.get(setup.channel.next_trial.remote(setup.lane, place)))) != "close":
+        drain = DrainWatch()  # steps of each trial take another time
         if isinstance(answer, Assignment):
             train_assigned(setup, reader, answer, drain)
         if drain.is_draining or (answer == "wait" and drain.check()):
@@ -126,40 +125,51 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
     reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device, drain)
-    begun = start_of(assignment, folder, socket.gethostname())
-    status: TrialStatus = "failed"
     run = None
     try:
-        if is_first:
-            delete_end(folder.root, assignment.trial_id)
+        end = from_rank_0(lambda: find_end(folder, assignment))
+        if end is not None:  # the worker before died after it had ended the trial
+            if is_first:
+                reporter.report_end(cast(TrialStatus, end.how), end.error, {"wall_seconds": end.wall_seconds})
+            return
+        status: TrialStatus = "failed"
         loaded, error = load_on_workers(reader, TrialConfig.from_json(str(assignment.trial["config"])), device)
         if loaded is not None:
-            run = TrialRun(loaded=loaded, folder=folder, reporter=reporter, device=device)
-            status, error = run_trial(run, begun)
-    except RayError:  # the channel is lost, which is no failure of the trial
-        raise
+            run = TrialRun(assignment=assignment, loaded=loaded, folder=folder, reporter=reporter, device=device)
+            status, error = run_trial(run)
     except Exception as found:
         error, is_storage = describe_error(found), is_of_storage(found)
-        if not is_contained(found, device, is_alone):
+        if not (is_alone and is_storage):
             reporter.report_error(error, is_innocent=is_storage)
             raise
-        status = "interrupted" if is_storage else "failed"
+        status = "interrupted"
     if is_first and not (status == "interrupted" and drain.is_draining):
         try:
             if run is not None:
                 end_trial(run, status, error)
-            else:  # it cannot be loaded
-                record_unloaded(folder, begun, status, error)
+            else:
+                record_unloaded(folder, assignment, status, error)
                 reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
         except OSError as found:  # its states are still there
             reporter.report_end("interrupted", describe_error(found), {"wall_seconds": reporter.wall_seconds})
     release_memory()
 
 
-def record_unloaded(folder: TrialFolder, begun: TrialStart, status: TrialStatus, error: str | None) -> None:
+def find_end(folder: TrialFolder, assignment: Assignment) -> TrialEnd | None:
+    """On rank 0: how the trial has ended in this run of the sweep; an end from before is deleted: it is run again."""
+    if assignment.attempt == 1:
+        delete_end(folder.root, folder.trial_id)
+        return None
+    try:
+        return read_end(folder.root, folder.trial_id)
+    except ValueError:  # damaged: it is trained to its end again
+        return None
+
+
+def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialStatus, error: str | None) -> None:
     """Records the end of a trial that could not be loaded, unless it is interrupted."""
     if status != "interrupted":
-        write_start(folder.root, begun)
+        write_start(folder.root, start_of(assignment, folder, socket.gethostname()))
         write_end(folder.root, folder.trial_id, TrialEnd(how=status, error=error, time=time.time()))
 
 
@@ -191,16 +201,3 @@ def load_on_workers(
 
     problem = first_problem(load)
     return (None, problem) if problem is not None else (found[0], None)
-
-
-def is_contained(error: BaseException, device: torch.device, is_alone: bool) -> bool:
-    """Whether this process can train the next trial: no other worker waits for it, and its CUDA context is sound.
-
-    `is_alone` says whether it was the only worker before the error; now the others and the process group may be gone.
-    """
-    return is_alone and not (device.type == "cuda" and may_be_external(error))
-
-
-def may_be_external(error: BaseException) -> bool:
-    """Whether the trial may not be the cause: torch raises a RuntimeError for a lost peer and for a broken GPU."""
-    return isinstance(error, RuntimeError) and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)

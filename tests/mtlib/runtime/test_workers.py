@@ -9,6 +9,7 @@ from torch import distributed
 
 from mtlib.runtime.workers import (
     expect_workers,
+    from_rank_0,
     gather_from_workers,
     gather_with_gradient,
     num_workers,
@@ -121,3 +122,22 @@ def test_gathered_tensors_need_not_be_contiguous(answers: list[dict[str, Any]]) 
     for seen in answers:
         assert seen["transposed"] == torch.stack([part_of(0).T, part_of(1).T]).tolist()
         assert seen["even"] == torch.full((2, 3), 2.0).tolist()
+
+
+def fail_on_first() -> None:
+    raise ValueError(f"rank {worker_rank()} cannot")
+
+
+def ask_first(_wrap: Any) -> tuple[int, str]:
+    """What each of two workers gets of rank 0: a result, and an exception."""
+    found = from_rank_0(lambda: 7 + worker_rank())
+    try:
+        from_rank_0(fail_on_first)
+    except ValueError as error:
+        return found, str(error)
+    return found, "no error"
+
+
+def test_result_and_exception_of_rank_0_are_those_of_all_workers(run_on_both: RunOnBoth) -> None:
+    assert ask_first(None) == (7, "rank 0 cannot")
+    assert run_on_both(ask_first) == [(7, "rank 0 cannot")] * 2

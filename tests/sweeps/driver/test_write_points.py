@@ -27,7 +27,7 @@ from results.records.trial_folder import read_end
 from results.records.trials import write_sweep
 from sweeps.lanes.channel import Assignment
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
+from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import has_stage, stage_store
@@ -156,8 +156,9 @@ def run_on_lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:
     """Runs a trial as a lane does; adds the numbers of the trained optimizer steps to `steps`."""
     folder, described = trial_folder(plan.options, TRIAL), make_spec(plan.space, 0, 0, {"seed": 0}).describe()
     reporter = cast(Any, FileReporter(plan, steps))
-    run = TrialRun(loaded=trial, folder=folder, reporter=reporter, device=CPU)
-    end_trial(run, *run_trial(run, start_of(Assignment(trial=described, attempt=1), folder, "here")))
+    own = Assignment(trial=described, attempt=1)
+    run = TrialRun(assignment=own, loaded=trial, folder=folder, reporter=reporter, device=CPU)
+    end_trial(run, *run_trial(run))
 
 
 def copy_sweep(plan: SweepPlan, storage: Path, name: str) -> SweepPlan:

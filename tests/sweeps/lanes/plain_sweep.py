@@ -13,7 +13,7 @@ from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.lanes.channel import Assignment, TrialStatus
-from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial, start_of
+from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import find_stage_keys
@@ -73,8 +73,9 @@ def train_one(plan: SweepPlan, trial_id: str, config: TrialConfig) -> PlainRepor
     folder, reporter = trial_folder(plan.options, trial_id), PlainReporter(plan.options.folder, trial_id)
     loaded = load_from_files(config, plan.data_folder, plan.options.cache_folder, describe_environment(CPU))
     line: Any = reporter
-    run = TrialRun(loaded=loaded, folder=folder, reporter=line, device=CPU)
-    end_trial(run, *run_trial(run, start_of(assignment_of(folder, config), folder, "here")))
+    own = assignment_of(folder, config)
+    run = TrialRun(assignment=own, loaded=loaded, folder=folder, reporter=line, device=CPU)
+    end_trial(run, *run_trial(run))
     return reporter
 
 

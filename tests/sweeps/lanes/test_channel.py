@@ -407,10 +407,35 @@ async def test_progress_alone_does_not_end_the_wait_for_events() -> None:
 async def test_trial_that_nothing_is_heard_of_is_silent_until_it_is_heard() -> None:
     channel = Channel()
     own = await assign(channel)
-    assert await channel.silent_trials(3600.0) == []
-    assert await channel.silent_trials(-1.0) == [("t", "a", place())]
+    assert await channel.silent_lanes(3600.0) == []
+    assert await channel.silent_lanes(-1.0) == [("a", "t", ())]
     await channel.report_end("t", own.attempt, "complete", None, {})
-    assert await channel.silent_trials(-1.0) == []
+    assert await channel.silent_lanes(-1.0) == []
+
+
+@running
+async def test_lane_that_loads_is_silent_until_it_asks_for_a_trial() -> None:
+    channel = Channel()
+    workers = [("here", 7), ("there", 8)]
+    assert await channel.open_lane("a", ["here", "there"], workers)
+    assert await channel.silent_lanes(3600.0) == []
+    assert await channel.silent_lanes(-1.0) == [("a", None, tuple(workers))]
+    waiting = begin(channel.next_trial("a", place()))
+    await settle()
+    assert await channel.silent_lanes(-1.0) == []
+    waiting.cancel()
+
+
+@running
+async def test_first_worker_says_why_a_trial_lost_its_lane_and_a_disk_stays_the_cause() -> None:
+    """The other workers only see that their peer has gone."""
+    channel = Channel()
+    own = await assign(channel)
+    await channel.report_error("t", own.attempt, "no space left", True)
+    await channel.report_error("t", own.attempt, "connection closed by peer", False)
+    await channel.report_dead_workers("a", "unexplained")
+    (end,) = [event for event in await events(channel) if event.kind == "ended"]
+    assert (end.facts["how"], end.facts["error"]) == ("interrupted", "no space left")
 
 
 @running

@@ -146,7 +146,7 @@ def test_sweep_gives_up_where_lanes_never_open(make_lanes: Callable[..., Lanes])
     lanes = make_lanes()
     lanes.ever_open.clear()
     for name in names(lanes):
-        note(lanes, "lane_failed", name, why="sst.csv is missing", refused=[])
+        note(lanes, "lane_failed", name, why="sst.csv is missing", refused=[], nodes=[])
     assert why_none_opens(lanes) is None, "a lane may still open"
     assert end(lanes) == []
     assert why_none_opens(lanes) == "sst.csv is missing"
@@ -158,7 +158,7 @@ def test_lanes_that_have_opened_before_are_tried_again_some_times(make_lanes: Ca
     for number in range(MAX_FAILURES):
         assert why_none_opens(lanes) is None
         open_lanes(lanes, 1)
-        note(lanes, "lane_failed", lanes.runs[-1].name, why=f"CUDA is not there {number}", refused=[])
+        note(lanes, "lane_failed", lanes.runs[-1].name, why=f"CUDA is not there {number}", refused=[], nodes=[])
         end(lanes)
     assert why_none_opens(lanes) == f"CUDA is not there {MAX_FAILURES - 1}"
     open_lanes(lanes, 1)

@@ -54,6 +54,7 @@ def be_second(monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
     """Makes this process the second worker, which hears `first` from the first one."""
     monkeypatch.setattr(reporter_module, "worker_rank", lambda: 1)
     monkeypatch.setattr(reporter_module, "gather_from_workers", lambda own: [first, own])
+    monkeypatch.setattr(reporter_module, "from_rank_0", lambda _call: first)
 
 
 def test_first_worker_reports_its_step_until_the_channel_asks_it_to_stop(channel: LocalChannel, tmp_path: Path) -> None:

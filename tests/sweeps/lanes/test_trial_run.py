@@ -41,8 +41,9 @@ def run(
 
 
 def run_with(reporter: Any, trial: LoadedTrial, folder: TrialFolder) -> None:
-    own = TrialRun(loaded=trial, folder=folder, reporter=reporter, device=CPU)
-    end_trial(own, *run_trial(own, start_of(assignment_of(folder, trial.config), folder, "here")))
+    assignment = assignment_of(folder, trial.config)
+    own = TrialRun(assignment=assignment, loaded=trial, folder=folder, reporter=reporter, device=CPU)
+    end_trial(own, *run_trial(own))
 
 
 def stored(reporter: PlainReporter) -> list[tuple[int, str | None]]:
@@ -277,8 +278,9 @@ def run_both(_wrap: Any, storage: TrialStorage, name: str, changes: dict[str, An
     folder = storage.trial_folder(name, shares=shares)
     trial, reporter = storage.load_trial(**changes), PlainReporter(folder.sweep_folder, folder.trial_id, until)
     line: Any = reporter
-    own = TrialRun(loaded=trial, folder=folder, reporter=line, device=CPU)
-    end = run_trial(own, start_of(assignment_of(folder, trial.config), folder, "here"))
+    assignment = assignment_of(folder, trial.config)
+    own = TrialRun(assignment=assignment, loaded=trial, folder=folder, reporter=line, device=CPU)
+    end = run_trial(own)
     if worker_rank() == 0:
         end_trial(own, *end)
     return end[0], reporter.steps

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import ray
-import torch
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
@@ -36,7 +35,7 @@ from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, is_contained, run_lane, train_assigned
+from sweeps.lanes.worker import LaneSetup, run_lane, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
@@ -165,13 +164,13 @@ class PlainLane:
     setup: LaneSetup
     reporters: list[PlainReporter]
 
-    def run(self, trial_id: str) -> PlainReporter:
+    def run(self, trial_id: str, attempt: int = 1) -> PlainReporter:
         folder = trial_folder(self.setup.plan.options, trial_id)
         own = assignment_of(folder, self.setup.plan.space.base)
         plan = self.setup.plan
         encoder = cached_encoder(plan.space.base.encoder.name)
         reader: Any = FileReader(encoder, plan.data_folder, plan.options.cache_folder)
-        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=1), DrainWatch(lambda: False))
+        train_assigned(self.setup, reader, Assignment(trial=own.trial, attempt=attempt), DrainWatch(lambda: False))
         return self.reporters[-1]
 
     @property
@@ -289,7 +288,7 @@ def test_states_are_deleted_at_the_end_unless_interrupted(
 ) -> None:
     save_state(plain_lane.states(BAD), 1, State(tensors={}, numbers={}))
     write_end(open_folder(plain_lane.folder), BAD, TrialEnd(how="failed", error="of an earlier attempt"))
-    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run, _begun: (status, None))
+    monkeypatch.setattr(sweeps.lanes.worker, "run_trial", lambda _run: (status, None))
     assert plain_lane.run(BAD).end == (status, None)
     assert bool(saved_states(plain_lane.states(BAD))) == (status == "interrupted")
     end = plain_lane.end(BAD)
@@ -315,25 +314,17 @@ def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
         raise KeyError("lost")
 
     monkeypatch.setattr(sweeps.lanes.worker, "run_trial", fail)
-    assert plain_lane.run(BAD).end == ("failed", "KeyError: 'lost'")
-    monkeypatch.setattr(sweeps.lanes.worker, "is_contained", lambda *_arguments: False)
     with pytest.raises(KeyError, match="lost"):
         plain_lane.run(KILLED)
     assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost'"], None)
 
 
-@pytest.mark.parametrize(
-    ("error", "device", "is_alone", "is_contained_here"),
-    [
-        (KeyError("lost"), "cpu", True, True),
-        (RuntimeError("Connection closed by peer"), "cpu", True, True),
-        (RuntimeError("Connection closed by peer"), "cpu", False, False),  # also where the peer has left the group
-        (KeyError("lost"), "cpu", False, False),
-        (RuntimeError("CUDA error"), "cuda", True, False),
-        (torch.OutOfMemoryError("CUDA out of memory"), "cuda", True, True),
-    ],
-)
-def test_error_is_contained_on_one_worker_with_a_sound_device(
-    error: Exception, device: str, is_alone: bool, is_contained_here: bool
-) -> None:
-    assert is_contained(error, torch.device(device), is_alone) == is_contained_here
+@pytest.mark.parametrize("how", ["complete", "pruned", "failed"])
+def test_end_that_a_worker_recorded_before_it_died_stands(plain_lane: PlainLane, how: str) -> None:
+    """Its states are gone: the trial would be trained from its start."""
+    plain_lane.run(BAD)
+    write_end(open_folder(plain_lane.folder), BAD, TrialEnd(how=how, error="why", wall_seconds=7.0))
+    reporter = plain_lane.run(BAD, attempt=2)
+    assert (reporter.end, reporter.steps) == ((how, "why"), [])
+    again = plain_lane.run(BAD, attempt=1)
+    assert again.end != (how, "why"), "an end from an earlier run of the sweep does not count: the trial was queued"
