@@ -36,8 +36,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
 REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET", "Bucket")
 """In the message of an error that asking again cannot mend."""
-WHOLE_BYTES = 16 * 2**20
-"""Files of a bucket up to this size are fetched whole, by one request that is repeated if it fails."""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
@@ -319,16 +317,8 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(pa.BufferReader(retry(fetch)), mode="r")
 
     def open_input_file(self, path: str) -> Any:
-        """A file for random access: fetched whole up to `WHOLE_BYTES`, so that a failing request is no damaged file."""
-
-        def fetch() -> Any:
-            file = self._bucket.open_input_file(path)
-            if file.size() > WHOLE_BYTES:
-                return file
-            with file:
-                return pa.BufferReader(file.read_buffer())
-
-        return pa.PythonFile(retry(fetch), mode="r")
+        """A file for random access; only its opening is repeated."""
+        return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
         """A stream whose content appears as a file once it is closed; `write_bytes` repeats a write that fails."""

@@ -74,7 +74,7 @@ def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: Tri
         with contextlib.suppress(FileNotFoundError):  # it keeps none
             for epoch in sorted(set(read_best(states).values())):
                 read_weights(states, epoch)
-    except (ValueError, OSError) as error:
+    except (ValueError, FileNotFoundError) as error:
         yield first_line(error)
 
 

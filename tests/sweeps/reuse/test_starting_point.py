@@ -15,7 +15,7 @@ import pytest
 from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, known_checksums, read_best, weights_file
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.storage import copy_file, delete_file, list_files, read_bytes, write_bytes
+from mtlib.runtime.storage import PatientHandler, copy_file, delete_file, list_files, read_bytes, write_bytes
 from results.records.epochs import read_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder
@@ -399,6 +399,29 @@ def test_stage_that_is_evicted_while_it_is_installed_leaves_a_trial_that_starts_
 
 
 # In a bucket.
+
+
+def test_epochs_that_cannot_be_fetched_stay(
+    storage: TrialStorage, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = replace(storage, uri=bucket)
+    trial, folder = there.load_trial(), there.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+
+    def failing(read: Callable[..., Any]) -> Callable[..., Any]:
+        def fail_for_epochs(handler: PatientHandler, path: str) -> Any:
+            if "/epochs/" in path:
+                raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+            return read(handler, path)
+
+        return fail_for_epochs
+
+    with monkeypatch.context() as patch:
+        for name in ("open_input_file", "open_input_stream"):
+            patch.setattr(PatientHandler, name, failing(getattr(PatientHandler, name)))
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            begin(trial, folder)
+    assert is_own(begin(trial, folder), 2)
 
 
 def test_trials_in_a_bucket_are_reused_and_resumed_as_on_a_disk(
