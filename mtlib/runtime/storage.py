@@ -34,8 +34,15 @@ RETRY_SECONDS = 300.0
 """How long a bucket that does not answer, or answers with an error, is asked again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
-REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET", "Bucket")
-"""In the message of an error that asking again cannot mend."""
+REFUSALS = (
+    "AWS Error ACCESS_DENIED",
+    "AWS Error INVALID_ACCESS_KEY_ID",
+    "AWS Error SIGNATURE_DOES_NOT_MATCH",
+    "AWS Error NO_SUCH_BUCKET",
+    "not found. To create buckets",  # the bucket, where a folder is made
+)
+"""In the message of an error that asking again cannot mend; the message also names the bucket, the key and the request.
+"""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:

@@ -250,9 +250,17 @@ def test_error_that_stays_is_raised_at_once(error: Exception, pauses: list[float
 
 
 def test_missing_bucket_is_named_at_once(bucket: str, pauses: list[float]) -> None:
-    with pytest.raises(OSError, match="'elsewhere'"):
-        write_bytes(open_folder(bucket.replace(f"//{BUCKET}/", "//elsewhere/")), "a", b"1")
+    root = open_folder(bucket.replace(f"//{BUCKET}/", "//elsewhere/"))
+    for attempt in (lambda: write_bytes(root, "a", b"1"), lambda: root.create_dir("a")):
+        with pytest.raises(OSError, match="'elsewhere'"):
+            attempt()
     assert pauses == []
+
+
+@pytest.mark.parametrize("named", ["key 'Bucket/NO_SUCH_BUCKET'", "bucket 'ACCESS_DENIED'", "'a' in HeadBucket"])
+def test_names_in_a_message_do_not_decide_whether_a_request_is_repeated(named: str, pauses: list[float]) -> None:
+    assert retry(failing(OSError(f"When reading {named}: AWS Error NETWORK_CONNECTION"), 2)) == "answer"
+    assert len(pauses) == 2
 
 
 class Flaky(fs.FileSystemHandler):  # type: ignore[misc]
