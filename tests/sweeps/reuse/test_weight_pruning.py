@@ -142,7 +142,8 @@ def test_kill_between_list_and_weights_is_repaired_by_the_next_pruning(
     pruned: KeptWeights = {}
     with monkeypatch.context() as patch:
         patch.setattr("sweeps.reuse.weight_pruning.delete_weights", fail)
-        prune_weights(folder, [trial, better], 1, pruned)
+        with pytest.raises(PermissionError):
+            prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1, 2])
     prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1])
