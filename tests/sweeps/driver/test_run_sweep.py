@@ -2,12 +2,14 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import optuna
@@ -17,6 +19,7 @@ import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+import sweeps.driver.run_sweep
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -31,10 +34,19 @@ from results.records.tables import read_curves, read_trials
 from results.records.trial_folder import read_end
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
+from sweeps.cluster.background_run import is_inside_ray
 from sweeps.driver.history import read_known
 from sweeps.driver.ledger import Ledger, open_ledger
 from sweeps.driver.limits import Limits
-from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
+from sweeps.driver.run_sweep import (
+    RunningSweep,
+    SweepOutcome,
+    close_sweep,
+    handle_event,
+    keep_house,
+    run_plan,
+    watch_storage,
+)
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -42,7 +54,7 @@ from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial_spec import make_spec
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
-from tests.sweeps.conftest import MakePlan
+from tests.sweeps.conftest import MakePlan, with_options
 from tests.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
@@ -272,6 +284,44 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     assert (record.status, record.error, record.epochs) == ("failed", "it died", int(has_start))
     assert record.config == spec.config.to_json()
     assert record.host == ("here" if has_start else "there")
+
+
+def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
+    """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
+    notes = parts.pop("notes", [])
+    run = Mock(plan=plan, ledger=open_ledger(plan), on_event=lambda event, _ledger: notes.append(event.facts["text"]))
+    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "suggested", "journal")
+    lanes: Any = SimpleNamespace(runs=[], open=set(), ever_open=set(), closed=set(), failures=[])
+    given: dict[str, Any] = {**{name: Mock() for name in names}, "services": Mock(are_well=False), "lanes": lanes}
+    return RunningSweep(run=run, **given, **parts)
+
+
+def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_are_closed(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(sweeps.driver.run_sweep, "prune_weights", lambda *_arguments: may_end.wait(60))
+    monkeypatch.setattr(sweeps.driver.run_sweep, "close", lambda *_arguments: None)
+    sweep = idle_sweep(make_plan(), must_prune=True)
+    keep_house(sweep)
+    assert sweep.housekeeping is not None
+    assert not is_inside_ray()
+    threading.Timer(0.5, may_end.set).start()
+    close_sweep(sweep, 0.0)
+    assert not sweep.housekeeping.is_alive()
+
+
+@pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
+def test_storage_that_is_away_is_said_once(make_plan: MakePlan, storage: str | None) -> None:
+    plan, notes = make_plan(), list[str]()
+    sweep = idle_sweep(plan if storage is None else with_options(plan, storage=storage), notes=notes)
+    for seconds in (0.0, 30.0, 60.0, 0.0):
+        sweep.run.ownership.seconds_unwritten = seconds  # type: ignore[misc]
+        watch_storage(sweep)
+    away, back = notes
+    assert "could not be written for 30 s" in away
+    assert ("minutes" in away) == (storage is not None), "only a request to a bucket is repeated"
+    assert "can be written again" in back
 
 
 @pytest.mark.slow
