@@ -173,9 +173,12 @@ def run_plan(
         try:
             error = run_on_ray(run)
         finally:
-            with contextlib.suppress(OSError):  # it is a copy that nothing reads back
-                save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
-            closing_errors = close_records(plan, ledger)
+            close_ledger(ledger)
+            closing_errors = []
+            if not ownership.is_lost:  # otherwise another driver writes them
+                with contextlib.suppress(OSError):  # it is a copy that nothing reads back
+                    save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
+                closing_errors = close_records(plan, ledger)
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
@@ -192,7 +195,6 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     Returns:
         What failed, a line each; readers do not need it.
     """
-    close_ledger(ledger)
     closing_errors = []
     try:
         prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)

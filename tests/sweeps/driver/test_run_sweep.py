@@ -41,6 +41,7 @@ from sweeps.driver.limits import Limits
 from sweeps.driver.run_sweep import (
     RunningSweep,
     SweepOutcome,
+    SweepRun,
     close_sweep,
     handle_event,
     keep_house,
@@ -365,6 +366,26 @@ def test_data_that_a_lane_cannot_load_are_one_error(
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
         run_owned(gone, lambda _event, _ledger: None, inputs)
     assert ray.available_resources()["CPU"] == 2
+
+
+def test_sweep_that_another_driver_has_taken_is_not_written_into(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan()
+    write_sweep(plan.options.folder, {"name": plan.options.name})
+    write_driver(plan.options.folder, id="other")
+    write_trial(plan.options.folder, make_spec(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
+    before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
+    ownership, inputs = Ownership(plan.options.folder), cast(TrialInputs, None)
+
+    def lose(_run: SweepRun) -> str:
+        ownership.is_lost = True
+        return "another driver has taken the sweep"
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lose)
+    outcome = run_plan(plan, inputs, lambda _event, _ledger: None, ownership)
+    assert outcome.error is not None
+    assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before
 
 
 @pytest.mark.slow
