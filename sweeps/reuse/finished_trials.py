@@ -72,7 +72,7 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     """The folder of a trial of the sweep with these options."""
     has_gpu = options.gpus_per_worker > 0
     states = StateFolder(
-        path=join_location(options.folder, "trials", trial_id, CHECKPOINT),
+        path=states_path(options.folder, trial_id),
         checkpoint_steps=options.checkpoint_steps,
         least_seconds=GPU_STATE_SECONDS if has_gpu else 0.0,
         in_background=has_gpu or local_path(options.folder) is None,
@@ -84,6 +84,11 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
         store=stage_store(options),
         finished_folder=join_location(options.shared_folder, FINISHED_FOLDER),
     )
+
+
+def states_path(sweep_folder: str, trial_id: str) -> fs.SubTreeFileSystem:
+    """The folder of a trial's states, opened with the client of its sweep: a URI of its own would get another one."""
+    return subfolder(open_folder(sweep_folder), f"trials/{trial_id}/{CHECKPOINT}")
 
 
 def score_names(config: TrialConfig) -> tuple[str, ...]:
@@ -126,7 +131,7 @@ def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> I
 def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
     """The folder of another trial of the same storage."""
     sweep_folder = join_location(split_location(folder.sweep_folder)[0], sweep)
-    states = replace(folder.states, path=join_location(sweep_folder, "trials", trial_id, CHECKPOINT))
+    states = replace(folder.states, path=states_path(sweep_folder, trial_id))
     return replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
 
 

@@ -16,7 +16,7 @@ from mtlib.checkpoints.best_weights import (
     write_checksums,
 )
 from mtlib.checkpoints.state import StateFolder, drop_states, saved_states
-from mtlib.runtime.storage import join_location, write_bytes
+from mtlib.runtime.storage import open_folder, subfolder, write_bytes
 from results.records.trials import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
@@ -43,12 +43,12 @@ def prune_weights(
     """
     done, known = {} if pruned is None else pruned, list(records)
     wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], keep_models)
-    ended = set(wanted)
+    root, ended = open_folder(folder), set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
-        states = StateFolder(path=join_location(folder, "trials", trial_id, "checkpoint"))
+        states = StateFolder(path=subfolder(root, f"trials/{trial_id}/checkpoint"))
         if trial_id in ended:
             drop_states(states)  # a kill may have left some
         keep_weights_of(states, names)

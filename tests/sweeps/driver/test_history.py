@@ -10,6 +10,7 @@ import torch
 from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.storage import local_path
 from mtlib.tasks import TASKS
 from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
@@ -81,10 +82,12 @@ def test_ended_trial_with_a_damaged_epoch_is_queued_again_and_noted(plan: SweepP
 def test_ended_trial_with_damaged_best_weights_is_queued_again_and_noted(plan: SweepPlan) -> None:
     write_trial(plan.options.folder, spec_of(plan, 0), "complete", SCORES)
     states = trial_folder(plan.options, "0000-r0").states
-    shutil.rmtree(states.path, ignore_errors=True)
+    place = local_path(states.path)
+    assert place is not None
+    shutil.rmtree(place, ignore_errors=True)
     keep_best(states, 3, {"overall": 3}, {"weight": torch.zeros(4)})
     assert (known_of(plan).records[0].status, known_of(plan).notes) == ("complete", ())
-    (Path(str(states.path)) / weights_file(3)).write_bytes(b"")
+    (place / weights_file(3)).write_bytes(b"")
     known = known_of(plan)
     assert known.records[0].status == "queued"
     assert any("epoch-0003.safetensors" in note for note in known.notes)
