@@ -35,8 +35,9 @@ CHECKPOINT = "checkpoint"
 """Folder of states and best weights in a trial's folder."""
 MAX_REGISTERED = 5
 """Equal trials that the register holds."""
-GPU_STATE_SECONDS = 60.0
-"""Least time between two states of a trial on a GPU, where steps are short beside the writing of a state."""
+STATE_SECONDS = 60.0
+"""Least time between two states that are written in the background: on a GPU, where steps are short beside the writing
+of a state, and in a bucket, where each request costs time and money."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +71,12 @@ class TrialFolder:
 
 def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     """The folder of a trial of the sweep with these options."""
-    has_gpu = options.gpus_per_worker > 0
+    in_background = options.gpus_per_worker > 0 or local_path(options.folder) is None
     states = StateFolder(
         path=states_path(options.folder, trial_id),
         checkpoint_steps=options.checkpoint_steps,
-        least_seconds=GPU_STATE_SECONDS if has_gpu else 0.0,
-        in_background=has_gpu or local_path(options.folder) is None,
+        least_seconds=STATE_SECONDS if in_background else 0.0,
+        in_background=in_background,
     )
     return TrialFolder(
         sweep_folder=options.folder,

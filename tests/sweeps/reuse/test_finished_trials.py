@@ -12,8 +12,8 @@ from mtlib.runtime.storage import list_files, local_path, open_folder, open_uri
 from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
-    GPU_STATE_SECONDS,
     MAX_REGISTERED,
+    STATE_SECONDS,
     find_finished,
     other_folder,
     register_finished,
@@ -141,4 +141,4 @@ def test_states_are_written_in_the_background_on_a_gpu_or_into_a_bucket(tmp_path
     on_gpu, in_bucket = replace(on_disk, gpus_per_worker=0.5), replace(on_disk, storage=bucket)
     found = [trial_folder(options, "0000-r0").states for options in (on_disk, on_gpu, in_bucket)]
     assert [states.in_background for states in found] == [False, True, True]
-    assert [states.least_seconds for states in found] == [0, GPU_STATE_SECONDS, 0]
+    assert [states.least_seconds for states in found] == [0, STATE_SECONDS, STATE_SECONDS]
