@@ -210,10 +210,10 @@ def read_cache(root: fs.SubTreeFileSystem, name: str) -> Cache:
         tasks = tuple(json.loads(metadata.get(b"tasks", b"[]")))
         check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
         table, sources = file.read(), json.loads(metadata.get(b"sources", b"{}"))
-    records = tuple(record_from_row(row, tasks) for row in table.to_pylist()) if name == TRIALS_FILE else ()
-    return Cache(
-        table=table.replace_schema_metadata(CURVES.metadata) if not records else table, sources=sources, records=records
-    )
+    if name == TRIALS_FILE:
+        records = tuple(record_from_row(row, tasks) for row in table.to_pylist())
+        return Cache(table=table, sources=sources, records=records)
+    return Cache(table=table.replace_schema_metadata(CURVES.metadata), sources=sources)
 
 
 def trial_sources(root: fs.SubTreeFileSystem) -> dict[str, int]:

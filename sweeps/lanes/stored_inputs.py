@@ -35,7 +35,7 @@ class StoredInputs:
     encoder: "ObjectRef[Any]"
     """A `PretrainedEncoder` without weights and tokenizer, and its weights as arrays by name."""
     corpora: Mapping[str, Mapping[TableKey, "ObjectRef[Any]"]]
-    """Of each `data_key`, by set and split a `TokenTable`."""
+    """By `data_key`, and then by set and split, a `TokenTable`."""
     starts: Mapping[StartKey, "ObjectRef[Any]"]
     """Starting weights as arrays by name."""
     node: str
