@@ -239,7 +239,8 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and not run.ledger.num_unfinished:
-                save_tables(plan, run.ledger)
+                with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
+                    save_tables(plan, run.ledger)
                 run.on_trained()
             return error
         except RayError as error:

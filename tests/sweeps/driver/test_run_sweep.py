@@ -1,5 +1,6 @@
 """Whole sweeps on a real Ray: how trials end, what Optuna and the records hold, and that nothing is left running."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -45,6 +46,7 @@ from sweeps.driver.run_sweep import (
     close_sweep,
     handle_event,
     keep_house,
+    run_on_ray,
     run_plan,
     watch_storage,
 )
@@ -310,6 +312,22 @@ def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_a
     threading.Timer(0.5, may_end.set).start()
     close_sweep(sweep, 0.0)
     assert not sweep.housekeeping.is_alive()
+
+
+@pytest.mark.parametrize("error", [ValueError("sweep.json is damaged"), OSError("No space left on device")])
+def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_ended(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    sweep = idle_sweep(make_plan())
+    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
+    answers |= {"put_inputs": None, "start_sweep": sweep, "handle_until_end": None, "close_sweep": None}
+    for name, answer in answers.items():
+        monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
+    monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
+    run: Any = sweep.run
+    run.inputs.num_bytes, run.interrupts.count, run.ledger = 0, 0, Mock(num_unfinished=0)
+    assert run_on_ray(run) is None
+    run.on_trained.assert_called_once()
 
 
 @pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
