@@ -55,6 +55,7 @@ class Saver:
         Raises:
             OSError: this, or what was to be written before, cannot be written.
         """
+        self.wait()  # two copies at a time would take twice the memory
         tensors = self._kept(state.tensors)
         self._write(lambda: save_state(self._folder, step, State(tensors=tensors, numbers=state.numbers)))
         self._last, self.needed = time.monotonic(), frozenset(best_epochs.values())
@@ -63,6 +64,7 @@ class Saver:
         """Keeps the weights of an epoch that is among the best ones; raises as `save`."""
         if not self._is_writer:
             return
+        self.wait()  # as above
         tensors = self._kept(weights) if epoch in best_epochs.values() else {}
         best, needed = dict(best_epochs), self.needed
         self._write(lambda: keep_best(self._folder, epoch, best, tensors, needed))
@@ -74,7 +76,6 @@ class Saver:
             writing.result()
 
     def _write(self, write: Callable[[], None]) -> None:
-        self.wait()
         if self._thread is None:
             write()
         else:

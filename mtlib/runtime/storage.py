@@ -11,6 +11,7 @@ import functools
 import os
 import posixpath
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -32,12 +33,20 @@ TEMPORARY_SUFFIX = ".tmp"
 """Ending of hidden files that are being written, or were left by a kill."""
 RETRY_SECONDS = 300.0
 """How long a bucket that does not answer, or answers with an error, is asked again."""
+GAVE_UP = threading.Event()
+"""Set in a process from a request that has used up `RETRY_SECONDS` until another succeeds; meanwhile each is made once.
+"""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
-REFUSALS = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "NO_SUCH_BUCKET", "Bucket")
-"""In the message of an error that asking again cannot mend."""
-WHOLE_BYTES = 16 * 2**20
-"""Files of a bucket up to this size are fetched whole, by one request that is repeated if it fails."""
+REFUSALS = (
+    "AWS Error ACCESS_DENIED",
+    "AWS Error INVALID_ACCESS_KEY_ID",
+    "AWS Error SIGNATURE_DOES_NOT_MATCH",
+    "AWS Error NO_SUCH_BUCKET",
+    "not found. To create buckets",  # the bucket, where a folder is made
+)
+"""In the message of an error that asking again cannot mend; the message also names the bucket, the key and the request.
+"""
 
 
 def open_folder(location: Location) -> fs.SubTreeFileSystem:
@@ -229,17 +238,25 @@ def delete_folder(root: fs.SubTreeFileSystem, path: str) -> None:
 def retry(request: Callable[[], Answer]) -> Answer:
     """Makes a request to a bucket until it succeeds, with growing pauses, for `RETRY_SECONDS` at most.
 
+    A bucket that is away costs a process this time once, not for each request.
+
     Raises:
         OSError: of the last request; at once if it says that a file is missing or access is refused.
     """
-    deadline, pause = time.monotonic() + RETRY_SECONDS, FIRST_PAUSE
+    deadline, pause = time.monotonic() + (0.0 if GAVE_UP.is_set() else RETRY_SECONDS), FIRST_PAUSE
     while True:
         try:
-            return request()
+            answer = request()
         except OSError as error:
             is_final = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError)
-            if is_final or any(word in str(error) for word in REFUSALS) or time.monotonic() + pause > deadline:
+            if is_final or any(phrase in str(error) for phrase in REFUSALS):
                 raise
+            if time.monotonic() + pause > deadline:
+                GAVE_UP.set()
+                raise
+        else:
+            GAVE_UP.clear()
+            return answer
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -319,16 +336,8 @@ class PatientHandler(fs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(pa.BufferReader(retry(fetch)), mode="r")
 
     def open_input_file(self, path: str) -> Any:
-        """A file for random access: fetched whole up to `WHOLE_BYTES`, so that a failing request is no damaged file."""
-
-        def fetch() -> Any:
-            file = self._bucket.open_input_file(path)
-            if file.size() > WHOLE_BYTES:
-                return file
-            with file:
-                return pa.BufferReader(file.read_buffer())
-
-        return pa.PythonFile(retry(fetch), mode="r")
+        """A file for random access; only its opening is repeated."""
+        return pa.PythonFile(retry(lambda: self._bucket.open_input_file(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: dict[str, str]) -> Any:
         """A stream whose content appears as a file once it is closed; `write_bytes` repeats a write that fails."""

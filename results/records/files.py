@@ -109,19 +109,30 @@ def write_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
 
 @contextmanager
 def report_damage(name: str) -> Iterator[None]:
-    """Turns the errors of reading a damaged file into one ValueError that names it."""
+    """Turns the errors of parsing a damaged file into one ValueError that names it.
+
+    pyarrow raises OSError without a number for damaged pages; one with a number is the system's, and passes.
+    """
     try:
         yield
-    except FileNotFoundError:
-        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise ValueError(f"{name}: truncated or damaged: {first_line(error)}") from None
 
 
 def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
-    """Opens a Parquet file; FileNotFoundError if there is none, ValueError if it is truncated or no Parquet."""
+    """Opens a Parquet file, which is fetched whole from a bucket: a request that fails is no damage.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it cannot be read.
+        ValueError: it is truncated or no Parquet.
+    """
+    is_local = local_path(root) is not None
+    content = root.open_input_file(path) if is_local else pa.BufferReader(read_bytes(root, path))
     with report_damage(full_path(root, path)):
-        return pq.ParquetFile(root.open_input_file(path), page_checksum_verification=True)
+        return pq.ParquetFile(content, page_checksum_verification=True)
 
 
 def open_checked_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pq.ParquetFile:

@@ -7,20 +7,21 @@ may be old, deleted or damaged: nothing but time is lost.
 import json
 import warnings
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.runtime.storage import Location, full_path, list_files, open_folder
+from mtlib.runtime.storage import Location, full_path, list_files, local_path, open_folder
 from mtlib.tasks import in_order
 from results.records.driver_file import read_driver
 from results.records.epochs import curve_rows, read_epochs
 from results.records.files import check_schema, open_parquet, report_damage, write_parquet
 from results.records.schemas import CURVES
-from results.records.trial_folder import TRIAL_FILE, read_start, read_trial, record_of, trial_path
+from results.records.trial_folder import TRIAL_FILE, TrialFiles, read_start, read_trial, record_of, trial_path
 from results.records.trials import (
     OVERALL,
     UNFINISHED,
@@ -33,6 +34,8 @@ from results.records.trials import (
 )
 
 TRIALS_FILE, CURVES_FILE = "trials.parquet", "curves.parquet"
+BUCKET_READERS = 8
+"""Trials of a bucket that are read at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +68,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
-        for trial in changed:
-            files = read_trial(root, trial)
+        for trial, files in zip(changed, read_all(root, changed), strict=True):
             if files is not None:
                 cached[trial] = record_of(files, tasks, num_workers)
                 epochs, damage = list(files.epochs[: files.num_epochs]), list(files.damage)
@@ -84,6 +86,12 @@ def read_sweep_tables(folder: Location) -> SweepTables:
         notes=tuple(notes),
         damaged=frozenset(damaged),
     )
+
+
+def read_all(root: fs.SubTreeFileSystem, trials: Sequence[str]) -> Iterator[TrialFiles | None]:
+    """`read_trial` of each; in a bucket, where every file is a request, of several at a time."""
+    with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
+        yield from pool.map(lambda trial: read_trial(root, trial), trials)
 
 
 def damage_of_start(root: fs.SubTreeFileSystem, trial: str, *, has_row: bool) -> list[str]:
@@ -202,10 +210,10 @@ def read_cache(root: fs.SubTreeFileSystem, name: str) -> Cache:
         tasks = tuple(json.loads(metadata.get(b"tasks", b"[]")))
         check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
         table, sources = file.read(), json.loads(metadata.get(b"sources", b"{}"))
-    records = tuple(record_from_row(row, tasks) for row in table.to_pylist()) if name == TRIALS_FILE else ()
-    return Cache(
-        table=table.replace_schema_metadata(CURVES.metadata) if not records else table, sources=sources, records=records
-    )
+    if name == TRIALS_FILE:
+        records = tuple(record_from_row(row, tasks) for row in table.to_pylist())
+        return Cache(table=table, sources=sources, records=records)
+    return Cache(table=table.replace_schema_metadata(CURVES.metadata), sources=sources)
 
 
 def trial_sources(root: fs.SubTreeFileSystem) -> dict[str, int]:

@@ -9,13 +9,12 @@
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow.fs as fs
 
-from mtlib.runtime.storage import full_path
+from mtlib.runtime.storage import delete_file, full_path
 from mtlib.tasks import Task, score_of
 from results.records.epochs import Epoch, read_epochs
 from results.records.files import read_json, write_json
@@ -109,8 +108,7 @@ def write_end(root: fs.SubTreeFileSystem, trial: str, end: TrialEnd) -> None:
 
 def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
     """Deletes `end.json` of a trial that is trained again, if there is one."""
-    with suppress(FileNotFoundError):
-        root.delete_file(trial_path(trial, END_FILE))
+    delete_file(root, trial_path(trial, END_FILE))
 
 
 def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
@@ -198,13 +196,6 @@ def is_main_score(point: Mapping[str, Any], tasks: Mapping[str, Task]) -> bool:
     name = point["task"]
     metric = tasks[name].metric if name in tasks else OVERALL
     return bool(point["split"] == "dev" and point["metric"] == metric)
-
-
-def add_note(root: fs.SubTreeFileSystem, start: TrialStart, note: str) -> TrialStart:
-    """Writes a note into `trial.json`; the new content."""
-    found = replace(start, notes=(*start.notes, note))
-    write_start(root, found)
-    return found
 
 
 def file_content(content: TrialStart | TrialEnd) -> dict[str, Any]:

@@ -8,18 +8,22 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from mtlib.runtime.storage import local_path
 from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
-"""Memory of a worker that has loaded its libraries."""
+"""Memory of a worker on a CPU that has loaded its libraries."""
+GPU_BASE_BYTES = 2 * 10**9
+"""Host memory of a worker with a GPU that has loaded its libraries, as measured on an H200."""
 CPU_BYTES_PER_PARAMETER = 30
 """On a CPU: weights, gradient, AdamW's two moments and a copy while saving, four bytes each, and half as much again for
 activations. The pretrained weights are in the node's object store, once for all workers."""
 CPU_BF16_BYTES = 600 * 2**20
 """On a CPU in bf16, in addition: kernels that oneDNN keeps for the shapes of batches, and the blocks that casts leave
 free (docs/measurements.md, "Memory of a lane")."""
-GPU_BYTES_PER_PARAMETER = 8
-"""Host memory with a GPU: buffers for transfers in both directions."""
+SAVING_BYTES_PER_PARAMETER = 16
+"""Where states are saved in the background: a copy of weights, of AdamW's two moments and of the best weights, four
+bytes each; with a GPU also as measured on an H200."""
 USABLE_MEMORY = 0.9
 """Share of a node's memory that lanes may use."""
 ANSWER_SECONDS = 120.0
@@ -39,9 +43,11 @@ class Resources:
 def resources_per_worker(plan: SweepPlan) -> Resources:
     """Requirements of one worker; memory is estimated from the encoder's number of parameters and the precision."""
     has_gpu = plan.options.gpus_per_worker > 0
-    per_parameter = GPU_BYTES_PER_PARAMETER if has_gpu else CPU_BYTES_PER_PARAMETER
+    saves_in_background = has_gpu or local_path(plan.options.folder) is None
+    base, per_parameter = (GPU_BASE_BYTES, 0) if has_gpu else (BASE_BYTES, CPU_BYTES_PER_PARAMETER)
+    per_parameter += SAVING_BYTES_PER_PARAMETER if saves_in_background else 0
     for_precision = 0 if has_gpu or plan.space.base.precision == "fp32" else CPU_BF16_BYTES
-    memory = BASE_BYTES + per_parameter * plan.num_parameters + for_precision
+    memory = base + per_parameter * plan.num_parameters + for_precision
     return Resources(cpus=plan.options.cpus_per_worker, gpus=plan.options.gpus_per_worker, memory=memory)
 
 

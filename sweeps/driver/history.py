@@ -2,9 +2,11 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.fs as fs
 
 from mtlib.checkpoints.best_weights import read_best, read_weights
@@ -16,7 +18,7 @@ from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
 from results.records.epochs import check_epoch
 from results.records.tables import read_sweep_tables
-from results.records.trial_folder import TrialFiles, read_trial, scores_in
+from results.records.trial_folder import read_start, scores_in
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import trial_folder
@@ -31,9 +33,9 @@ class KnownTrials:
     """The trials of a stopped sweep."""
 
     records: tuple[TrialRecord, ...]
-    """Those that have not ended are `queued`."""
+    """A trial that has not ended is `queued`."""
     reports: Reports
-    """Of first trainings, those that the scheduler has decided on."""
+    """The reports of first trainings that the scheduler has decided on."""
     notes: tuple[str, ...]
     """A line for each damaged file and what is done about it."""
 
@@ -45,19 +47,29 @@ def read_known(options: SweepOptions, metric: str, tasks: Mapping[str, Task]) ->
     """
     root, tables = open_folder(options.folder), read_sweep_tables(options.folder)
     notes, records, reports = list(tables.notes), [], {}
+    points: dict[str, list[Mapping[str, Any]]] = {}
+    for point in tables.curves.filter(pc.field("split") == "dev").to_pylist():
+        points.setdefault(point["trial"], []).append(point)
     for record in tables.records:
-        files = read_trial(root, record.trial_id)
-        if files is None:
-            continue  # it has not begun, or is not known any more: its searched values are given out again
-        damage = [] if record.status in UNFINISHED else [*files.damage, *damaged_files(root, options, record)]
-        if damage:
+        if not has_begun(root, record.trial_id):
+            continue  # or it is not known any more: its searched values are given out again
+        damage = [] if record.status in UNFINISHED else list(damaged_files(root, options, record))
+        if damage or (record.trial_id in tables.damaged and record.status not in UNFINISHED):
             notes += [*damage, f"trial {record.trial_id} is trained again from its last whole state, or the start"]
-        if damage or record.status in UNFINISHED:
-            record = replace(record, status="queued", error=None)
-        records.append(record)
+            record = replace(record, status="interrupted")
         if record.replicate == 0:
-            reports[record.trial_id] = decided_reports(options, record, files, metric, tasks)
+            own = points.get(record.trial_id, ())
+            reports[record.trial_id] = decided_reports(options, record, own, metric, tasks)
+        records.append(replace(record, status="queued", error=None) if record.status in UNFINISHED else record)
     return KnownTrials(records=tuple(records), reports=reports, notes=tuple(dict.fromkeys(notes)))
+
+
+def has_begun(root: fs.SubTreeFileSystem, trial: str) -> bool:
+    """Whether a trial has a whole `trial.json`."""
+    try:
+        return read_start(root, trial) is not None
+    except ValueError:
+        return False
 
 
 def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: TrialRecord) -> Iterator[str]:
@@ -74,25 +86,28 @@ def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: Tri
         with contextlib.suppress(FileNotFoundError):  # it keeps none
             for epoch in sorted(set(read_best(states).values())):
                 read_weights(states, epoch)
-    except (ValueError, OSError) as error:
+    except (ValueError, FileNotFoundError) as error:
         yield first_line(error)
 
 
 def decided_reports(
-    options: SweepOptions, record: TrialRecord, files: TrialFiles, metric: str, tasks: Mapping[str, Task]
+    options: SweepOptions,
+    record: TrialRecord,
+    points: Iterable[Mapping[str, Any]],
+    metric: str,
+    tasks: Mapping[str, Task],
 ) -> list[tuple[int, float]]:
     """Scored epochs of a trial after which it went on, or ended, and its best score so far at each.
 
-    A newer epoch is reported again, and decided on then.
+    A newer epoch is reported again, and decided on then. `points` are the trial's dev rows of the curves.
     """
     config = TrialConfig.from_json(record.config)
-    last = files.num_epochs if record.status not in UNFINISHED else num_decided(options, record, config)
+    last = record.epochs if record.status not in UNFINISHED else num_decided(options, record, config)
     counted = [epoch for epoch in overall_epochs(config) if epoch <= last]
-    scores = {
-        epoch.points[0]["epoch"]: scores_in(epoch.points, tasks)[metric]
-        for epoch in files.epochs
-        if epoch.points[0]["epoch"] in counted
-    }
+    by_epoch: dict[int, list[Mapping[str, Any]]] = {}
+    for point in points:
+        by_epoch.setdefault(point["epoch"], []).append(point)
+    scores = {epoch: scores_in(by_epoch[epoch], tasks)[metric] for epoch in counted if epoch in by_epoch}
     bests = itertools.accumulate((scores[epoch] for epoch in sorted(scores)), max)
     return [(counted.index(epoch) + 1, best) for epoch, best in zip(sorted(scores), bests, strict=True)]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,7 +17,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import open_folder
+from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
 from mtlib.tasks import in_order
 from results.records.driver_file import Ownership
 from results.records.tables import write_caches
@@ -120,7 +121,7 @@ class RunningSweep:
     """Optuna's, on the driver's disk."""
     next_journal: float = 0.0
     """When its copy in a bucket is renewed, on the monotonic clock."""
-    housekeeping: BackgroundRun = field(default_factory=lambda: BackgroundRun(lambda: None, "housekeeping"))
+    housekeeping: threading.Thread | None = None
     """The deletion of weights and copying of the journal that was begun last."""
     must_prune: bool = False
     """Whether trials have ended since weights were deleted last."""
@@ -174,9 +175,12 @@ def run_plan(
         try:
             error = run_on_ray(run)
         finally:
-            with contextlib.suppress(OSError):  # it is a copy that nothing reads back
-                save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
-            closing_errors = close_records(plan, ledger)
+            close_ledger(ledger)
+            closing_errors = []
+            if not ownership.is_lost:  # otherwise another driver writes them
+                with contextlib.suppress(OSError):  # it is a copy that nothing reads back
+                    save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
+                closing_errors = close_records(plan, ledger)
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
@@ -193,7 +197,6 @@ def close_records(plan: SweepPlan, ledger: Ledger) -> list[str]:
     Returns:
         What failed, a line each; readers do not need it.
     """
-    close_ledger(ledger)
     closing_errors = []
     try:
         prune_weights(plan.options.folder, ledger.records.values(), plan.options.keep_models)
@@ -238,7 +241,8 @@ def run_on_ray(run: SweepRun) -> str | None:
         try:
             error = handle_until_end(sweep)
             if error is None and not run.ledger.num_unfinished:
-                save_tables(plan, run.ledger)
+                with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
+                    save_tables(plan, run.ledger)
                 run.on_trained()
             return error
         except RayError as error:
@@ -329,10 +333,11 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
                 handle_event(sweep, make_note(text))
             error = why_none_opens(sweep.lanes)
         watch_storage(sweep)
-        keep_house(sweep)
         error = error or sweep.services.why_lost or sweep.failure
         if sweep.run.ownership.is_lost:
             error = "another driver has taken the sweep"
+        if error is None:
+            keep_house(sweep)
         if error is None and not is_winding_down and sweep.services.are_well:
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
@@ -373,22 +378,27 @@ def watch_storage(sweep: RunningSweep) -> None:
     if (seconds >= STORAGE_SECONDS) != sweep.is_storage_away:
         sweep.is_storage_away = seconds >= STORAGE_SECONDS
         folder = sweep.run.plan.options.folder
-        away = f"{folder} could not be written for {seconds:.0f} s: a bucket is asked again, for 5 minutes at most"
+        away = f"{folder} could not be written for {seconds:.0f} s"
+        if local_path(folder) is None:
+            away += f": a request is repeated for {RETRY_SECONDS / 60:g} minutes at most"
         handle_event(sweep, make_note(away if sweep.is_storage_away else f"{folder} can be written again"))
 
 
 def keep_house(sweep: RunningSweep) -> None:
     """Deletes weights that no selection needs and copies the journal, in a thread: the storage may be slow or away."""
-    if not sweep.housekeeping.is_over or not (sweep.must_prune or time.monotonic() >= sweep.next_journal):
+    is_due = sweep.must_prune or time.monotonic() >= sweep.next_journal
+    if not is_due or (sweep.housekeeping is not None and sweep.housekeeping.is_alive()):
         return
     options, records = sweep.run.plan.options, list(sweep.run.ledger.records.values()) if sweep.must_prune else []
     sweep.must_prune, sweep.next_journal = False, time.monotonic() + JOURNAL_SECONDS
 
     def keep() -> None:
-        prune_weights(options.folder, records, options.keep_models, sweep.pruned)
-        save_journal(options.folder, sweep.journal)
+        with contextlib.suppress(OSError):  # both are done again
+            prune_weights(options.folder, records, options.keep_models, sweep.pruned)
+            save_journal(options.folder, sweep.journal)
 
-    sweep.housekeeping = BackgroundRun(keep, "weights and journal")
+    sweep.housekeeping = threading.Thread(target=keep, name="housekeeping", daemon=True)
+    sweep.housekeeping.start()
 
 
 def handle_events(sweep: RunningSweep, timeout: float) -> None:
@@ -433,13 +443,14 @@ def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) 
 
 
 def close_sweep(sweep: RunningSweep, seconds: float) -> None:
-    """Closes lanes and Tune, waiting at most `seconds` for them to release their resources."""
+    """Closes lanes and Tune, waiting at most `seconds` for them to release their resources, and ends housekeeping."""
     deadline = time.monotonic() + seconds
     sweep.searcher.stop()
     sweep.stopper.stop()
     sweep.channel.stop.remote()
     close(sweep.lanes, deadline)
     sweep.tune_run.wait(deadline - time.monotonic())
-    sweep.housekeeping.wait(deadline - time.monotonic())
     if sweep.services.are_well:
         ray.kill(sweep.channel)
+    if sweep.housekeeping is not None:
+        sweep.housekeeping.join()  # the records are closed next, which deletes weights too

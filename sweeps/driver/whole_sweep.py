@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
-from results.records.driver_file import Ownership
+from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
@@ -81,13 +81,16 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     need = describe_disk_need(options, inputs, measure_encoder(encoder))
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoder, arguments)
+    ownership = Ownership(options.folder)
     try:
-        with Ownership(options.folder) as ownership:
+        with ownership:
             trial_inputs = prepare_trial_inputs(options, inputs, encoder)
             del inputs  # as above
             return run_and_finish(options, plan, trial_inputs, listener, ownership)
     except Exception:
-        discard_unstarted(options.folder)  # after the last writing of `driver.json`
+        driver = read_driver(options.folder)  # after its last writing
+        if driver is not None and driver.id == ownership.id:  # in a bucket another command may have taken the name
+            discard_unstarted(options.folder)
         raise
 
 

@@ -39,10 +39,6 @@ class LoadedTrial:
         """The cut at a stage's end."""
         return next(cut for cut in self.cuts if cut.stage == stage and cut.is_end)
 
-    def next_end(self, epochs: int) -> Cut:
-        """The first end of a stage after `epochs` epochs of the trial."""
-        return next(cut for cut in self.cuts if cut.is_end and cut.total_epochs > epochs)
-
 
 def load_trial(
     config: TrialConfig,

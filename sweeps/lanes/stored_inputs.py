@@ -35,7 +35,7 @@ class StoredInputs:
     encoder: "ObjectRef[Any]"
     """A `PretrainedEncoder` without weights and tokenizer, and its weights as arrays by name."""
     corpora: Mapping[str, Mapping[TableKey, "ObjectRef[Any]"]]
-    """Of each `data_key`, by set and split a `TokenTable`."""
+    """By `data_key`, and then by set and split, a `TokenTable`."""
     starts: Mapping[StartKey, "ObjectRef[Any]"]
     """Starting weights as arrays by name."""
     node: str
@@ -73,8 +73,8 @@ class InputsReader:
         self.encoder: PretrainedEncoder = dataclasses.replace(encoder, weights=to_tensors(weights))
         """Its weights are the store's memory, and must not be written into."""
         self._tables: dict[ObjectRef[Any], TokenTable] = {}
-        self._read: dict[str, Corpus] = {}
-        """Corpora that are not in the store."""
+        self._read: tuple[str, Corpus] | None = None
+        """The key of the last corpus that was not in the store, and the corpus."""
 
     def read_corpus(self, config: TrialConfig) -> Corpus:
         """The tokenised data of a trial.
@@ -84,14 +84,16 @@ class InputsReader:
 
         Raises:
             ValueError: such data cannot be used.
+            OSError: they cannot be read.
         """
         key = data_key(config)
         refs = self._stored.corpora.get(key)
         if refs is None:
-            if key not in self._read:
+            if self._read is None or self._read[0] != key:
+                self._read = None  # before the next one takes memory
                 folders = self._stored.data_folder, self._stored.cache_folder
-                self._read[key] = self._call_on_driver(read_tokens, config, *folders)
-            return self._read[key]
+                self._read = key, self._call_on_driver(read_tokens, config, *folders)
+            return self._read[1]
         self._tables = {ref: self._tables[ref] if ref in self._tables else ray.get(ref) for ref in refs.values()}
         return {name: self._tables[ref] for name, ref in refs.items()}
 
@@ -103,13 +105,13 @@ class InputsReader:
         return to_tensors(self._call_on_driver(read_start_arrays, config.encoder) if ref is None else ray.get(ref))
 
     def _call_on_driver(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function on the driver's node, and raises the ValueError that it raises."""
+        """Calls a function on the driver's node, and raises the ValueError or OSError that it raises."""
         there = NodeAffinitySchedulingStrategy(self._stored.node, soft=False)
         task: Any = ray.remote(num_cpus=0, max_calls=1)(function)
         try:
             return ray.get(task.options(scheduling_strategy=there).remote(*arguments))
         except RayTaskError as error:
-            if isinstance(error.cause, ValueError):
+            if isinstance(error.cause, ValueError | OSError):
                 raise error.cause from None
             raise
 

@@ -35,8 +35,9 @@ CHECKPOINT = "checkpoint"
 """Folder of states and best weights in a trial's folder."""
 MAX_REGISTERED = 5
 """Equal trials that the register holds."""
-GPU_STATE_SECONDS = 60.0
-"""Least time between two states of a trial on a GPU, where steps are short beside the writing of a state."""
+STATE_SECONDS = 60.0
+"""Least time between two states that are written in the background: on a GPU, where steps are short beside the writing
+of a state, and in a bucket, where each request costs time and money."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +71,12 @@ class TrialFolder:
 
 def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
     """The folder of a trial of the sweep with these options."""
-    has_gpu = options.gpus_per_worker > 0
+    in_background = options.gpus_per_worker > 0 or local_path(options.folder) is None
     states = StateFolder(
-        path=join_location(options.folder, "trials", trial_id, CHECKPOINT),
+        path=states_path(options.folder, trial_id),
         checkpoint_steps=options.checkpoint_steps,
-        least_seconds=GPU_STATE_SECONDS if has_gpu else 0.0,
-        in_background=has_gpu or local_path(options.folder) is None,
+        least_seconds=STATE_SECONDS if in_background else 0.0,
+        in_background=in_background,
     )
     return TrialFolder(
         sweep_folder=options.folder,
@@ -84,6 +85,11 @@ def trial_folder(options: SweepOptions, trial_id: str) -> TrialFolder:
         store=stage_store(options),
         finished_folder=join_location(options.shared_folder, FINISHED_FOLDER),
     )
+
+
+def states_path(sweep_folder: str, trial_id: str) -> fs.SubTreeFileSystem:
+    """The folder of a trial's states, opened with the client of its sweep: a URI of its own would get another one."""
+    return subfolder(open_folder(sweep_folder), f"trials/{trial_id}/{CHECKPOINT}")
 
 
 def score_names(config: TrialConfig) -> tuple[str, ...]:
@@ -126,7 +132,7 @@ def find_finished(folder: TrialFolder, cut: Cut, names: Sequence[str] = ()) -> I
 def other_folder(folder: TrialFolder, sweep: str, trial_id: str) -> TrialFolder:
     """The folder of another trial of the same storage."""
     sweep_folder = join_location(split_location(folder.sweep_folder)[0], sweep)
-    states = replace(folder.states, path=join_location(sweep_folder, "trials", trial_id, CHECKPOINT))
+    states = replace(folder.states, path=states_path(sweep_folder, trial_id))
     return replace(folder, sweep_folder=sweep_folder, trial_id=trial_id, states=states)
 
 

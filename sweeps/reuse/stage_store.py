@@ -65,7 +65,7 @@ class Stage:
     is_spare: bool
     """Whether the stage is evicted before others."""
     folder: str
-    """Of its files, below the folder of its key."""
+    """Folder of its files, below the folder of its key."""
     files: tuple[str, ...]
     """Names in that folder."""
 

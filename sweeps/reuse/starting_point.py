@@ -24,7 +24,7 @@ from mtlib.checkpoints.state import (
 )
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import copy_file, delete_file, full_path, subfolder
+from mtlib.runtime.storage import copy_file, delete_file, delete_folder, full_path, move_file, subfolder
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin, other_environments
 from results.records.epochs import check_epoch, check_epoch_file, delete_epochs, read_epoch, trial_epochs
@@ -42,6 +42,8 @@ from sweeps.reuse.weight_pruning import keep_weights_of
 
 STATE_FOLDER = "state"
 """Folder of the state among the files of a stage."""
+FETCHED = "fetched"
+"""Folder in the trial's, of copied files that are not in their places yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,9 @@ def prepare_starting_point(
         folder: of the trial.
         start: what its `trial.json` says so far.
         config, origin: of the trial.
-        cuts: all of its.
+        cuts: of the trial, first to last.
     """
+    delete_folder(folder.own, FETCHED)  # a kill may have left it
     own = own_starting_point(folder, start, config, origin)
     last = cuts[-1]
     if folder.store is None or own.epochs >= last.total_epochs:
@@ -95,10 +98,8 @@ def prepare_starting_point(
                     files = [name for name in stage.files if not name.startswith(f"{STATE_FOLDER}/")]
                     install(folder, found, files, reused, cut)
                     return StartingPoint(epochs=cut.total_epochs, start=reused, notes=own.notes)
-    except FileNotFoundError:  # it was deleted meanwhile; nothing of this trial is left either
-        install(folder, folder.own, (), own.start)
-        clean = replace(own.start, shared_steps=0, shared_seconds=0.0, taken_from=None)
-        return StartingPoint(epochs=0, start=clean, notes=own.notes)
+    except FileNotFoundError:  # it was deleted meanwhile
+        return own
     return own
 
 
@@ -188,20 +189,29 @@ def install(
 ) -> None:
     """Replaces the trial's files by those of another folder; `cut` is where their state was saved, None without one.
 
-    What is reused is on record before the state, from which a killed trial resumes.
+    The trial's own files are deleted once the others are in its folder. What is reused is on record before the state,
+    from which a killed trial resumes.
 
     Raises:
-        FileNotFoundError: one of them is gone; the trial's own are too.
+        FileNotFoundError: one of them is gone; the trial's own are as before.
+        OSError: they cannot be copied, say to a full disk; likewise.
     """
-    drop_states(folder.states)
-    delete_epochs(folder.root, folder.trial_id, after=0)
-    delete_file(folder.states.root, BEST_FILE)
-    delete_weights(folder.states, set())
-    for name in sorted(files):
-        copy_file(source, name, folder.own, name)
-    write_start(folder.root, start)
-    if cut is not None:
-        place_state(folder.states, cut.total_steps, subfolder(source, STATE_FOLDER))
+    names, own, fetched = sorted(files), folder.own, subfolder(folder.own, FETCHED)
+    state = [] if cut is None else [f"{STATE_FOLDER}/{name}" for name in (TENSORS_FILE, NUMBERS_FILE)]
+    try:
+        for name in (*names, *state):
+            copy_file(source, name, fetched, name)
+        drop_states(folder.states)
+        delete_epochs(folder.root, folder.trial_id, after=0)
+        delete_file(folder.states.root, BEST_FILE)
+        delete_weights(folder.states, set())
+        for name in names:
+            move_file(own, f"{FETCHED}/{name}", name)
+        write_start(folder.root, start)
+        if cut is not None:
+            place_state(folder.states, cut.total_steps, subfolder(fetched, STATE_FOLDER))
+    finally:
+        delete_folder(own, FETCHED)
 
 
 def truncate_trial(folder: TrialFolder, epochs: int) -> None:

@@ -4,7 +4,6 @@ Running, queued and interrupted trials keep theirs, and so does a failed trial t
 copies of the same weights are independent.
 """
 
-import contextlib
 import json
 from collections.abc import Iterable, Set
 
@@ -17,7 +16,7 @@ from mtlib.checkpoints.best_weights import (
     write_checksums,
 )
 from mtlib.checkpoints.state import StateFolder, drop_states, saved_states
-from mtlib.runtime.storage import join_location, write_bytes
+from mtlib.runtime.storage import open_folder, subfolder, write_bytes
 from results.records.trials import TrialRecord
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
@@ -31,27 +30,29 @@ def prune_weights(
 ) -> None:
     """Keeps, for each score, the best epoch's weights of the best trials, and deletes the others'.
 
-    Of equal scores the earlier trial's ranks first. What cannot be deleted now is tried again at the next call.
+    Of equal scores the earlier trial's ranks first.
 
     Args:
         folder: path or URI of the sweep.
         records: of all its trials so far.
         keep_models: trials that keep weights for each score, at least 1.
         pruned: what earlier calls have left, which is skipped; updated in place.
+
+    Raises:
+        OSError: weights of a trial cannot be deleted; a further call with `pruned` goes on from there.
     """
     done, known = {} if pruned is None else pruned, list(records)
     wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], keep_models)
-    ended = set(wanted)
+    root, ended = open_folder(folder), set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
-        states = StateFolder(path=join_location(folder, "trials", trial_id, "checkpoint"))
-        with contextlib.suppress(OSError):
-            if trial_id in ended:
-                drop_states(states)  # a kill may have left some
-            keep_weights_of(states, names)
-            done[trial_id] = names
+        states = StateFolder(path=subfolder(root, f"trials/{trial_id}/checkpoint"))
+        if trial_id in ended:
+            drop_states(states)  # a kill may have left some
+        keep_weights_of(states, names)
+        done[trial_id] = names
 
 
 def best_trials(records: list[TrialRecord], keep_models: int) -> KeptWeights:

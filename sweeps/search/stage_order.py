@@ -16,15 +16,15 @@ class StageKeys:
     """Keys of the states that a trial passes through; trials of one sweep share a stage where its key is equal."""
 
     ends: tuple[str, ...]
-    """Of the end of each stage."""
+    """Keys of the ends of all stages, first to last."""
     epochs: tuple[int, ...]
     """Epochs of the trial that are trained at each of these ends."""
     cuts: frozenset[str]
-    """Of every cut."""
+    """Keys of all cuts."""
 
 
 NOTHING_SHARED = StageKeys(ends=(), epochs=(), cuts=frozenset())
-"""Of a trial that shares no stage."""
+"""The keys of a trial that shares no stage."""
 
 
 def find_stage_keys(config: TrialConfig, data_folder: Path, num_workers: int) -> StageKeys:

@@ -22,6 +22,8 @@ from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.search.trial_spec import trial_id_of
 
 JOURNAL_NAME = "optuna-journal.log"
+LOCK_SUFFIX = ".lock"
+"""With which Optuna names the lock of a journal."""
 NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
 TRIALS_ATTRIBUTE = "trials"
@@ -31,10 +33,12 @@ TRIALS_ATTRIBUTE = "trials"
 def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
     """A new study with a journal, a file on this machine, which `optuna-dashboard` opens.
 
-    An earlier journal is replaced: what it knew, the folders of the trials know better.
+    An earlier journal is replaced: what it knew, the folders of the trials know better. So is the lock that a kill may
+    have left, for which Optuna would wait half a minute.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    journal.unlink(missing_ok=True)
+    for path in (journal, journal.with_name(f"{journal.name}{LOCK_SUFFIX}")):
+        path.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(journal)))
     study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load
 
 import mtlib.checkpoints.saver
 from mtlib.checkpoints.best_weights import keep_best, read_best, read_weights
@@ -98,6 +99,28 @@ def test_trial_trains_on_until_it_saves_again(in_background: StateFolder, gate: 
         assert "state-000000001-000" in saved_states(in_background)
         saver.wait()
         assert saved_states(in_background) == ["state-000000002-000", "state-000000001-000"]
+
+
+@pytest.mark.parametrize("is_state", [True, False])
+def test_tensors_are_copied_once_the_last_ones_are_written(
+    is_state: bool, in_background: StateFolder, gate: threading.Event
+) -> None:
+    """Two copies at a time would take twice the memory."""
+    trained = torch.ones(1)
+
+    def finish_writing() -> None:
+        trained.fill_(2)
+        gate.set()
+
+    with Saver(in_background) as saver:
+        saver.save(1, state(torch.ones(1)), {})
+        threading.Timer(0.2, finish_writing).start()
+        if is_state:
+            saver.save(2, state(trained), {})
+        else:
+            saver.keep(1, {"overall": 1}, {"w": trained})
+    content = saved_values(in_background) if is_state else load(read_weights(in_background, 1))["w"].tolist()
+    assert content == [2]
 
 
 def test_later_writes_follow_earlier_ones(folder: StateFolder) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,7 @@ def test_interrupted_write_leaves_the_old_file(tmp_path: Path, name: str, monkey
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between requests, which take no time; the clock goes by them alone."""
     found: list[float] = []
+    monkeypatch.setattr(storage, "GAVE_UP", threading.Event())
     monkeypatch.setattr("time.sleep", found.append)
     monkeypatch.setattr("time.monotonic", lambda: sum(found))
     return found
@@ -233,6 +235,17 @@ def test_request_is_given_up_after_a_while_with_its_last_error(pauses: list[floa
     assert storage.RETRY_SECONDS - storage.LONGEST_PAUSE <= sum(pauses) <= storage.RETRY_SECONDS
 
 
+def test_requests_after_one_that_was_given_up_are_made_once_until_one_succeeds(pauses: list[float]) -> None:
+    error = OSError("AWS Error NETWORK_CONNECTION")
+    for _ in range(3):
+        with pytest.raises(OSError):
+            retry(failing(error, float("inf")))
+    assert sum(pauses) <= storage.RETRY_SECONDS
+    pauses.clear()
+    assert retry(failing(error, 0)) == retry(failing(error, 2)) == "answer"
+    assert len(pauses) == 2
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -250,9 +263,17 @@ def test_error_that_stays_is_raised_at_once(error: Exception, pauses: list[float
 
 
 def test_missing_bucket_is_named_at_once(bucket: str, pauses: list[float]) -> None:
-    with pytest.raises(OSError, match="'elsewhere'"):
-        write_bytes(open_folder(bucket.replace(f"//{BUCKET}/", "//elsewhere/")), "a", b"1")
+    root = open_folder(bucket.replace(f"//{BUCKET}/", "//elsewhere/"))
+    for attempt in (lambda: write_bytes(root, "a", b"1"), lambda: root.create_dir("a")):
+        with pytest.raises(OSError, match="'elsewhere'"):
+            attempt()
     assert pauses == []
+
+
+@pytest.mark.parametrize("named", ["key 'Bucket/NO_SUCH_BUCKET'", "bucket 'ACCESS_DENIED'", "'a' in HeadBucket"])
+def test_names_in_a_message_do_not_decide_whether_a_request_is_repeated(named: str, pauses: list[float]) -> None:
+    assert retry(failing(OSError(f"When reading {named}: AWS Error NETWORK_CONNECTION"), 2)) == "answer"
+    assert len(pauses) == 2
 
 
 class Flaky(fs.FileSystemHandler):  # type: ignore[misc]

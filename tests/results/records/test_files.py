@@ -1,5 +1,7 @@
 """Files are written whole or not at all, and a damaged or foreign one is named in one line."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.runtime.storage import absolute_location, full_path, list_files, open_folder
+from mtlib.runtime.storage import PatientHandler, absolute_location, full_path, list_files, open_folder
 from results.records.files import (
     check_output,
     check_schema,
     read_json,
     read_parquet,
     read_parquet_if_exists,
+    report_damage,
     sweep_location,
     write_json,
     write_parquet,
@@ -80,6 +83,24 @@ def test_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[by
         read_parquet(root, "table.parquet", SCHEMA)
     assert str(caught.value).startswith(f"{path}: truncated or damaged: ")
     assert "\n" not in str(caught.value)
+
+
+def test_table_that_cannot_be_fetched_is_not_damaged(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = open_folder(bucket)
+    write_parquet(root, "table.parquet", TABLE)
+
+    def fail(*_arguments: object) -> None:
+        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+
+    for name in ("open_input_file", "open_input_stream"):
+        monkeypatch.setattr(PatientHandler, name, fail)
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        read_parquet(root, "table.parquet", SCHEMA)
+
+
+def test_error_of_the_disk_is_not_reported_as_damage() -> None:
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), report_damage("name"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def metadata(**changes: str) -> dict[str, str]:

@@ -1,13 +1,16 @@
 """A sweep's tables follow from the folders of its trials; caches only save time."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.fs as fs
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +18,7 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs as epoch_files
-from results.records import tables
+from results.records import tables, trial_folder
 from results.records.epochs import epoch_path, write_epoch
 from results.records.tables import (
     CURVES_FILE,
@@ -298,3 +301,19 @@ def test_source_of_a_cache_is_of_names_sizes_and_times(folder: Path) -> None:
     os.utime(folder / epoch_path(TRIALS[1], 1), (1, 1))
     after = tables.trial_sources(root)
     assert {trial for trial in TRIALS if before[trial] != after[trial]} == {TRIALS[1]}
+
+
+def test_trials_of_a_bucket_are_read_several_at_a_time(
+    bucket: str, make_report: MakeReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trials_of_two_epochs(bucket, make_report)
+    together, read_trial = threading.Barrier(len(TRIALS)), trial_folder.read_trial
+
+    def read_with_others(root: fs.SubTreeFileSystem, trial: str) -> Any:
+        together.wait(20)
+        return read_trial(root, trial)
+
+    monkeypatch.setattr(tables, "read_trial", read_with_others)
+    found = read_sweep_tables(bucket)
+    assert [record.trial_id for record in found.records] == list(TRIALS)
+    assert set(found.curves["trial"].to_pylist()) == set(TRIALS)

@@ -15,6 +15,8 @@ from sweeps.cluster.capacity import (
     BASE_BYTES,
     CPU_BF16_BYTES,
     CPU_BYTES_PER_PARAMETER,
+    GPU_BASE_BYTES,
+    SAVING_BYTES_PER_PARAMETER,
     Resources,
     describe_small_stores,
     fits_cluster,
@@ -60,7 +62,9 @@ def test_memory_of_a_worker_is_by_encoder_precision_and_device(make_plan: MakePl
     in_bf16 = replace(plan, space=replace(plan.space, base=plan.space.base.override({"precision": "bf16"})))
     assert resources_per_worker(in_bf16).memory - resources_per_worker(plan).memory == CPU_BF16_BYTES
     on_gpu = with_options(replace(in_bf16, num_parameters=110_000_000), gpus_per_worker=1.0)
-    assert resources_per_worker(on_gpu).memory < need.memory
+    assert resources_per_worker(on_gpu).memory == GPU_BASE_BYTES + 110_000_000 * SAVING_BYTES_PER_PARAMETER
+    in_bucket = with_options(replace(plan, num_parameters=110_000_000), storage="s3://bucket/sweeps?region=here")
+    assert resources_per_worker(in_bucket).memory == need.memory + 110_000_000 * SAVING_BYTES_PER_PARAMETER
 
 
 @pytest.mark.parametrize(

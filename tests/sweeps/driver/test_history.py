@@ -4,13 +4,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as fs
 import pytest
 import torch
 
 from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.state import State, save_state
 from mtlib.config.trial import TrialConfig
+from mtlib.runtime.storage import local_path
 from mtlib.tasks import TASKS
+from results.records import epochs as epoch_files
 from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.options import SweepPlan
@@ -64,6 +67,19 @@ def test_trials_are_known_by_their_folders_and_unfinished_ones_queued(plan: Swee
     assert known.notes == ()
 
 
+def test_epochs_are_read_once(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_trial(plan.options.folder, spec_of(plan, 0), "interrupted", SCORES)
+    opened, open_epoch = list[str](), epoch_files.open_epoch
+
+    def count(root: fs.SubTreeFileSystem, path: str) -> Any:
+        opened.append(path)
+        return open_epoch(root, path)
+
+    monkeypatch.setattr(epoch_files, "open_epoch", count)
+    assert known_of(plan).records[0].epochs == 4
+    assert len(opened) == 4
+
+
 def epoch_file(folder: str) -> Path:
     return Path(folder, "trials", "0000-r0", "epochs", "0003.parquet")
 
@@ -81,10 +97,12 @@ def test_ended_trial_with_a_damaged_epoch_is_queued_again_and_noted(plan: SweepP
 def test_ended_trial_with_damaged_best_weights_is_queued_again_and_noted(plan: SweepPlan) -> None:
     write_trial(plan.options.folder, spec_of(plan, 0), "complete", SCORES)
     states = trial_folder(plan.options, "0000-r0").states
-    shutil.rmtree(states.path, ignore_errors=True)
+    place = local_path(states.path)
+    assert place is not None
+    shutil.rmtree(place, ignore_errors=True)
     keep_best(states, 3, {"overall": 3}, {"weight": torch.zeros(4)})
     assert (known_of(plan).records[0].status, known_of(plan).notes) == ("complete", ())
-    (Path(str(states.path)) / weights_file(3)).write_bytes(b"")
+    (place / weights_file(3)).write_bytes(b"")
     known = known_of(plan)
     assert known.records[0].status == "queued"
     assert any("epoch-0003.safetensors" in note for note in known.notes)

@@ -1,13 +1,16 @@
 """Whole sweeps on a real Ray: how trials end, what Optuna and the records hold, and that nothing is left running."""
 
+import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import optuna
@@ -17,6 +20,7 @@ import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+import sweeps.driver.run_sweep
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
@@ -31,10 +35,21 @@ from results.records.tables import read_curves, read_trials
 from results.records.trial_folder import read_end
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, TrialRecord, write_sweep
 from search_spaces.space import SearchSpace
+from sweeps.cluster.background_run import is_inside_ray
 from sweeps.driver.history import read_known
 from sweeps.driver.ledger import Ledger, open_ledger
 from sweeps.driver.limits import Limits
-from sweeps.driver.run_sweep import RunningSweep, SweepOutcome, handle_event, run_plan
+from sweeps.driver.run_sweep import (
+    RunningSweep,
+    SweepOutcome,
+    SweepRun,
+    close_sweep,
+    handle_event,
+    keep_house,
+    run_on_ray,
+    run_plan,
+    watch_storage,
+)
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
@@ -42,7 +57,7 @@ from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial_spec import make_spec
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
-from tests.sweeps.conftest import MakePlan
+from tests.sweeps.conftest import MakePlan, with_options
 from tests.trial_inputs import read_inputs_of
 
 pytestmark = pytest.mark.ray
@@ -274,6 +289,60 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     assert record.host == ("here" if has_start else "there")
 
 
+def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
+    """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
+    notes = parts.pop("notes", [])
+    run = Mock(plan=plan, ledger=open_ledger(plan), on_event=lambda event, _ledger: notes.append(event.facts["text"]))
+    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "suggested", "journal")
+    lanes: Any = SimpleNamespace(runs=[], open=set(), ever_open=set(), closed=set(), failures=[])
+    given: dict[str, Any] = {**{name: Mock() for name in names}, "services": Mock(are_well=False), "lanes": lanes}
+    return RunningSweep(run=run, **given, **parts)
+
+
+def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_are_closed(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(sweeps.driver.run_sweep, "prune_weights", lambda *_arguments: may_end.wait(60))
+    monkeypatch.setattr(sweeps.driver.run_sweep, "close", lambda *_arguments: None)
+    sweep = idle_sweep(make_plan(), must_prune=True)
+    keep_house(sweep)
+    assert sweep.housekeeping is not None
+    assert not is_inside_ray()
+    threading.Timer(0.5, may_end.set).start()
+    close_sweep(sweep, 0.0)
+    assert not sweep.housekeeping.is_alive()
+
+
+@pytest.mark.parametrize("error", [ValueError("sweep.json is damaged"), OSError("No space left on device")])
+def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_ended(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    sweep = idle_sweep(make_plan())
+    answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
+    answers |= {"put_inputs": None, "start_sweep": sweep, "handle_until_end": None, "close_sweep": None}
+    for name, answer in answers.items():
+        monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
+    monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
+    run: Any = sweep.run
+    run.inputs.num_bytes, run.interrupts.count, run.ledger = 0, 0, Mock(num_unfinished=0)
+    assert run_on_ray(run) is None
+    run.on_trained.assert_called_once()
+
+
+@pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
+def test_storage_that_is_away_is_said_once(make_plan: MakePlan, storage: str | None) -> None:
+    plan, notes = make_plan(), list[str]()
+    sweep = idle_sweep(plan if storage is None else with_options(plan, storage=storage), notes=notes)
+    for seconds in (0.0, 30.0, 60.0, 0.0):
+        sweep.run.ownership.seconds_unwritten = seconds  # type: ignore[misc]
+        watch_storage(sweep)
+    away, back = notes
+    assert "could not be written for 30 s" in away
+    assert ("minutes" in away) == (storage is not None), "only a request to a bucket is repeated"
+    assert "can be written again" in back
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
 def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path) -> None:
@@ -315,6 +384,26 @@ def test_data_that_a_lane_cannot_load_are_one_error(
     with pytest.raises(ValueError, match=r"data must be a folder, got .*nowhere, which is missing"):
         run_owned(gone, lambda _event, _ledger: None, inputs)
     assert ray.available_resources()["CPU"] == 2
+
+
+def test_sweep_that_another_driver_has_taken_is_not_written_into(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan()
+    write_sweep(plan.options.folder, {"name": plan.options.name})
+    write_driver(plan.options.folder, id="other")
+    write_trial(plan.options.folder, make_spec(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
+    before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
+    ownership, inputs = Ownership(plan.options.folder), cast(TrialInputs, None)
+
+    def lose(_run: SweepRun) -> str:
+        ownership.is_lost = True
+        return "another driver has taken the sweep"
+
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_on_ray", lose)
+    outcome = run_plan(plan, inputs, lambda _event, _ledger: None, ownership)
+    assert outcome.error is not None
+    assert {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")} == before
 
 
 @pytest.mark.slow

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 import sweeps.driver.run_sweep
+import sweeps.driver.whole_sweep
 from results.records.driver_file import Ownership, read_driver
+from results.records.trials import read_sweep
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 from sweeps.driver.whole_sweep import Ending, Listener, run_or_resume
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
+from sweeps.setup.create import create_sweep
+from tests.driver_files import write_driver
 
 
 @pytest.fixture
@@ -88,3 +92,28 @@ def test_listener_hears_of_the_sweep_before_it_runs_then_of_events_then_of_the_e
     driver = read_driver(options.folder)
     assert driver is not None
     assert driver.has_stopped
+
+
+def test_sweep_that_another_command_has_taken_meanwhile_stays(
+    options: SweepOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket no folder is made by which the second of two commands would know."""
+
+    def create(*arguments: Any) -> SweepPlan:
+        plan = create_sweep(*arguments)
+        write_driver(options.folder, id="other")
+        return plan
+
+    monkeypatch.setattr(sweeps.driver.whole_sweep, "create_sweep", create)
+    with pytest.raises(ValueError, match="a sweep must not be running already"):
+        run_or_resume(options, Listening().listener, ["--space", "smart_lambda"])
+    assert read_sweep(options.folder)["name"] == options.name
+
+
+def test_sweep_that_fails_before_its_first_trial_leaves_its_name_free(
+    options: SweepOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps.driver.run_sweep, "run_plan", lambda *_arguments, **_named: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_or_resume(options, Listening().listener, ["--space", "smart_lambda"])
+    assert not Path(options.folder).exists()

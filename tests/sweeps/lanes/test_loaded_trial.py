@@ -11,7 +11,6 @@ def test_loaded_trial_has_its_cuts(storage: TrialStorage) -> None:
         (3, 12, True),
     ]
     assert [trial.end_of(stage).total_epochs for stage in (0, 1)] == [1, 3]
-    assert [trial.next_end(epochs).total_epochs for epochs in (0, 1, 2)] == [1, 3, 3]
     assert trial.can_be_extended
     assert not storage.load_trial(optimizer__schedule="slanted_triangular").can_be_extended
 

@@ -1,5 +1,7 @@
 """What comes out of the object store is what went in, read in place; other rows and weights are read by a task."""
 
+import errno
+import os
 import shutil
 import warnings
 from pathlib import Path
@@ -110,6 +112,30 @@ def test_data_and_weights_of_no_point_of_the_space_are_read_on_the_drivers_node(
     gone = other.override({"encoder.start_from": str(tmp_path / "gone.safetensors")})
     with pytest.raises(ValueError, match=r"^encoder\.start_from must be .*gone\.safetensors, which is missing$"):
         reader.read_start(gone)
+
+
+@pytest.mark.slow
+def test_last_corpus_that_the_driver_read_is_kept_alone(plan: SweepPlan) -> None:
+    reader = open_reader(plan)
+    first, second = (plan.space.base.override({"data.hold_out": share}) for share in (0.2, 0.3))
+    found = reader.read_corpus(first)
+    assert reader.read_corpus(first) is found
+    reader.read_corpus(second)
+    assert reader.read_corpus(first) is not found
+
+
+@pytest.mark.slow
+def test_disk_that_the_driver_cannot_read_is_an_error_of_the_storage(
+    plan: SweepPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    reader = open_reader(plan)
+    monkeypatch.setattr("sweeps.lanes.stored_inputs.read_tokens", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)) as caught:
+        reader.read_corpus(plan.space.base.override({"data.hold_out": 0.2}))
+    assert type(caught.value) is OSError
 
 
 def test_arrays_hold_every_weight_exactly() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from mtlib.checkpoints.state import saved_states
-from mtlib.runtime.storage import list_files, local_path
+from mtlib.runtime.storage import list_files, local_path, open_folder, open_uri
 from results.records.epochs import read_epoch
 from sweeps.options import SweepOptions
 from sweeps.reuse.finished_trials import (
-    GPU_STATE_SECONDS,
     MAX_REGISTERED,
+    STATE_SECONDS,
     find_finished,
+    other_folder,
     register_finished,
     registered_trials,
     trial_folder,
@@ -119,9 +120,20 @@ def test_trial_folder_follows_the_sweep_options(tmp_path: Path) -> None:
     found = trial_folder(options, "0000-r0")
     own = tmp_path / "first" / "trials" / "0000-r0"
     assert (found.name, local_path(found.own)) == ("first/0000-r0", own)
-    assert (found.states.path, found.states.checkpoint_steps) == (f"{own}/checkpoint", 7)
+    assert (local_path(found.states.path), found.states.checkpoint_steps) == (own / "checkpoint", 7)
     assert (found.store, found.finished_folder) == (None, f"{tmp_path}/.cache/finished")
     assert (found.states.least_seconds, found.states.in_background) == (0, False)
+
+
+def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
+    options = SweepOptions(name="first", storage=bucket)
+    open_folder(options.folder)
+    before = open_uri.cache_info().misses
+    for trial_id in ("0000-r0", "0001-r0"):
+        found = trial_folder(options, trial_id)
+        assert saved_states(found.states) == []
+        assert saved_states(other_folder(found, "first", "0002-r0").states) == []
+    assert open_uri.cache_info().misses == before
 
 
 def test_states_are_written_in_the_background_on_a_gpu_or_into_a_bucket(tmp_path: Path, bucket: str) -> None:
@@ -129,4 +141,4 @@ def test_states_are_written_in_the_background_on_a_gpu_or_into_a_bucket(tmp_path
     on_gpu, in_bucket = replace(on_disk, gpus_per_worker=0.5), replace(on_disk, storage=bucket)
     found = [trial_folder(options, "0000-r0").states for options in (on_disk, on_gpu, in_bucket)]
     assert [states.in_background for states in found] == [False, True, True]
-    assert [states.least_seconds for states in found] == [0, GPU_STATE_SECONDS, 0]
+    assert [states.least_seconds for states in found] == [0, STATE_SECONDS, STATE_SECONDS]

@@ -15,7 +15,7 @@ import pytest
 from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, known_checksums, read_best, weights_file
 from mtlib.checkpoints.state import newest_numbers, saved_states
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.storage import copy_file, delete_file, list_files, read_bytes, write_bytes
+from mtlib.runtime.storage import PatientHandler, copy_file, delete_file, list_files, read_bytes, write_bytes
 from results.records.epochs import read_epoch
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.reuse.finished_trials import TrialFolder
@@ -365,6 +365,7 @@ def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
     changes = {} if is_whole else {"stages__1__epochs": 4}
     trial, folder = trained.load_trial(**changes), trained.trial_folder("second/0003-r0")
     train_trial(trial, folder, until_epoch=2)
+    before = saved_states(folder.states)
     if is_whole:
         finish(trained)
 
@@ -376,29 +377,63 @@ def test_what_a_full_disk_prevented_is_reused_once_there_is_room(
         patch.setattr(shutil, "copyfile", fail)
         with pytest.raises(OSError, match="No space left on device"):
             begin(trial, folder)
+    assert saved_states(folder.states) == before != []
     found = begin(trial, folder)
     assert (found.epochs, found.is_finished) == (3, is_whole)
 
 
-def test_stage_that_is_evicted_while_it_is_installed_leaves_a_trial_that_starts_over(
-    trained: TrialStorage, monkeypatch: pytest.MonkeyPatch, uninterrupted: Uninterrupted
+@pytest.mark.parametrize(("done", "num_steps"), [({}, 0), ({"until_step": 2}, 2), ({"until_epoch": 1}, 4)])
+def test_stage_that_is_evicted_while_it_is_copied_leaves_the_trial_its_own_work(
+    trained: TrialStorage,
+    done: dict[str, Any],
+    num_steps: int,
+    monkeypatch: pytest.MonkeyPatch,
+    uninterrupted: Uninterrupted,
 ) -> None:
-    trial, folder = trained.load_trial(tasks__sst__batch_size=4), trained.trial_folder("second/0003-r0")
+    """An epoch has four steps."""
+    trial, folder = trained.load_trial(), trained.trial_folder("second/0003-r0")
     store = folder.store
     assert store is not None
+    if done:
+        train_trial(trial, folder, **done)
+    before = saved_states(folder.states)
 
-    def evict_first(*arguments: Any) -> None:
-        remove_stage(store, trial.cuts[0].key)
+    def copy_and_evict(*arguments: Any) -> None:
         copy_file(*arguments)
+        remove_stage(store, trial.cuts[-1].key)
 
-    monkeypatch.setattr("sweeps.reuse.starting_point.copy_file", evict_first)
-    assert is_own(begin(trial, folder), 0)
-    assert [info.path for info in list_files(folder.own, "")] == ["trial.json"]
-    assert train_trial(trial, folder)[0] == 1
+    monkeypatch.setattr("sweeps.reuse.starting_point.copy_file", copy_and_evict)
+    assert is_own(begin(trial, folder), num_steps // 4)
+    assert saved_states(folder.states) == before
+    assert not any(info.path.startswith("fetched/") for info in list_files(folder.own, ""))
+    assert train_trial(trial, folder)[0] == num_steps + 1
     assert_same(read_trial_files(folder), uninterrupted(trained, trial))
 
 
 # In a bucket.
+
+
+def test_epochs_that_cannot_be_fetched_stay(
+    storage: TrialStorage, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = replace(storage, uri=bucket)
+    trial, folder = there.load_trial(), there.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+
+    def failing(read: Callable[..., Any]) -> Callable[..., Any]:
+        def fail_for_epochs(handler: PatientHandler, path: str) -> Any:
+            if "/epochs/" in path:
+                raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+            return read(handler, path)
+
+        return fail_for_epochs
+
+    with monkeypatch.context() as patch:
+        for name in ("open_input_file", "open_input_stream"):
+            patch.setattr(PatientHandler, name, failing(getattr(PatientHandler, name)))
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            begin(trial, folder)
+    assert is_own(begin(trial, folder), 2)
 
 
 def test_trials_in_a_bucket_are_reused_and_resumed_as_on_a_disk(

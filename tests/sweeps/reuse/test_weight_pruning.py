@@ -9,7 +9,7 @@ import torch
 
 from mtlib.checkpoints.best_weights import BEST_FILE, keep_best, read_best, read_weights
 from mtlib.checkpoints.state import State, StateFolder, save_state
-from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, write_bytes
+from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, open_folder, open_uri, write_bytes
 from results.records.trials import TrialRecord
 from sweeps.driver.ledger import queued_record
 from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
@@ -142,10 +142,18 @@ def test_kill_between_list_and_weights_is_repaired_by_the_next_pruning(
     pruned: KeptWeights = {}
     with monkeypatch.context() as patch:
         patch.setattr("sweeps.reuse.weight_pruning.delete_weights", fail)
-        prune_weights(folder, [trial, better], 1, pruned)
+        with pytest.raises(PermissionError):
+            prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1, 2])
     prune_weights(folder, [trial, better], 1, pruned)
     assert remaining_weights(folder, trial) == ({"qqp": 1}, [1])
+
+
+def test_trials_of_a_sweep_share_its_client_of_a_bucket(bucket: str) -> None:
+    open_folder(bucket)
+    before = open_uri.cache_info().misses
+    prune_weights(bucket, [record(number, {}, "failed") for number in range(3)], 1)
+    assert open_uri.cache_info().misses == before
 
 
 @pytest.mark.parametrize("text", ["", "[", None])

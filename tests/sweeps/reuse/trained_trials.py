@@ -20,7 +20,7 @@ from mtlib.training.step import Interrupted
 from results.records.epochs import read_trial_curves, write_epoch
 from results.records.predictions import read_predictions
 from sweeps.lanes.loaded_trial import LoadedTrial
-from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder
+from sweeps.reuse.finished_trials import FINISHED_FOLDER, TrialFolder, states_path
 from sweeps.reuse.stage_store import STORE_FOLDER, StageStore
 from sweeps.reuse.starting_point import store_cut
 from tests.killed import Killed
@@ -63,7 +63,7 @@ class TrialStorage:
         return TrialFolder(
             sweep_folder=folder,
             trial_id=trial,
-            states=StateFolder(path=join_location(folder, "trials", trial, "checkpoint"), checkpoint_steps=2),
+            states=StateFolder(path=states_path(folder, trial), checkpoint_steps=2),
             store=store if shares else None,
             finished_folder=join_location(shared, FINISHED_FOLDER),
         )

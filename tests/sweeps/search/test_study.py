@@ -1,6 +1,7 @@
 """The Optuna study: samples follow the space and depend on the seed alone; the journal holds every configuration."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def reload(folder: Path, name: str = "s") -> optuna.Study:
     """The study as its journal holds it, as for a second process."""
     storage = JournalStorage(JournalFileBackend(str(folder / name / JOURNAL_NAME)))
     return optuna.load_study(study_name=name, storage=storage)
+
+
+def test_lock_that_a_killed_driver_has_left_does_not_hold_up_the_next(tmp_path: Path) -> None:
+    lock = tmp_path / "s" / f"{JOURNAL_NAME}.lock"
+    lock.parent.mkdir()
+    lock.symlink_to(JOURNAL_NAME)
+    began = time.monotonic()
+    study = new_study(tmp_path)
+    study.ask()
+    assert time.monotonic() - began < 10
+    assert not lock.is_symlink()
 
 
 def test_grid_points_are_stored_with_their_numbers_in_any_order(tmp_path: Path, tiny_config: TrialConfig) -> None:
