@@ -25,7 +25,7 @@ from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
 from results.records.files import check_output, sweep_location
-from results.records.predictions import write_predictions
+from results.records.predictions import write_all_predictions
 from search_spaces.published import read_published
 
 EXAMPLES = """\
@@ -124,7 +124,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
     if options.predictions is not None:
         path = Path(options.predictions).expanduser().absolute()
         check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)
-        show_lines([f"Written: {path}, {write_predictions(sweep.path, path):,} rows"])
+        show_lines([f"Written: {path}, {write_all_predictions(sweep.path, path):,} rows"])
     elif options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()
         write_data(frame.to_csv(index=False))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-Answer = TypeVar("Answer")
+Shared = TypeVar("Shared")
 
 _expected_workers = 1
 
@@ -55,7 +55,7 @@ def gather_from_workers(value: Any) -> list[Any]:
     return gathered
 
 
-def from_rank_0(call: Callable[[], Answer]) -> Answer:
+def from_rank_0(call: Callable[[], Shared]) -> Shared:
     """Calls on rank 0 and returns the result, or raises the exception, on all workers."""
     found: tuple[Any, Exception | None] = None, None
     if worker_rank() == 0:
@@ -66,7 +66,7 @@ def from_rank_0(call: Callable[[], Answer]) -> Answer:
     value, raised = gather_from_workers(found)[0]
     if raised is not None:
         raise raised
-    answer: Answer = value
+    answer: Shared = value
     return answer
 
 

@@ -50,7 +50,7 @@ def iter_predictions(
             yield (trial, epoch), table
 
 
-def write_predictions(folder: Location, path: Path) -> int:
+def write_all_predictions(folder: Location, path: Path) -> int:
     """Writes the predictions of all trials, epochs, tasks and splits as one Parquet file; returns the number of rows.
 
     Its columns are `task`, `split`, and those of `PREDICTIONS`.

@@ -363,7 +363,8 @@ class Channel:
         trial = self._hear(trial_id)
         trial.lane, trial.attempt = lane, trial.attempt + 1
         why = None if trial.why is None else self._explain_death(trial.nodes, trial.why)
-        facts = {**self._lanes[lane].place, "attempt": trial.attempt, "why": why}
+        own = self._lanes[lane]
+        facts = {**own.place, "workers": own.workers, "attempt": trial.attempt, "why": why}
         trial.why = None
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))

@@ -16,7 +16,7 @@ from results.records.predictions import (
     read_predictions,
     reported_epochs,
     stack_predictions,
-    write_predictions,
+    write_all_predictions,
 )
 from results.records.tables import read_curves
 from tests.results.conftest import build_report
@@ -87,7 +87,7 @@ def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: l
 
 def test_all_predictions_are_written_as_one_table(sweep_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "new" / "all.parquet"
-    num_rows = write_predictions(sweep_folder, path)
+    num_rows = write_all_predictions(sweep_folder, path)
     written = pd.read_parquet(path)
     assert len(written) == num_rows > 0
     for (task, split), rows in written.groupby(["task", "split"]):
@@ -101,5 +101,5 @@ def test_no_table_is_left_where_an_epoch_is_damaged(sweep_folder: Path, tmp_path
     trial = min(path.name for path in (sweep_folder / "trials").iterdir())
     (sweep_folder / epoch_path(trial, 1)).write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=rf"{trial}/epochs/0001\.parquet"):
-        write_predictions(sweep_folder, tmp_path / "all.parquet")
+        write_all_predictions(sweep_folder, tmp_path / "all.parquet")
     assert not [path for path in tmp_path.iterdir() if "all.parquet" in path.name]

@@ -331,7 +331,7 @@ def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_end
 
 
 @pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
-def test_storage_that_is_away_is_said_once(make_plan: MakePlan, storage: str | None) -> None:
+def test_storage_that_is_away_is_shown_once(make_plan: MakePlan, storage: str | None) -> None:
     plan, notes = make_plan(), list[str]()
     sweep = idle_sweep(plan if storage is None else with_options(plan, storage=storage), notes=notes)
     for seconds in (0.0, 30.0, 60.0, 0.0):
