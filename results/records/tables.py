@@ -68,7 +68,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
-        for trial, files in zip(changed, read_folders(root, changed), strict=True):
+        for trial, files in zip(changed, read_each_trial(root, changed), strict=True):
             if files is not None:
                 cached[trial] = record_of(files, tasks, num_workers)
                 epochs, damage = list(files.epochs[: files.num_epochs]), list(files.damage)
@@ -88,7 +88,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     )
 
 
-def read_folders(root: fs.SubTreeFileSystem, trials: Sequence[str]) -> Iterator[TrialFiles | None]:
+def read_each_trial(root: fs.SubTreeFileSystem, trials: Sequence[str]) -> Iterator[TrialFiles | None]:
     """`read_trial` of each; in a bucket, where every file is a request, of several at a time."""
     with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
         yield from pool.map(lambda trial: read_trial(root, trial), trials)
