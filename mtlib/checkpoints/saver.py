@@ -1,5 +1,6 @@
 """Saves a trial's states and best weights while it trains, in a thread where the storage or the device is slow."""
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,8 +57,9 @@ class Saver:
             OSError: this, or what was to be written before, cannot be written.
         """
         self.wait()  # two copies at a time would take twice the memory
-        tensors = self._kept(state.tensors)
-        self._write(lambda: save_state(self._folder, step, State(tensors=tensors, numbers=state.numbers)))
+        numbers = copy.deepcopy(dict(state.numbers))  # sums of losses go on changing, too
+        kept = State(tensors=self._kept(state.tensors), numbers=numbers)
+        self._write(lambda: save_state(self._folder, step, kept))
         self._last, self.needed = time.monotonic(), frozenset(best_epochs.values())
 
     def keep(self, epoch: int, best_epochs: Mapping[str, int], weights: Mapping[str, Tensor]) -> None:

@@ -70,12 +70,16 @@ def test_everything_is_written_at_the_end(folder: StateFolder) -> None:
 
 
 def test_what_is_saved_does_not_change_with_later_steps(in_background: StateFolder, gate: threading.Event) -> None:
-    trained = torch.ones(2)
+    trained, sums = torch.ones(2), {"sst": {"loss": (1.5, 8)}}
     with Saver(in_background) as saver:
-        saver.save(1, state(trained), {})
+        saver.save(1, State(tensors={"w": trained}, numbers={"sums": sums}), {})
         trained.zero_()
+        sums["sst"]["loss"] = (3.0, 16)
         gate.set()
     assert saved_values(in_background) == [1, 1]
+    found = load_state(in_background)
+    assert found is not None
+    assert found.numbers == {"sums": {"sst": {"loss": [1.5, 8]}}}
 
 
 def test_kept_weights_do_not_change_with_later_steps(in_background: StateFolder, gate: threading.Event) -> None:
