@@ -17,13 +17,12 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import local_path, open_folder
+from mtlib.runtime.storage import local_path, open_folder, write_bytes
 from results.analysis.sweep import Sweep, load_sweep
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.inference.writers import column_names, row_values
-from results.records.files import open_atomic
 from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
 from search_spaces.space import SearchSpace, load_space, space_names
@@ -224,9 +223,7 @@ def write_space(space: SearchSpace, storage: str | Path | None) -> Path:
     folder = (own or Path(DEFAULT_STORAGE).expanduser()) / ".cache" / "spaces"
     path = folder / f"{space.name}-{hash_of(source)[:12]}.py"
     with writing_to(str(folder)):
-        folder.mkdir(parents=True, exist_ok=True)
-        with open_atomic(open_folder(folder), path.name) as stream:
-            stream.write(source.encode())
+        write_bytes(open_folder(folder), path.name, source.encode())
     return path
 
 

@@ -48,9 +48,15 @@ def keep_best(
     with room_for(f"the weights of epoch {epoch}", weights if is_best else {}, root):
         if is_best:
             sums[weights_file(epoch)] = write_tensors(root, weights_file(epoch), weights)
-        write_checksums(folder, sums)
-        write_bytes(root, BEST_FILE, json.dumps(dict(best_epochs), sort_keys=True).encode())
+        write_best(folder, best_epochs, sums)
     delete_weights(folder, wanted)
+
+
+def write_best(folder: StateFolder, best_epochs: Mapping[str, int], sums: Mapping[str, int]) -> None:
+    """Writes the CRC-32 of weights by file, and then the best epochs by score."""
+    by_name = {file.removeprefix(f"{WEIGHTS_FOLDER}/"): value for file, value in sums.items()}
+    write_bytes(folder.root, CHECKSUMS_FILE, json.dumps(by_name, sort_keys=True).encode())
+    write_bytes(folder.root, BEST_FILE, json.dumps(dict(best_epochs), sort_keys=True).encode())
 
 
 def delete_weights(folder: StateFolder, wanted: Set[int]) -> None:
@@ -78,12 +84,6 @@ def known_checksums(folder: StateFolder) -> dict[str, int]:
         return {}
 
 
-def write_checksums(folder: StateFolder, sums: Mapping[str, int]) -> None:
-    """Writes the CRC-32 of weights by file."""
-    by_name = {file.removeprefix(f"{WEIGHTS_FOLDER}/"): value for file, value in sums.items()}
-    write_bytes(folder.root, CHECKSUMS_FILE, json.dumps(by_name, sort_keys=True).encode())
-
-
 def read_checksums(folder: StateFolder) -> dict[str, int]:
     """CRC-32 of weights by file; FileNotFoundError if there is no such file, ValueError if it is damaged."""
     content = read_bytes(folder.root, CHECKSUMS_FILE)
@@ -91,6 +91,14 @@ def read_checksums(folder: StateFolder) -> dict[str, int]:
         return {f"{WEIGHTS_FOLDER}/{name}": int(value) for name, value in json.loads(content).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"{full_path(folder.root, CHECKSUMS_FILE)} is truncated or damaged") from error
+
+
+def check_best(folder: StateFolder) -> dict[str, int]:
+    """Reads the weights of all best epochs, and returns these; raises as `read_best` and `read_weights`."""
+    best = read_best(folder)
+    for epoch in sorted(set(best.values())):
+        read_weights(folder, epoch)
+    return best
 
 
 def read_weights(folder: StateFolder, epoch: int) -> bytes:

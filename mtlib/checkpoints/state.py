@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,9 +92,9 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
         DiskFull: there is no room for it; the states before it stay.
         OSError: the storage cannot be written.
     """
-    root = folder.root
+    root, found = folder.root, state_files(folder)
     # A second state after the same step gets a name of its own: at no time is a good one missing.
-    taken = [int(name.rpartition("-")[2]) for name in state_folders(root) if name.startswith(f"{STATE}{step:09d}-")]
+    taken = [int(other.rpartition("-")[2]) for other in found if other.startswith(f"{STATE}{step:09d}-")]
     name = f"{STATE}{step:09d}-{max(taken, default=-1) + 1:03d}"
     try:
         with room_for(f"the state after step {step}", state.tensors, root):
@@ -108,8 +108,8 @@ def save_state(folder: StateFolder, step: int, state: State) -> None:
             delete_folder(root, name)
         raise
     # States of later steps are damaged ones that were passed over: they must not take the place of good ones.
-    kept = [other for other in saved_states(folder) if other <= name][:STATES_KEPT]
-    for other in state_folders(root) - {*kept}:
+    earlier = sorted((other for other in whole_states(found) if other < name), reverse=True)
+    for other in found.keys() - {*earlier[: STATES_KEPT - 1]}:
         delete_state(root, other)
 
 
@@ -174,14 +174,22 @@ def place_state(folder: StateFolder, step: int, source: fs.SubTreeFileSystem) ->
 
 def saved_states(folder: StateFolder) -> list[str]:
     """Names of the folders of states, newest first."""
-    ends = f"/{NUMBERS_FILE}"
-    paths = (str(info.path) for info in list_files(folder.root, ""))
-    return sorted(path.removesuffix(ends) for path in paths if path.startswith(STATE) and path.endswith(ends))[::-1]
+    return sorted(whole_states(state_files(folder)), reverse=True)
 
 
-def state_folders(root: fs.SubTreeFileSystem) -> set[str]:
-    """Names of the folders of states, those among them that a kill has left without numbers."""
-    return {str(info.path).partition("/")[0] for info in list_files(root, "") if str(info.path).startswith(STATE)}
+def state_files(folder: StateFolder) -> dict[str, set[str]]:
+    """The files of each folder of a state, also of those that a kill has left without numbers."""
+    found: dict[str, set[str]] = {}
+    for info in list_files(folder.root, ""):
+        name, _, file = str(info.path).partition("/")
+        if name.startswith(STATE):
+            found.setdefault(name, set()).add(file)
+    return found
+
+
+def whole_states(found: Mapping[str, Set[str]]) -> list[str]:
+    """Names of the folders that have numbers."""
+    return [name for name, files in found.items() if NUMBERS_FILE in files]
 
 
 def read_state(folder: StateFolder, name: str) -> State | None:
@@ -231,7 +239,7 @@ def drop_states(folder: StateFolder) -> None:
     """Removes the states of a trial that has ended, and what a kill has left; best weights, and states that were set
     aside, stay."""
     root = folder.root
-    for name in state_folders(root):
+    for name in state_files(folder):
         delete_state(root, name)
     for info in list_files(root, ""):
         if is_temporary(info.path):

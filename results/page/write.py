@@ -8,7 +8,7 @@ import pandas as pd
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
-from mtlib.runtime.storage import Location, is_file, join_location, open_folder
+from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.analysis.sweep import Sweep
 from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
@@ -16,7 +16,6 @@ from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
-from results.records.files import open_atomic
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 from results.records.trials import UNFINISHED
 
@@ -74,8 +73,7 @@ def subtitle_of(sweep: Sweep) -> str:
 
 def write_page(folder: Location, page: Page, file_name: str = PAGE_FILE) -> str:
     """Writes a page into a folder, or behind a URI, atomically; returns its path."""
-    with open_atomic(open_folder(folder), file_name) as stream:
-        stream.write(render_page(page).encode())
+    write_bytes(open_folder(folder), file_name, render_page(page).encode())
     return join_location(str(folder), file_name)
 
 

@@ -174,8 +174,7 @@ def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:
 
 def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) -> None:
     """Writes an indented JSON object atomically."""
-    with open_atomic(root, path) as stream:
-        stream.write((json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    write_bytes(root, path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(root: fs.SubTreeFileSystem, path: str, removed: Collection[str] = ()) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def print_answer(options: SweepOptions) -> bool:
 
 
 def print_end(options: SweepOptions, outcome: "SweepOutcome", *, is_ranked: bool) -> Ending:
-    """Prints the summary; the sweep is over, recorded and copied even if standard output is closed."""
+    """Prints the summary; the sweep is over and recorded even if standard output is closed."""
     from sweeps.cli.summary import end_sweep, finish_sweep
 
     try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.runtime.storage import local_path
+from sweeps.cluster.placement import on_node
 from sweeps.options import SweepOptions, SweepPlan
 
 BASE_BYTES = 800 * 2**20
@@ -103,11 +103,9 @@ def nodes_have_bf16(options: SweepOptions) -> bool:
     from mtlib.runtime.bf16 import has_bf16  # here: it imports torch, which a lane's controller does not need
 
     need = Resources(cpus=options.cpus_per_worker, gpus=options.gpus_per_worker, memory=BASE_BYTES)
-    ask = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(has_bf16)
+    has_gpu = options.gpus_per_worker > 0
     answers = [
-        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
-            on_gpu=options.gpus_per_worker > 0
-        )
+        on_node(has_bf16, node["NodeID"], max_calls=1, max_retries=0).remote(on_gpu=has_gpu)
         for node in fitting_nodes(need)
     ]
     try:

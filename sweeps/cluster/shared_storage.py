@@ -9,12 +9,12 @@ from typing import Any
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import Location, full_path, local_path, open_folder, write_bytes
 from results.records.driver_file import read_driver
 from sweeps.cluster.capacity import ANSWER_SECONDS, fitting_nodes, resources_per_worker
+from sweeps.cluster.placement import on_node
 from sweeps.options import SweepPlan
 
 SEEN_SECONDS = 30.0
@@ -38,12 +38,10 @@ def check_storage_of_nodes(plan: SweepPlan, driver_id: str, channel: ActorHandle
     others = [node for node in fitting_nodes(resources_per_worker(plan)) if node["NodeID"] != here]
     if local_path(plan.options.folder) is None or not others:
         return
-    task: Any = ray.remote(num_cpus=0, max_calls=1, max_retries=0)(find_storage_fault)
     answers = {}
     for node in others:
-        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        answer = task.options(scheduling_strategy=there).remote(plan.options.folder, driver_id, channel)
-        answers[answer] = node["NodeManagerHostname"]
+        task = on_node(find_storage_fault, node["NodeID"], max_calls=1, max_retries=0)
+        answers[task.remote(plan.options.folder, driver_id, channel)] = node["NodeManagerHostname"]
     deadline, faults = time.monotonic() + ANSWER_SECONDS, {}
     for answer, host in answers.items():
         try:

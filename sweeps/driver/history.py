@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.best_weights import read_best, read_weights
+from mtlib.checkpoints.best_weights import check_best
 from mtlib.checkpoints.state import newest_numbers
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
@@ -84,8 +84,7 @@ def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: Tri
         for epoch in range(1, record.epochs + 1):
             check_epoch(root, record.trial_id, epoch)
         with contextlib.suppress(FileNotFoundError):  # it keeps none
-            for epoch in sorted(set(read_best(states).values())):
-                read_weights(states, epoch)
+            check_best(states)
     except (ValueError, FileNotFoundError) as error:
         yield first_line(error)
 

@@ -68,8 +68,9 @@ def resume_sweep(
     """
     info, damage = read_sweep(options.folder), damage_of_sweep_file(options.folder)
     check_unchanged(info, inputs, encoder.fingerprint)
-    known = read_present(options, inputs.space)
-    write_moved(options.folder, known.records)
+    found = read_known(options, inputs.space.metric, inputs.space.base.data.tasks)
+    known = as_present(found, options, inputs.space)
+    write_moved(options.folder, found.records, known.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
@@ -90,7 +91,7 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    known = read_present(options, inputs.space)
+    known = as_present(read_known(options, inputs.space.metric, inputs.space.base.data.tasks), options, inputs.space)
     before = {record.trial_id: record for record in read_sweep_tables(options.folder).records}
     left = list_pending(plan, known.records, before)
     mended = describe_mending(damage_of_sweep_file(options.folder))
@@ -102,19 +103,18 @@ def describe_mending(damage: str | None) -> list[str]:
     return [] if damage is None else [f"{damage}; it is written again from its copy"]
 
 
-def read_present(options: SweepOptions, space: SearchSpace) -> KnownTrials:
+def as_present(found: KnownTrials, options: SweepOptions, space: SearchSpace) -> KnownTrials:
     """A sweep's trials, failed ones queued again with --retry-failed, with present names of encoder and files."""
-    found = read_known(options, space.metric, space.base.data.tasks)
     records = tuple(relocate(requeue_failed(record, options), space) for record in found.records)
     return replace(found, records=records)
 
 
-def write_moved(folder: str, records: Sequence[TrialRecord]) -> None:
+def write_moved(folder: str, before: Sequence[TrialRecord], now: Sequence[TrialRecord]) -> None:
     """Writes present names of encoder and files into `trial.json` of each trial that has others."""
     root = open_folder(folder)
-    for record in records:
+    for record in (new for old, new in zip(before, now, strict=True) if old.config != new.config):
         start = read_start(root, record.trial_id)
-        if start is not None and start.config != record.config:
+        if start is not None:
             write_start(root, replace(start, config=record.config, config_hash=record.config_hash))
 
 

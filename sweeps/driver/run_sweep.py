@@ -14,7 +14,6 @@ import pyarrow.fs as fs
 import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
@@ -27,6 +26,7 @@ from sweeps.cluster.background_run import BackgroundRun
 from sweeps.cluster.capacity import describe_cluster, describe_lane, describe_small_stores, fits_cluster
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
+from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
 from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
@@ -96,9 +96,14 @@ class SweepRun:
     scratch: Path
     """Folder on the driver's disk for files of Ray and Optuna."""
 
+    @property
+    def journal(self) -> Path:
+        """Optuna's, on the driver's disk."""
+        return journal_path(self.plan.options.folder, self.scratch)
+
     def note(self, text: str) -> None:
         """Prints a line."""
-        self.on_event(make_note(text), self.ledger)
+        self.on_event(Event(kind="note", facts={"text": text}), self.ledger)
 
 
 @dataclass(kw_only=True)
@@ -117,8 +122,6 @@ class RunningSweep:
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
     failure: str | None = None
     """Why the sweep cannot go on."""
-    journal: Path
-    """Optuna's, on the driver's disk."""
     next_journal: float = 0.0
     """When its copy in a bucket is renewed, on the monotonic clock."""
     housekeeping: threading.Thread | None = None
@@ -179,7 +182,7 @@ def run_plan(
             closing_errors = []
             if not ownership.is_lost:  # otherwise another driver writes them
                 with contextlib.suppress(OSError):  # it is a copy that nothing reads back
-                    save_journal(plan.options.folder, journal_path(plan.options.folder, run.scratch))
+                    save_journal(plan.options.folder, run.journal)
                 closing_errors = close_records(plan, ledger)
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
@@ -255,11 +258,6 @@ def run_on_ray(run: SweepRun) -> str | None:
             close_sweep(sweep, seconds if sweep.services.are_well else 0.0)
 
 
-def make_note(text: str) -> Event:
-    """An event that prints a line."""
-    return Event(kind="note", facts={"text": text})
-
-
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     """Starts channel, lanes and Tune; lanes and Tune start concurrently.
 
@@ -280,8 +278,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
-    journal = journal_path(folder, run.scratch)
-    study = open_study(journal, plan.options.name, plan.space.metric)
+    study = open_study(run.journal, plan.options.name, plan.space.metric)
     known, history = run.known.records, run.known.reports
     searcher = SweepSearcher(plan, study, suggested.put, max_live=lanes.num_live, known=known, history=history)
     stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
@@ -293,7 +290,6 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         silent_workers=SilentWorkers(channel=channel, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
-        journal=journal,
         tune_run=start_tune(channel, searcher, scheduler, stopper, open_folder(folder), run.scratch),
         suggested=suggested,
     )
@@ -301,10 +297,8 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
 
 def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
     """The channel as an actor without a device, on the driver's node."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor: Any = ray.remote(num_cpus=0)(Channel)
-    named = actor.options(scheduling_strategy=here, name=f"{plan.options.name}-channel", max_concurrency=1000)
-    channel: ActorHandle[Any] = named.remote()
+    actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)
+    channel: ActorHandle[Any] = actor.options(name=f"{plan.options.name}-channel").remote()
     return channel
 
 
@@ -330,7 +324,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         sweep.services.check()
         if sweep.services.are_well:
             for text in remove_ended(sweep.lanes):
-                handle_event(sweep, make_note(text))
+                sweep.run.note(text)
             error = why_none_opens(sweep.lanes)
         watch_storage(sweep)
         error = error or sweep.services.why_lost or sweep.failure
@@ -354,7 +348,7 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
     """Starts no further trial, and ends the running ones after their next epoch, if a limit is reached."""
     if sweep.run.limits.reached is None:
         return False
-    handle_event(sweep, make_note(f"{sweep.run.limits.reached} is reached: running trials end after their next epoch"))
+    sweep.run.note(f"{sweep.run.limits.reached} is reached: running trials end after their next epoch")
     sweep.searcher.stop()
     ray.get(sweep.channel.wind_down.remote())
     return True
@@ -363,13 +357,13 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
     for text in scale(sweep.lanes, sweep.run.ledger.num_unfinished):
-        handle_event(sweep, make_note(text))
+        sweep.run.note(text)
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.plan.options.node_wait_minutes
     if sweep.lanes.seconds_without_node > 60 * minutes:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
     for text in sweep.silent_workers.watch():
-        handle_event(sweep, make_note(text))
+        sweep.run.note(text)
 
 
 def watch_storage(sweep: RunningSweep) -> None:
@@ -381,7 +375,7 @@ def watch_storage(sweep: RunningSweep) -> None:
         away = f"{folder} could not be written for {seconds:.0f} s"
         if local_path(folder) is None:
             away += f": a request is repeated for {RETRY_SECONDS / 60:g} minutes at most"
-        handle_event(sweep, make_note(away if sweep.is_storage_away else f"{folder} can be written again"))
+        sweep.run.note(away if sweep.is_storage_away else f"{folder} can be written again")
 
 
 def keep_house(sweep: RunningSweep) -> None:
@@ -395,7 +389,7 @@ def keep_house(sweep: RunningSweep) -> None:
     def keep() -> None:
         with contextlib.suppress(OSError):  # both are done again
             prune_weights(options.folder, records, options.keep_models, sweep.pruned)
-            save_journal(options.folder, sweep.journal)
+            save_journal(options.folder, sweep.run.journal)
 
     sweep.housekeeping = threading.Thread(target=keep, name="housekeeping", daemon=True)
     sweep.housekeeping.start()

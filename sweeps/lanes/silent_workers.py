@@ -9,7 +9,8 @@ from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from sweeps.cluster.placement import on_node
 
 SILENT_SECONDS = 30.0
 """After so long without a word from a trial's lane its workers are inspected; an evaluation may take as long."""
@@ -48,8 +49,7 @@ class SilentWorkers:
         if hangs and trial is not None:
             self.channel.note_kill.remote(trial, f"it {why}")
         for node, pid in workers:
-            there = NodeAffinitySchedulingStrategy(node, soft=False)
-            ask = ray.remote(num_cpus=0, max_retries=0)(kill_stopped).options(scheduling_strategy=there)
+            ask = on_node(kill_stopped, node, max_retries=0)
             line = f"process {pid} of {lane} {why} and is killed"
             self.inspections[ask.remote(pid, hangs)] = line if trial is None else f"{trial}: {line}"
 

@@ -16,7 +16,6 @@ import ray
 import torch
 from ray import ObjectRef
 from ray.exceptions import RayTaskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
 from mtlib.checkpoints.initial_weights import read_starting_weights
@@ -25,6 +24,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, read_data
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
+from sweeps.cluster.placement import on_node
 from sweeps.lanes.trial_inputs import StartKey, TrialInputs, data_key, start_key
 
 
@@ -106,10 +106,8 @@ class InputsReader:
 
     def _call_on_driver(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function on the driver's node, and raises the ValueError or OSError that it raises."""
-        there = NodeAffinitySchedulingStrategy(self._stored.node, soft=False)
-        task: Any = ray.remote(num_cpus=0, max_calls=1)(function)
         try:
-            return ray.get(task.options(scheduling_strategy=there).remote(*arguments))
+            return ray.get(on_node(function, self._stored.node, max_calls=1).remote(*arguments))
         except RayTaskError as error:
             if isinstance(error.cause, ValueError | OSError):
                 raise error.cause from None

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, read_state, saved_states
+from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.train import train
@@ -101,13 +101,13 @@ def report_start(run: TrialRun, found: StartingPoint) -> None:
 
 
 def store_missed_stage(run: TrialRun, epochs: int) -> None:
-    """Stores the stage at whose end the trial stands, if a kill prevented that, and its state is undamaged."""
+    """Stores the stage at whose end the trial stands, if a kill prevented that; its state is known to be undamaged."""
     store, states = run.folder.store, run.folder.states
     ends = [cut for cut in run.loaded.cuts if cut.is_end and cut.total_epochs == epochs]
     numbers = newest_numbers(states)
     is_missing = store is not None and ends != [] and not has_stage(store, ends[0].key)
     is_at_end = numbers is not None and numbers["step"] == 0
-    if run.is_shared and is_missing and is_at_end and read_state(states, saved_states(states)[0]) is not None:
+    if run.is_shared and is_missing and is_at_end:
         store_stage_end(run, ends[0].stage)
 
 

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import ray
 import torch
@@ -21,7 +21,6 @@ from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
-from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
 from results.records.trial_folder import TrialEnd, delete_end, read_end, write_end, write_start
@@ -35,6 +34,8 @@ from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ def run_lane(loop_config: Mapping[str, Any]) -> None:
     if (faults := find_storage_faults(setup)) is not None:
         from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, *faults)))
         return
-    reader, problem = open_inputs(setup)
+    reader, problem = made_by_all(lambda: open_inputs(setup), Exception)
     if reader is None:
         from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, problem, [])))
         return
@@ -93,25 +94,22 @@ def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
     return describe_faults(folder, faults), sorted({node for node, _, _ in found})
 
 
-def open_inputs(setup: LaneSetup) -> tuple[InputsReader | None, str | None]:
-    """The inputs on every worker, with those of the base read; None and the reason, if any of them cannot read them."""
-    try:
-        reader, problem = InputsReader(setup.inputs), None
-        reader.read_corpus(setup.plan.space.base)
-    except Exception as error:
-        problem = describe_error(error)
-    problem = next((found for found in gather_from_workers(problem) if found is not None), None)
-    return (reader, None) if problem is None else (None, problem)
+def open_inputs(setup: LaneSetup) -> InputsReader:
+    """The inputs of the sweep, with those of the base read."""
+    reader = InputsReader(setup.inputs)
+    reader.read_corpus(setup.plan.space.base)
+    return reader
 
 
-def first_problem(attempt: Callable[[], Any]) -> str | None:
-    """Runs `attempt` on every worker; returns, on all, the message of the first ValueError that any of them raised."""
+def made_by_all(make: Callable[[], Made], errors: type[Exception]) -> tuple[Made | None, str | None]:
+    """What every worker makes; None and the message, if any of them cannot for one of these errors."""
+    made, message = None, None
     try:
-        attempt()
-        message = None
-    except ValueError as error:
-        message = first_line(error)
-    return next((found for found in gather_from_workers(message) if found is not None), None)
+        made = make()
+    except errors as error:
+        message = describe_error(error)
+    problem = next((found for found in gather_from_workers(message) if found is not None), None)
+    return (made, None) if problem is None else (None, problem)
 
 
 def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignment, drain: DrainWatch) -> None:
@@ -133,7 +131,13 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.report_end(cast(TrialStatus, end.how), end.error, {"wall_seconds": end.wall_seconds})
             return
         status: TrialStatus = "failed"
-        loaded, error = load_on_workers(reader, TrialConfig.from_json(str(assignment.trial["config"])), device)
+        config, environment = TrialConfig.from_json(str(assignment.trial["config"])), describe_environment(device)
+
+        def load() -> LoadedTrial:
+            corpus, start = reader.read_corpus(config), reader.read_start(config)
+            return load_trial(config, reader.encoder, corpus, start, environment)
+
+        loaded, error = made_by_all(load, ValueError)
         if loaded is not None:
             run = TrialRun(assignment=assignment, loaded=loaded, folder=folder, reporter=reporter, device=device)
             status, error = run_trial(run)
@@ -186,18 +190,3 @@ def own_device(gpus_per_worker: float) -> torch.device:
 
     device: torch.device = get_device()
     return device
-
-
-def load_on_workers(
-    reader: InputsReader, config: TrialConfig, device: torch.device
-) -> tuple[LoadedTrial | None, str | None]:
-    """Loads a trial on every worker; None and the reason, if any of them cannot."""
-    found: list[LoadedTrial] = []
-    environment = describe_environment(device)
-
-    def load() -> None:
-        corpus, start = reader.read_corpus(config), reader.read_start(config)
-        found.append(load_trial(config, reader.encoder, corpus, start, environment))
-
-    problem = first_problem(load)
-    return (None, problem) if problem is not None else (found[0], None)

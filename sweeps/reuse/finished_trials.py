@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.best_weights import BEST_FILE, CHECKSUMS_FILE, read_best, read_weights, weights_file
+from mtlib.checkpoints.best_weights import BEST_FILE, CHECKSUMS_FILE, check_best, read_best, weights_file
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.storage import (
@@ -156,9 +156,7 @@ def best_names(folder: TrialFolder) -> set[str]:
 def is_whole(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> bool:
     """Whether a finished trial has all its epochs and best weights up to a cut, undamaged."""
     try:
-        best = read_best(folder.states)
-        for epoch in sorted(set(best.values())):
-            read_weights(folder.states, epoch)
+        best = check_best(folder.states)
         for epoch in range(1, cut.total_epochs + 1):
             check_epoch(folder.root, folder.trial_id, epoch)
     except (FileNotFoundError, ValueError):

@@ -158,16 +158,17 @@ def evict(store: StageStore, num_bytes: int) -> None:
     sizes = {key: sum(info.size or 0 for info in infos) for key, infos in by_key.items()}
     excess = sum(sizes.values()) + num_bytes - store.keep_bytes
     oldest = time.time() - ABANDONED_SECONDS
-    stages: dict[str, Stage] = {}
-    for key, infos in by_key.items():
-        stage = read_stage(store.root, key)
-        if stage is not None:
-            stages[key] = stage
-        elif last_change(infos) < oldest:
+    whole = {key for key, infos in by_key.items() if any(info.path == f"{key}/{STAGE_FILE}" for info in infos)}
+    for key in by_key.keys() - whole:
+        if last_change(by_key[key]) < oldest:
             delete_folder(store.root, key)
             excess -= sizes[key]
-    uses = {key: last_change(by_key[key], f"{key}/{USE_FILE}") for key in stages}
-    for key in sorted(stages, key=lambda key: (not stages[key].is_spare, uses[key], key)):
+    if excess <= 0:  # no `stage.json` needs to be read
+        return
+    stages = {key: read_stage(store.root, key) for key in whole}
+    spare = {key for key, stage in stages.items() if stage is None or stage.is_spare}  # a damaged one is of no use
+    uses = {key: last_change(by_key[key], f"{key}/{USE_FILE}") for key in whole}
+    for key in sorted(whole, key=lambda key: (key not in spare, uses[key], key)):
         if excess <= 0:
             return
         remove_stage(store, key)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.best_weights import BEST_FILE, delete_weights, read_best, read_weights
+from mtlib.checkpoints.best_weights import BEST_FILE, check_best, delete_weights, read_best
 from mtlib.checkpoints.state import (
     NUMBERS_FILE,
     TENSORS_FILE,
@@ -165,11 +165,9 @@ def whole_stage(store: StageStore, key: str) -> Stage | None:
     if stage is None:
         return None
     root = stage_files(store, key, stage)
-    kept = StateFolder(path=subfolder(root, CHECKPOINT))
     try:
         is_intact = read_state(StateFolder(path=root), STATE_FOLDER) is not None
-        for epoch in set(read_best(kept).values()):
-            read_weights(kept, epoch)
+        check_best(StateFolder(path=subfolder(root, CHECKPOINT)))
         for name in stage.files:
             if name.startswith("epochs/"):
                 check_epoch_file(root, name)

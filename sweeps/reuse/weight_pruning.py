@@ -4,20 +4,12 @@ Running, queued and interrupted trials keep theirs, and so does a failed trial t
 copies of the same weights are independent.
 """
 
-import json
 from collections.abc import Iterable, Set
 
-from mtlib.checkpoints.best_weights import (
-    BEST_FILE,
-    delete_weights,
-    known_checksums,
-    read_best,
-    weights_file,
-    write_checksums,
-)
+from mtlib.checkpoints.best_weights import delete_weights, known_checksums, read_best, weights_file, write_best
 from mtlib.checkpoints.state import StateFolder, drop_states, saved_states
-from mtlib.runtime.storage import open_folder, subfolder, write_bytes
 from results.records.trials import TrialRecord
+from sweeps.reuse.finished_trials import states_path
 
 ENDED_WITH_SCORES = ("complete", "reused", "pruned")
 
@@ -43,12 +35,12 @@ def prune_weights(
     """
     done, known = {} if pruned is None else pruned, list(records)
     wanted = best_trials([record for record in known if record.status in ENDED_WITH_SCORES], keep_models)
-    root, ended = open_folder(folder), set(wanted)
+    ended = set(wanted)
     wanted |= {record.trial_id: set() for record in known if record.status == "failed"}
     for trial_id, names in wanted.items():
         if done.get(trial_id) == names:
             continue
-        states = StateFolder(path=subfolder(root, f"trials/{trial_id}/checkpoint"))
+        states = StateFolder(path=states_path(folder, trial_id))
         if trial_id in ended:
             drop_states(states)  # a kill may have left some
         keep_weights_of(states, names)
@@ -80,7 +72,5 @@ def keep_weights_of(states: StateFolder, names: Set[str]) -> None:
     left = {name: epoch for name, epoch in best.items() if name in names}
     if left != best:
         kept = set(map(weights_file, left.values()))
-        sums = {file: value for file, value in known_checksums(states).items() if file in kept}
-        write_bytes(states.root, BEST_FILE, json.dumps(left, sort_keys=True).encode())
-        write_checksums(states, sums)
+        write_best(states, left, {file: value for file, value in known_checksums(states).items() if file in kept})
     delete_weights(states, set(left.values()))

@@ -8,9 +8,9 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
-from mtlib.runtime.storage import delete_folder, list_files, make_folder, open_folder, split_location
+from mtlib.runtime.storage import delete_folder, list_files, make_folder, open_folder, split_location, write_bytes
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
-from results.records.files import PROJECT_FOLDER, open_atomic
+from results.records.files import PROJECT_FOLDER
 from results.records.trials import SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
@@ -40,8 +40,7 @@ def create_sweep(
             write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
         write_groups(options.folder, inputs.dev)
         if inputs.space_source is not None:
-            with open_atomic(open_folder(options.folder), SPACE_FILE) as stream:
-                stream.write(inputs.space_source)
+            write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
         write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
     return plan
 

@@ -273,7 +273,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested", "journal")
+    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
     nothing: dict[str, Any] = dict.fromkeys(parts)
     given: Any = SimpleNamespace(plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, limits=Limits())
     lanes: Any = SimpleNamespace(open=set(), ever_open=set(), closed=set(), failures=[])
@@ -292,8 +292,15 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
 def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
     """A sweep without Ray, whose notes are appended to `parts["notes"]`."""
     notes = parts.pop("notes", [])
-    run = Mock(plan=plan, ledger=open_ledger(plan), on_event=lambda event, _ledger: notes.append(event.facts["text"]))
-    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "suggested", "journal")
+    parts_of_run = ("inputs", "known", "on_trained", "ownership", "interrupts", "limits")
+    run = SweepRun(
+        plan=plan,
+        ledger=open_ledger(plan),
+        on_event=lambda event, _ledger: notes.append(event.facts["text"]),
+        scratch=Path(plan.options.folder),
+        **{name: Mock() for name in parts_of_run},
+    )
+    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
     lanes: Any = SimpleNamespace(runs=[], open=set(), ever_open=set(), closed=set(), failures=[])
     given: dict[str, Any] = {**{name: Mock() for name in names}, "services": Mock(are_well=False), "lanes": lanes}
     return RunningSweep(run=run, **given, **parts)
@@ -324,8 +331,8 @@ def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_end
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
     monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
-    run: Any = sweep.run
-    run.inputs.num_bytes, run.interrupts.count, run.ledger = 0, 0, Mock(num_unfinished=0)
+    run: Any = replace(sweep.run, ledger=Mock(num_unfinished=0))
+    run.inputs.num_bytes, run.interrupts.count = 0, 0
     assert run_on_ray(run) is None
     run.on_trained.assert_called_once()
 
