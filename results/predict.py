@@ -45,7 +45,7 @@ from results.inference.readers import (
     read_texts,
 )
 from results.inference.writers import OutputFormat, find_output_format, format_header, format_rows
-from results.records.files import check_output, open_atomic, sweep_location
+from results.records.files import check_output, find_sweep, open_atomic
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
@@ -268,7 +268,7 @@ def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str],
 def read_home(options: argparse.Namespace) -> str:
     """The folder or URI that is named; ValueError if it is a file, or a bundle that does not go with other flags."""
     folder, name = split_location(options.selection)
-    home = sweep_location((folder or ".") if name == SELECTION_FILE else options.selection)
+    home = find_sweep((folder or ".") if name == SELECTION_FILE else options.selection)
     is_file = not is_uri(home) and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
     if is_bundle(home):

@@ -15,7 +15,7 @@ from mtlib.runtime.command_line import new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import absolute_location, is_uri, join_location
-from results.records.files import check_output, sweep_location
+from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task
@@ -100,7 +100,7 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(find_sweep(sweep)) for sweep in options.sweeps]
     require_once(options.sweeps, "a sweep must be named once")
     if options.output is not None:
         options.output = absolute_location(options.output)

@@ -27,7 +27,7 @@ from results.analysis.ranking.expected_best import describe_expected, sweep_expe
 from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
-from results.records.files import check_output, folder_name, sweep_location
+from results.records.files import check_output, find_sweep, folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
 from results.selection.report import render_held_out_scores, render_selection
@@ -81,7 +81,7 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     """Parses a command line, and adds `home`, the folder of `selection.json`; ValueError for any mistake in it."""
     options = parse_words(build_parser(), words)
     require(bool(options.sweeps), "SWEEP must name the folder of a sweep, or a URI (see --help)", "none")
-    options.sweeps = [absolute_location(sweep_location(sweep)) for sweep in options.sweeps]
+    options.sweeps = [absolute_location(find_sweep(sweep)) for sweep in options.sweeps]
     options.home = absolute_location(options.output or options.sweeps[0])
     require(options.output is None or not Path(options.home).is_file(), "--output must be a folder", options.output)
     is_own = options.home == options.sweeps[0]

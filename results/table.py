@@ -24,7 +24,7 @@ from results.analysis.ranking.render import render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
-from results.records.files import check_output, sweep_location
+from results.records.files import check_output, find_sweep
 from results.records.predictions import write_all_predictions
 from search_spaces.published import read_published
 
@@ -120,7 +120,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
     )
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
-    sweep = load_sweep(sweep_location(options.sweep))
+    sweep = load_sweep(find_sweep(options.sweep))
     if options.predictions is not None:
         path = Path(options.predictions).expanduser().absolute()
         check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)

@@ -17,7 +17,7 @@ from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_wor
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import full_path, open_folder
-from results.records.files import check_output, read_json, sweep_location
+from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
 from results.records.weights import WHY_GONE, read_trial_weights
@@ -62,7 +62,7 @@ def run_export(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
-    sweep, folder = sweep_location(options.sweep), Path(options.folder)
+    sweep, folder = find_sweep(options.sweep), Path(options.folder)
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
 
 

@@ -22,7 +22,7 @@ from mtlib.runtime.console import (
 )
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import exists
+from mtlib.runtime.storage import check_answer, exists
 from results.analysis.ranking.render import broken_key, value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
@@ -77,6 +77,7 @@ def run_status(arguments: Sequence[str] | None) -> None:
     """Shows the sweeps, or the trials of one, once or until none runs."""
     options = parse_words(build_parser(), arguments)
     storage = read_storage(options.storage)
+    check_answer(storage)
     if options.sweep is None:
         is_given = "--storage" in options.given
         require(exists(storage) or not is_given, "--storage must be a folder that exists", storage)

@@ -10,6 +10,7 @@ import errno
 import functools
 import os
 import posixpath
+import re
 import shutil
 import threading
 import time
@@ -38,6 +39,8 @@ GAVE_UP = threading.Event()
 """
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds between two requests: doubled from the first pause up to the longest."""
+ONE_SLASH = re.compile(r"(s3|gs|gcs|abfss?|hdfs|file|https?):/(?!/)")
+"""A path that begins as a URI with a slash too few does."""
 REFUSALS = (
     "AWS Error ACCESS_DENIED",
     "AWS Error INVALID_ACCESS_KEY_ID",
@@ -71,6 +74,29 @@ def open_uri(uri: str) -> tuple[fs.FileSystem, str]:
         raise ValueError(f"cannot open {uri}: {first_line(error)}") from None
     is_local = isinstance(base, fs.LocalFileSystem)
     return (base if is_local else fs.PyFileSystem(PatientHandler(base))), path
+
+
+def check_location(location: str | Path) -> None:
+    """Raises ValueError, in one line, if a URI lacks a slash or nothing can open it."""
+    text = str(location)
+    if ONE_SLASH.match(text) and not Path(text).exists():
+        raise ValueError(f"a URI must have two slashes after its scheme, got {text}")
+    open_folder(location)
+
+
+def check_answer(location: str | Path) -> None:
+    """Raises ValueError, in one line, as `check_location`, or if the bucket of a URI does not answer at once.
+
+    Otherwise a command that begins would wait for it as long as a sweep that runs.
+    """
+    check_location(location)
+    if local_path(location) is not None:
+        return
+    try:
+        base, path = fs.FileSystem.from_uri(str(location))
+        base.get_file_info(path)
+    except OSError as error:
+        raise ValueError(f"cannot reach {location}: {first_line(error)}") from None
 
 
 def subfolder(root: fs.SubTreeFileSystem, path: str) -> fs.SubTreeFileSystem:

@@ -17,6 +17,7 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import (
     Location,
     absolute_location,
+    check_answer,
     full_path,
     is_uri,
     local_path,
@@ -68,11 +69,21 @@ def overwrites(output: Path, given: Location) -> bool:
     return is_same or path.resolve().is_relative_to(output.resolve())
 
 
-def sweep_location(sweep: Location) -> str:
+def sweep_location(sweep: str | Path) -> str:
     """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
     path = Path(sweep).expanduser()
     is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
     return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
+
+
+def find_sweep(sweep: str | Path) -> str:
+    """The location of a sweep that a command names, of which `sweep_location` is the rule.
+
+    Raises:
+        ValueError: as `check_answer`.
+    """
+    check_answer(sweep)
+    return sweep_location(sweep)
 
 
 def folder_name(location: Location) -> str:

@@ -13,7 +13,7 @@ from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, key_and_value, new_parser, number, whole_number
 from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import absolute_location, is_uri, join_location, open_folder
+from mtlib.runtime.storage import absolute_location, check_answer, check_location, is_uri, join_location
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
@@ -280,6 +280,7 @@ def find_sweep_folder(name: str, storage: str) -> str:
     """The folder of the sweep called `name`, in the storage, or by its path or URI; ValueError if there is none."""
     from results.records.trials import read_sweep  # here: --help answers at once
 
+    check_answer(name)
     is_place = is_uri(name) or len(Path(name).expanduser().parts) > 1
     folder = absolute_location(name) if is_place else join_location(storage, name)
     read_sweep(folder)
@@ -287,13 +288,12 @@ def find_sweep_folder(name: str, storage: str) -> str:
 
 
 def read_storage(text: str) -> str:
-    """The folder of --storage, as an absolute path or URI; ValueError if nothing can open it."""
-    storage = absolute_location(text)
+    """The folder of --storage, as an absolute path or URI; ValueError as `check_location`."""
     try:
-        open_folder(storage)
+        check_location(text)
     except ValueError as error:
         raise ValueError(f"--storage must be a folder, or a URI such as s3://bucket/sweeps: {error}") from None
-    return storage
+    return absolute_location(text)
 
 
 def check_data_folder(text: str) -> Path:

@@ -19,7 +19,7 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import exists, join_location
+from mtlib.runtime.storage import check_answer, exists, join_location
 from mtlib.tasks import Task, in_order
 from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
@@ -89,7 +89,8 @@ class SweepInputs:
 
 
 def check_name_is_free(options: SweepOptions) -> None:
-    """Raises ValueError if a new sweep's name is taken already."""
+    """Raises ValueError if a new sweep's name is taken already, or its storage does not answer."""
+    check_answer(options.storage)
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
     require(options.resume or not exists(options.folder), rule, options.folder)
 

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from mtlib.runtime import storage
 from mtlib.runtime.storage import (
     PatientHandler,
     absolute_location,
+    check_answer,
     copy_file,
     delete_file,
     delete_folder,
@@ -365,3 +367,22 @@ def test_whole_bucket_is_never_deleted(bucket: str) -> None:
     with pytest.raises(PermissionError):
         root.base_fs.delete_dir_contents("", accept_root_dir=True)
     assert paths(root) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("location", "error"),
+    [
+        ("s3:/bucket/sweeps", "a URI must have two slashes after its scheme, got s3:/bucket/sweeps"),
+        ("nonsense://a/b", "cannot open nonsense://a/b: "),
+        (f"s3://b/x{QUERY}&endpoint_override=127.0.0.1:9", "cannot reach s3://b/x?"),  # nothing listens on this port
+    ],
+)
+def test_mistaken_uri_is_one_line_at_once(location: str, error: str) -> None:
+    began = time.monotonic()
+    assert one_line_error(lambda: check_answer(location)).startswith(error)
+    assert time.monotonic() - began < storage.RETRY_SECONDS / 2
+
+
+def test_bucket_that_answers_and_any_path_are_no_mistake(bucket: str, tmp_path: Path) -> None:
+    for location in (bucket, join_location(bucket, "not", "there"), tmp_path, "s3", "relative/s3:"):
+        check_answer(location)

@@ -127,6 +127,11 @@ def test_storage_may_be_in_a_bucket() -> None:
         (["--vary", "smart.weight"], r"--vary must be KEY=VALUE, e\.g\. optimizer.learning_rate=1e-5,1e-4, got 'smart"),
         (["--vary", "a=1,2", "a=3,4"], r"--vary must name each key once, got a=1,2 a=3,4"),
         (["--vary", "a=1,2", "--space", "smart_lamda"], r"unknown search space 'smart_lamda'"),
+        (
+            ["--space", "smart_lambda", "--storage", "s3:/bucket/sweeps"],
+            r"--storage must be a folder, or a URI such as s3://.*: .* two slashes .*, got s3:/bucket/sweeps$",
+        ),
+        (["--resume", "s3:/bucket/sweeps/NAME"], r"a URI must have two slashes .*, got s3:/bucket/sweeps/NAME$"),
         (["--space", "smart_lambda", "--data", "/no/such"], r"--data must be a folder that exists, got '/no/such'$"),
         (
             ["--space", "smart_lambda", "--encoder", "./no"],
