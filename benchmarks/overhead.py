@@ -79,7 +79,9 @@ def load(encoder_name: str, data: Path, cache: Path) -> tuple[Corpus, Pretrained
 
 def train_noted(config: TrialConfig, data: Path, notes: Path, on_epoch: Callable[[EpochReport], bool]) -> None:
     """Trains with encoder and corpus from this process; writes its start and end, since 1970, to a file in `notes`."""
-    corpus, encoder = load(config.encoder.name, data, notes.parent / CACHE)
+    from benchmarks.overhead import load as load_once  # Ray pickles a script's functions, but not those with a cache
+
+    corpus, encoder = load_once(config.encoder.name, data, notes.parent / CACHE)
     start = time.time()
     train(config, corpus, encoder, on_epoch=on_epoch)
     (notes / f"{config.optimizer.learning_rate}.json").write_text(json.dumps([start, time.time()]))

@@ -1,6 +1,7 @@
 """Progress for the user: lines in a log, a table on a terminal, times."""
 
 import io
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -86,20 +87,24 @@ def test_progress_adds_no_line_to_a_log(make_plan: MakePlan) -> None:
     assert len(printed(open_ledger(make_plan()), started(), *steps)) == 1
 
 
-def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
-    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def logged(ledger: Ledger, timed: Iterable[tuple[float, Event]], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of a log in which events come at these seconds."""
     now = [0.0]
     monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
-    ledger, console = open_ledger(make_plan()), Console(file=io.StringIO(), width=200)
+    console = Console(file=io.StringIO(), width=200)
     with show_progress(console) as on_event:
-        for step in range(0, 1200, 100):
-            one = event("progress", epoch=1, step=step, num_steps=1200) if step else started()
-            now[0] = step / 10
+        for now[0], one in timed:
             apply_event(ledger, one)
             on_event(one, ledger)
     assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()[1:]
+    return console.file.getvalue().splitlines()
+
+
+def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = ((step / 10, event("progress", epoch=1, step=step, num_steps=1200)) for step in range(100, 1200, 100))
+    lines = logged(open_ledger(make_plan()), [(0.0, started()), *steps], monkeypatch)[1:]
     assert [line.split("; ")[-1] for line in lines] == [
         f"0000-r0 epoch 1, step {step:,} of 1,200" for step in (500, 1000)
     ]
@@ -109,15 +114,9 @@ def test_log_of_a_long_epoch_has_its_steps_from_time_to_time(
 def test_log_has_a_line_from_time_to_time_though_nothing_happens(
     make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [0.0]
-    monkeypatch.setattr("sweeps.cli.progress.time.monotonic", lambda: now[0])
-    ledger, console = open_ledger(make_plan()), Console(file=io.StringIO(), width=200)
-    with show_progress(console) as on_event:
-        for now[0] in range(100):
-            apply_event(ledger, event("tick", None))
-            on_event(event("tick", None), ledger)
-    assert isinstance(console.file, io.StringIO)
-    assert [line.split("; ")[0] for line in console.file.getvalue().splitlines()] == ["3 queued", "3 queued"]
+    ticks = ((float(second), event("tick", None)) for second in range(100))
+    lines = logged(open_ledger(make_plan()), ticks, monkeypatch)
+    assert [line.split("; ")[0] for line in lines] == ["3 queued", "3 queued"]
 
 
 def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:
