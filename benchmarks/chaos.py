@@ -1,6 +1,6 @@
 """Does a sweep survive whatever happens to its processes and files? Faults by a seeded plan, against a calm sweep.
 
-Command:  python benchmarks/chaos.py [--faults 20] [--seed 0] [--kinds worker,driver] [--storage DIR]
+Command:  python benchmarks/chaos.py [--faults 20] [--seed 0] [--kinds worker,driver] [--bucket]
 Cost:     30 to 60 s a fault on 2 cores, and two minutes for the undisturbed sweep
 Prints:   a line per fault, a table by kind; exit code 0 if no fault did harm, else 1
 
@@ -9,8 +9,9 @@ it. Faults follow one another in one sweep until it is complete, then the next s
 sweep prints a traceback or a raw line of Ray, does not say what happened, prints nothing for more than a minute, ends
 with a trial that is lost or differs from the undisturbed sweep, or trains steps again that a state held.
 
-Disk full and read-only need root: the storage is then a file system in memory of its own. Processes are found by
-their environment, so other sweeps of the machine are left alone.
+Disk full and read-only need root: the storage is then a file system in memory of its own. With --bucket it is a bucket
+on a server of this machine (moto's), which becomes slow or refuses every connection for a minute. Processes are found
+by their environment, so other sweeps of the machine are left alone.
 """
 
 import argparse
@@ -26,19 +27,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import psutil
+import pyarrow.fs as fs
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.compare_sweeps import differences
+from mtlib.runtime.storage import join_location, list_files, open_folder
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED
+from tests.gate import Gate, open_gate
+from tests.s3_server import s3_server, uri_of
 
 ROOT = Path(__file__).resolve().parent.parent
 NUM_TRIALS, EPOCHS, STEPS, CHECKPOINT_STEPS = 10, 4, 20, 10
@@ -57,11 +63,16 @@ EARLY = 0.2
 INTERRUPTED = 0.5
 """Share of files that are damaged after Ctrl-C, not after a power cut; some are written only then."""
 STORAGE_BYTES = 400 * 2**20
+BUCKET_SECONDS = 60.0
+"""How long a bucket is slow or refuses."""
+SLOW_SECONDS = 0.3
+"""Before each piece that a slow bucket sends or gets."""
 RAW_LINES = re.compile(
     r"Traceback \(most recent call last\)|^\(\w+ pid=|^\[20\d\d-|^\[\w+ \w+ \d+ |^20\d\d-\d\d-\d\d .*(ERROR|WARNING)|"
     r"\*\*\* SIG|Fatal Python error|core_worker|gcs_rpc_client"
 )
 """Lines that no user should see."""
+STATE_FILE = re.compile(r"trials/(?P<trial>[^/]+)/checkpoint/state-(?P<step>\d+)-[^/]*/state\.json")
 EPOCH_LINE = re.compile(r"(?P<trial>\d{4}-r\d) epoch (?P<epoch>\d+): ")
 RESUME_LINE = re.compile(r"^\s+python sweeps/run\.py (?P<arguments>--resume .*)$")
 
@@ -76,6 +87,10 @@ class Sweep:
     log: Path
     """Gets everything that it prints."""
     name: str
+    uri: str | None = None
+    """URI of the storage where it is a bucket; `storage` is then for copies."""
+    gate: Gate | None = None
+    """Before the bucket's server."""
     lines: list[tuple[float, str]] = field(default_factory=list)
     """Each with its time on the monotonic clock."""
     process: "subprocess.Popen[str] | None" = None
@@ -86,11 +101,17 @@ class Sweep:
 
     @property
     def folder(self) -> Path:
+        """The sweep's, on a disk; where the storage is a bucket, that of its copy."""
         return self.storage / self.name
+
+    @property
+    def location(self) -> str:
+        """The path or URI of the sweep."""
+        return str(self.folder) if self.uri is None else join_location(self.uri, self.name)
 
     def start(self, *arguments: str) -> None:
         """Starts a command of this sweep; a thread reads what it prints."""
-        command = [sys.executable, "sweeps/run.py", *arguments, "--storage", str(self.storage)]
+        command = [sys.executable, "sweeps/run.py", *arguments, "--storage", self.uri or str(self.storage)]
         self.say(f"# {shlex.join(command[1:])}")
         self.process = subprocess.Popen(
             command,
@@ -207,6 +228,8 @@ class Kind:
     while_stopped: bool = False
     """Whether the sweep is stopped before it happens."""
     needs_root: bool = False
+    place: Literal["any", "disk", "bucket"] = "any"
+    """Which storage it can happen to."""
 
 
 def kill(
@@ -283,7 +306,7 @@ def remount(folder: Path, how: str) -> bool:
 
 def start_second(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
     """Resumes the sweep while it runs, which must be refused in a line."""
-    command = [sys.executable, "sweeps/run.py", "--resume", str(sweep.folder)]
+    command = [sys.executable, "sweeps/run.py", "--resume", sweep.location]
     environment = {**os.environ, "RAY_TMPDIR": str(sweep.scratch)}
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=300)
     sweep.say(f"Second driver: exit code {found.returncode}; {found.stderr.strip()}")
@@ -315,6 +338,24 @@ def damage(pattern: str) -> Callable[[Sweep, random.Random], tuple[str, tuple[st
     return inject
 
 
+def slow_down(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+    """Slows the bucket down for a while."""
+    assert sweep.gate is not None
+    sweep.gate.delay = SLOW_SECONDS
+    sweep.wait_for(lambda: False, BUCKET_SECONDS)
+    sweep.gate.delay = 0.0
+    return f"the bucket was slow for {BUCKET_SECONDS:.0f} s", ()
+
+
+def refuse(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
+    """Lets the bucket refuse every connection for a while."""
+    assert sweep.gate is not None
+    sweep.gate.refuse()
+    sweep.wait_for(lambda: False, BUCKET_SECONDS)
+    sweep.gate.accept()
+    return f"the bucket refused for {BUCKET_SECONDS:.0f} s", ()
+
+
 kinds: Mapping[str, Kind] = {
     "worker": Kind(inject=kill("ray::RayTrainWorker"), says=r"is down"),
     "tune": Kind(inject=kill("ray::ResourceTrainable"), says=r"process in Ray Tune"),
@@ -326,18 +367,26 @@ kinds: Mapping[str, Kind] = {
     "everything": Kind(inject=kill_everything, says="", ends=True),
     "interrupt": Kind(inject=interrupt, says="Interrupted", ends=True),
     "stopped-worker": Kind(inject=kill("ray::RayTrainWorker", signal.SIGSTOP), says=r"is down"),
-    "full": Kind(inject=fill_disk, says=r"[Nn]o space|disk", repair=empty_disk, ends=True, needs_root=True),
-    "read-only": Kind(inject=make_read_only, says="Read-only", repair=make_writable, ends=True, needs_root=True),
-    "state": Kind(inject=damage("trials/*/checkpoint/state-*/*"), says="damaged", while_stopped=True),
-    "weights": Kind(inject=damage("trials/*/checkpoint/weights/*.safetensors"), says="damaged", while_stopped=True),
-    "epoch": Kind(inject=damage("trials/*/epochs/*.parquet"), says="damaged", while_stopped=True),
-    "trial.json": Kind(inject=damage("trials/*/*.json"), says="damaged", while_stopped=True),
-    "trials.parquet": Kind(inject=damage("trials.parquet"), says="", while_stopped=True),
-    "sweep.json": Kind(inject=damage("sweep.json"), says="damaged", while_stopped=True),
-    "journal": Kind(inject=damage("optuna-journal.log"), says="", while_stopped=True),
+    "full": Kind(
+        inject=fill_disk, says=r"[Nn]o space|disk", repair=empty_disk, ends=True, needs_root=True, place="disk"
+    ),
+    "read-only": Kind(
+        inject=make_read_only, says="Read-only", repair=make_writable, ends=True, needs_root=True, place="disk"
+    ),
+    "state": Kind(inject=damage("trials/*/checkpoint/state-*/*"), says="damaged", while_stopped=True, place="disk"),
+    "weights": Kind(
+        inject=damage("trials/*/checkpoint/weights/*.safetensors"), says="damaged", while_stopped=True, place="disk"
+    ),
+    "epoch": Kind(inject=damage("trials/*/epochs/*.parquet"), says="damaged", while_stopped=True, place="disk"),
+    "trial.json": Kind(inject=damage("trials/*/*.json"), says="damaged", while_stopped=True, place="disk"),
+    "trials.parquet": Kind(inject=damage("trials.parquet"), says="", while_stopped=True, place="disk"),
+    "sweep.json": Kind(inject=damage("sweep.json"), says="damaged", while_stopped=True, place="disk"),
+    "journal": Kind(inject=damage("optuna-journal.log"), says="", while_stopped=True, place="disk"),
     "second-driver": Kind(inject=start_second, says=r"exit code 2; error: a sweep must not be running already"),
+    "slow-bucket": Kind(inject=slow_down, says="", place="bucket"),
+    "refusing-bucket": Kind(inject=refuse, says="could not be written", place="bucket"),
 }
-"""Every kind by its name. A storage behind a URI adds its own here: a bucket that is slow, or refuses for a minute."""
+"""Every kind by its name."""
 
 
 def main() -> int:
@@ -345,15 +394,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=20, help="faults in all (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")
-    parser.add_argument("--kinds", default=",".join(kinds), help="names of kinds, separated by commas (default: all)")
+    words = "names of kinds, separated by commas (default: all that can happen to the storage)"
+    parser.add_argument("--kinds", help=words)
+    parser.add_argument("--bucket", action="store_true", help="keep the sweeps in a bucket (needs moto[server])")
     words = "folder of an undisturbed sweep that was made before; it is made there if it is missing"
     parser.add_argument("--undisturbed", type=Path, help=words)
     parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()), help="folder for what sweeps printed")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would hand on that it is ignored
-    names = options.kinds.split(",")
-    if unknown := set(names) - set(kinds):
-        parser.error(f"--kinds must be among {', '.join(kinds)}, got {', '.join(sorted(unknown))}")
+    places = ("any", "bucket" if options.bucket else "disk")
+    known = [name for name, kind in kinds.items() if kind.place in places]
+    names = options.kinds.split(",") if options.kinds else known
+    if unknown := set(names) - set(known):
+        parser.error(f"--kinds must be among {', '.join(known)}, got {', '.join(sorted(unknown))}")
     if os.geteuid() != 0:
         names = [name for name in names if not kinds[name].needs_root]
     with tempfile.TemporaryDirectory(prefix="chaos-", dir="/tmp", ignore_cleanup_errors=True) as scratch:
@@ -364,7 +417,13 @@ def main() -> int:
             if not calm.exists():
                 run_undisturbed(storage, Path(scratch), options.logs, calm)
             plan, draw = planned(names, options.faults, random.Random(options.seed)), random.Random(options.seed)
-            faults = run_plan(storage, Path(scratch), options.logs, calm, plan, draw)
+            with bucket(Path(scratch) / "s3.log") if options.bucket else nullcontext((None, None)) as (uri, gate):
+
+                def make(name: str) -> Sweep:
+                    log = options.logs / f"chaos-{name}.log"
+                    return Sweep(storage=storage, scratch=Path(scratch), log=log, name=name, uri=uri, gate=gate)
+
+                faults = run_plan(make, calm, plan, draw)
     show_table(faults)
     return 1 if len(faults) < options.faults or any(fault.harm for fault in faults) else 0
 
@@ -379,6 +438,13 @@ def small_disk(folder: Path) -> Iterator[None]:
     finally:
         if is_mounted:
             subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+@contextmanager
+def bucket(log: Path) -> Iterator[tuple[str, Gate]]:
+    """The URI of a folder in a bucket, and the gate before its server."""
+    with s3_server(log) as address, open_gate(address) as gate:
+        yield uri_of(gate.address, "chaos"), gate
 
 
 def planned(names: Sequence[str], count: int, draw: random.Random) -> list[str]:
@@ -398,19 +464,21 @@ def run_undisturbed(storage: Path, scratch: Path, logs: Path, folder: Path) -> N
         shutil.move(sweep.folder, folder)
 
 
-def run_plan(storage: Path, scratch: Path, logs: Path, calm: Path, plan: list[str], draw: random.Random) -> list[Fault]:
+def run_plan(make: Callable[[str], Sweep], calm: Path, plan: list[str], draw: random.Random) -> list[Fault]:
     """Runs as many disturbed sweeps as the faults of the plan need; the faults with their harm."""
     faults, number = list[Fault](), 0
     while plan:
-        name = f"sweep-{number}"
-        sweep = Sweep(storage=storage, scratch=scratch, log=logs / f"chaos-{name}.log", name=name)
+        sweep = make(f"sweep-{number}")
         try:
             found = disturb(sweep, plan, draw)
         finally:
             sweep.stop()
         judge(sweep, found)
+        if sweep.uri is not None:
+            sweep.folder.mkdir()
+            fs.copy_files(open_folder(sweep.location).base_path, str(sweep.folder), open_folder(sweep.location).base_fs)
         wrong = wrong_results(calm, sweep.folder)
-        print(f"{name}: {len(found)} faults, {', '.join(wrong) or 'equal to the undisturbed one'}", flush=True)
+        print(f"{sweep.name}: {len(found)} faults, {', '.join(wrong) or 'equal to the undisturbed one'}", flush=True)
         if not found:
             break
         found[-1].harm += [f"{line} (after {len(found)} faults)" for line in wrong]
@@ -448,13 +516,13 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
             interrupt(sweep, draw)
             sweep.wait_for(lambda: False)
         sweep.stop()
-    saved = saved_steps(sweep.folder)
+    saved = saved_steps(sweep.location)
     what, spoiled = kind.inject(sweep, draw)
     fault = Fault(kind=name, what=what, spoiled=spoiled, began=began, saved=saved)
     sweep.say(f"# {name}: {what}")
     print(f"  {name}: {what}", flush=True)
     if kind.while_stopped:
-        sweep.start("--resume", str(sweep.folder))
+        sweep.start("--resume", sweep.location)
     if what.startswith("nothing"):
         return fault
     if kind.ends:
@@ -475,16 +543,16 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
     is_silent = kind.ends and not kind.says
     if not is_silent and not sweep.says(RESUME_LINE, began):
         fault.harm.append(f"exit code {sweep.exit_code} without a command to go on")
-    sweep.start("--resume", str(sweep.folder))
+    sweep.start("--resume", sweep.location)
     return fault
 
 
-def saved_steps(folder: Path) -> dict[str, int]:
+def saved_steps(location: str) -> dict[str, int]:
     """The step of each trial's newest state."""
     found: dict[str, int] = {}
-    for path in folder.glob("trials/*/checkpoint/state-*"):
-        trial, step = path.parts[-3], int(path.name.split("-")[1])
-        found[trial] = max(step, found.get(trial, 0))
+    for info in list_files(open_folder(location), "trials"):
+        if state := STATE_FILE.fullmatch(str(info.path)):
+            found[state["trial"]] = max(int(state["step"]), found.get(state["trial"], 0))
     return found
 
 

@@ -112,8 +112,10 @@ class Run:
 
     moments: dict[str, Times]
     """By `first step`, `trained` (the last trial's end), `ranking` and `end`."""
-    driver_bytes: int
-    """The most memory that the command's own process has used."""
+    driver_bytes: list[tuple[float, int]]
+    """The most memory that the command's own process has used until a time, in order; seconds since 1970 and bytes."""
+    printed: list[tuple[float, str]]
+    """Each line of its output with its time, in seconds since 1970."""
 
     @property
     def overhead(self) -> float:
@@ -174,27 +176,28 @@ def note_lines(process: "subprocess.Popen[str]", printed: list[tuple[float, str]
         printed.append((time.time(), line))
 
 
-def watch(process: "subprocess.Popen[str]", begin: float, step_file: Path, printed: Sequence[tuple[float, str]]) -> Run:
+def watch(process: "subprocess.Popen[str]", begin: float, step_file: Path, printed: list[tuple[float, str]]) -> Run:
     """Samples processor times until the last descendant has ended."""
     finders: dict[str, Callable[[], float | None]] = {
         "first step": lambda: float(step_file.read_text().split()[0]) if step_file.exists() else None,
         "trained": lambda: time_of(printed, ("complete;",), "running", "queued"),
         "ranking": lambda: time_of(printed, ("──",)),
     }
-    times, moments, driver_bytes = ProcessTimes(), dict[str, Times](), 0
+    times, moments, driver_bytes = ProcessTimes(), dict[str, Times](), list[tuple[float, int]]()
     ended = float("inf")
     while sample(times, process.pid) and time.time() < ended + LEFTOVER_SECONDS:
         for name in [name for name in finders if name not in moments]:
             at = finders[name]()
             if at is not None:
                 moments[name] = Times(wall=at - begin, by_kind=times.by_kind())
-        driver_bytes = max(driver_bytes, peak_bytes(process.pid))
+        if process.poll() is None:
+            driver_bytes.append((time.time(), peak_bytes(process.pid)))
         if process.poll() is not None:
             ended = min(ended, time.time())
         time.sleep(SAMPLE_SECONDS)
     process.wait()
     moments["end"] = Times(wall=min(ended, time.time()) - begin, by_kind=times.by_kind())
-    return Run(moments=moments, driver_bytes=driver_bytes)
+    return Run(moments=moments, driver_bytes=driver_bytes, printed=printed)
 
 
 def peak_bytes(pid: int | str) -> int:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,7 +187,7 @@ class SweepPlan:
         """The definitions of the sweep's tasks."""
         return self.space.base.data.tasks
 
-    @property
+    @cached_property
     def num_configurations(self) -> int:
         """Configurations of the whole sweep, replicates not counted."""
         num_drawn = self.options.num_drawn

@@ -97,7 +97,6 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.setup.encoder_checks import describe_family
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
-    from sweeps.setup.model_size import measure_encoder
     from sweeps.setup.precision import describe_precision, fit_encoder
     from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
 
@@ -114,7 +113,7 @@ def show_dry_run(options: SweepOptions) -> None:
     else:
         show_lines(describe_trials(options, inputs))
         show_lines(describe_stages(options, inputs))
-        show_lines(describe_disk_need(options, inputs, measure_encoder(encoder.pretrained)))
+        show_lines(describe_disk_need(options, inputs, encoder.pretrained))
     show_lines(["Dry run: nothing was started."])
 
 

@@ -8,14 +8,14 @@ from mtlib.training.epoch_report import EpochReport, Point
 from results.records.epochs import write_epoch
 from results.records.trial_folder import TrialEnd, TrialStart, write_end, write_start
 from results.records.trials import UNFINISHED
-from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.trial import Trial
 
 STARTED = "2026-01-01T12:00:00.000+00:00"
 
 
 def write_trial(
     folder: Location,
-    spec: TrialSpec,
+    spec: Trial,
     status: str = "interrupted",
     scores: Sequence[float | None] = (),
     num_counted: int | None = None,

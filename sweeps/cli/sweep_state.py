@@ -24,7 +24,7 @@ from results.records.trials import (
 )
 from sweeps.cli.time_left import num_planned_epochs, seconds_left
 from sweeps.options import SweepOptions
-from sweeps.search.trial_spec import num_expected_trials
+from sweeps.search.trial import num_expected_trials
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import TrialSpec, make_spec, num_expected_trials
+from sweeps.search.trial import Trial, make_trial, num_expected_trials, queued_record
 
 
 @dataclass(kw_only=True)
@@ -52,28 +52,14 @@ def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
     ledger = Ledger(plan=plan, records={record.trial_id: record for record in known})
     points = grid_trials(plan.space) if plan.options.search == "grid" else []
     for number, params in enumerate(points):
-        add_trial(ledger, make_spec(plan.space, number, 0, params))
+        add_trial(ledger, make_trial(plan.space, number, 0, params))
     return ledger
 
 
-def add_trial(ledger: Ledger, spec: TrialSpec) -> None:
+def add_trial(ledger: Ledger, trial: Trial) -> None:
     """Adds a queued trial, unless it is there."""
-    if spec.trial_id in ledger.records:
-        return
-    ledger.records[spec.trial_id] = queued_record(spec)
-
-
-def queued_record(spec: TrialSpec) -> TrialRecord:
-    """The record of a trial that has not begun."""
-    return TrialRecord(
-        trial_id=spec.trial_id,
-        number=spec.number,
-        config_hash=spec.config.content_hash,
-        replicate=spec.replicate,
-        seed=spec.config.seed,
-        params=spec.params,
-        config=spec.config.to_json(),
-    )
+    if trial.trial_id not in ledger.records:
+        ledger.records[trial.trial_id] = queued_record(trial)
 
 
 def apply_event(ledger: Ledger, event: Event) -> None:

@@ -42,7 +42,7 @@ from sweeps.reuse.weight_pruning import KeptWeights, prune_weights
 from sweeps.search.scheduler import make_scheduler
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import journal_path, open_study, save_journal
-from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.trial import Trial
 from sweeps.search.tune_run import SweepStopper, start_tune
 
 OnEvent = Callable[[Event, Ledger], None]
@@ -118,7 +118,7 @@ class RunningSweep:
     searcher: SweepSearcher
     stopper: SweepStopper
     tune_run: BackgroundRun
-    suggested: "queue.SimpleQueue[TrialSpec]"
+    suggested: "queue.SimpleQueue[Trial]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
     failure: str | None = None
     """Why the sweep cannot go on."""
@@ -265,7 +265,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         ValueError: nodes do not share a storage that is a local folder.
     """
     plan, driver_id, folder = run.plan, run.ownership.id, run.plan.options.folder
-    suggested: queue.SimpleQueue[TrialSpec] = queue.SimpleQueue()
+    suggested: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     channel = open_channel(plan)
     try:
         check_storage_of_nodes(plan, driver_id, channel)

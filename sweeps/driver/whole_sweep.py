@@ -19,7 +19,6 @@ from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_family
 from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
 from sweeps.setup.machine_checks import check_machine, describe_gpus
-from sweeps.setup.model_size import measure_encoder
 from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
 
@@ -78,7 +77,7 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
             trial_inputs = prepare_trial_inputs(options, inputs, encoder)
             del inputs  # whose texts take more memory than their tokens
             return run_and_finish(options, resumed.plan, trial_inputs, listener, ownership, resumed.known)
-    need = describe_disk_need(options, inputs, measure_encoder(encoder))
+    need = describe_disk_need(options, inputs, encoder)
     listener.show([describe_total(options, inputs), *need])
     plan = create_sweep(options, inputs, encoder, arguments)
     ownership = Ownership(options.folder)

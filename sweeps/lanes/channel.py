@@ -70,7 +70,7 @@ class Assignment:
     """A trial for a lane to train."""
 
     trial: Mapping[str, Any]
-    """As `sweeps.search.trial_spec.TrialSpec` describes itself in plain data."""
+    """As `sweeps.search.trial.Trial` describes itself in plain data."""
     attempt: int
     """How often a lane has begun it; calls of an earlier attempt are void."""
 

@@ -12,44 +12,28 @@ resumed sweep has a new study, to which the configurations on record are added.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from results.records.trials import COMPLETED, TrialRecord
-from search_spaces.space import grid_trials
+from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.options import SweepPlan
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import NOTHING_SHARED, StageKeys, StageOrder, find_stage_keys
 from sweeps.search.study import add_ended, ask_known, ask_new, describe_end
-from sweeps.search.trial_spec import (
-    CompletedTrial,
-    TrialSpec,
-    completed_trials,
-    further_specs,
-    make_spec,
+from sweeps.search.trial import (
+    KnownConfiguration,
+    Trial,
+    known_configurations,
+    left_to_run,
+    mean,
+    queued_record,
     trial_id_of,
-    unfinished_specs,
 )
-
-
-@dataclass(kw_only=True)
-class OpenConfiguration:
-    """A configuration that has not ended in the study."""
-
-    trial: optuna.Trial
-    num_open: int = 1
-    """Its trials that have not ended, started or not."""
-    completed: list[CompletedTrial] = field(default_factory=list)
-    """Its completed trials."""
-    first_state: TrialState = TrialState.FAIL
-    """How its first trial ended, if it did not complete; FAIL until it has ended in this run."""
-    first_scores: Mapping[str, float] = field(default_factory=dict)
-    """The best scores of a first trial that was pruned."""
 
 
 class SweepSearcher(Searcher):  # type: ignore[misc]
@@ -59,42 +43,36 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self,
         plan: SweepPlan,
         study: optuna.Study,
-        on_new: Callable[[TrialSpec], None],
+        on_new: Callable[[Trial], None],
         max_live: int,
         known: Sequence[TrialRecord] = (),
         history: Mapping[str, Sequence[tuple[int, float]]] | None = None,
     ) -> None:
-        """Queues the points of a grid, and those of the `known` trials of a resumed sweep that have not ended.
+        """Adds the configurations of a resumed sweep, by the records of its `known` trials, that have ended.
 
         `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
         changes this later. `history` has the scored epochs of known trials, and their best score so far at each.
         """
         super().__init__(metric="best", mode="max")
-        self._history = history or {}
-        self._plan = plan
-        self._study = study
-        self._on_new = on_new
-        self._known = tuple(known)
         self.max_live = max_live
-        self._pending: list[TrialSpec] = []
-        self._stage_keys: dict[str, StageKeys] = {}
-        self._running: dict[str, TrialSpec] = {}
-        self._configurations: dict[int, OpenConfiguration] = {}
-        self._completed = completed_trials(plan, known)
-        self._on_record = frozenset(record.trial_id for record in known)
-        self._queued_replicates = set(self._on_record)
-        """Ids of the replicates that are on record or have been queued in this run."""
-        self._has_chosen_best = plan.options.replicate_best is None
-        self._is_stopped = False
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
-        self._restore_known()
-        numbers = numbers_of(known)
-        if plan.options.search == "grid":
-            points = enumerate(grid_trials(plan.space))
-            self._pending += [make_spec(plan.space, n, 0, params) for n, params in points if n not in numbers]
-        self._num_left = 0 if plan.options.search == "grid" else plan.num_configurations - len(numbers)
-        self._next_number = max(numbers, default=-1) + 1
+        self._history = history or {}
+        self._plan, self._study, self._on_new = plan, study, on_new
+        self._known = known_configurations(plan, known)
+        self._trials: dict[tuple[int, int], Trial] = {}
+        """Trials by number and replicate, once they were considered."""
+        self._stage_keys: dict[tuple[int, int], StageKeys] = {}
+        self._running: dict[str, Trial] = {}
+        """By Tune's id."""
+        self._open: dict[int, optuna.Trial] = {}
+        """Configurations that have begun and not ended in the study, by number."""
+        self._reported: dict[int, set[int]] = {}
+        """Epochs that the study has of an open configuration's first trial."""
+        self._is_stopped = False
+        for one in self._known.values():
+            if one.records and not self._common_left(one):
+                self._add_ended(one)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial for Tune; None if it must wait, FINISHED if there is no more."""
@@ -102,27 +80,38 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return str(Searcher.FINISHED)
         if len(self._running) >= self.max_live:
             return None
-        self._queue_further()
-        spec = self._next_trial()
-        if spec is None:
-            return None if self._pending or self._may_replicate() else str(Searcher.FINISHED)
-        self._running[trial_id] = spec
-        self.order.add_trial(spec.trial_id, self._stage_keys_of(spec))
-        self._on_new(spec)
-        return {"trial": spec.describe()}
+        trial = self._next_trial()
+        if trial is None:
+            return None if self._running else str(Searcher.FINISHED)
+        one = self._known[trial.number]
+        one.records.setdefault(trial.replicate, queued_record(trial))
+        if trial.number not in self._open and not self._is_further(trial.replicate):
+            self._begin(
+                one, ask_known(self._study, self._plan.space, self._plan.options.search, one.number, one.params)
+            )
+        self._running[trial_id] = trial
+        self.order.add_trial(trial.trial_id, self._stage_keys_of(trial.number, trial.replicate))
+        self._on_new(trial)
+        return {"trial": trial.describe()}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""
-        spec = self._running.get(trial_id)
-        if spec is not None and spec.replicate == 0:
-            self._report(spec, result)
+        trial = self._running.get(trial_id)
+        if trial is not None and trial.replicate == 0 and "best" in result:
+            self._report(trial.number, result["epoch"], result["best"])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Tells Optuna how a configuration ended, once all its trials have; an interrupted trial has not ended."""
-        spec = self._running.pop(trial_id)
-        self.order.remove_trial(spec.trial_id)
-        if not error and result is not None and result["status"] != "interrupted":
-            self._end(spec, None if result["status"] == "failed" else result)
+        trial = self._running.pop(trial_id)
+        self.order.remove_trial(trial.trial_id)
+        if error or result is None or result["status"] == "interrupted":
+            return
+        one, status = self._known[trial.number], result["status"] or "pruned"  # the scheduler gives no status
+        one.records[trial.replicate] = replace(one.records[trial.replicate], status=status, best=best_scores(result))
+        if trial.replicate == 0 and status != "failed":
+            self._report(trial.number, result["epoch"], result["best"])
+        if not self._is_further(trial.replicate) and not self._common_left(one):
+            self._tell(one)
 
     def stop(self) -> None:
         """Ends the suggestions; Optuna is still told of trials that complete or are pruned from now on."""
@@ -138,185 +127,115 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Nothing: sweeps are not restored from Tune's snapshots."""
 
-    def _restore_known(self) -> None:
-        """Tells the study of the configurations of a resumed sweep, and queues its unfinished trials."""
-        by_number = {number: [r for r in self._known if r.number == number] for number in numbers_of(self._known)}
-        for number, records in by_number.items():
-            left = unfinished_specs(self._plan, records)
-            num_open = sum(not self._is_further(spec) for spec in left)
-            self._pending += left
-            if num_open:
-                trial, completed = self._ask_known(number, records[0].params), self._completed_before(number)
-                if any(one.replicate == 0 for one in completed):  # any other first trial reports its epochs again
-                    for epoch, best in self._history.get(trial_id_of(number, 0), ()):
-                        trial.report(best, epoch)
-                self._configurations[number] = OpenConfiguration(trial=trial, num_open=num_open, completed=completed)
-            else:
-                self._add_ended(number, records)
+    def _next_trial(self) -> Trial | None:
+        """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
 
-    def _add_ended(self, number: int, records: Sequence[TrialRecord]) -> None:
-        """Adds a configuration without a trial that is left."""
-        completed, first = sorted(self._completed_before(number), key=lambda one: one.replicate), records[0]
-        state = TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL
-        ids, scores = [trial_id_of(number, 0)], [first.best] if first.best else []
-        if completed:
-            state, ids, scores = TrialState.COMPLETE, [t.trial_id for t in completed], [t.scores for t in completed]
+        Replicates of complete configurations come first.
+        """
+        while True:
+            left = self._not_running(left_to_run(self._plan, self._known))
+            waiting = sorted(left, key=lambda pair: pair[1] == 0 or not self._known[pair[0]].is_complete)
+            if (chosen := self._choose(waiting)) is not None:
+                return self._trial(*chosen)
+            if len(self._known) == self._plan.num_configurations or len(waiting) >= self.max_live:
+                chosen = self._choose(self._early_replicates())
+                return None if chosen is None else self._trial(*chosen)
+            self._sample()
+
+    def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+        """The one of some trials, by number and replicate, that starts now; None if each needs a stage in training."""
+        index = self.order.choose([self._stage_keys_of(*pair) for pair in waiting])
+        return None if index is None else waiting[index]
+
+    def _early_replicates(self) -> list[tuple[int, int]]:
+        """Replicates that have not begun of configurations whose first trial is running, if none is ever pruned."""
+        if self._plan.options.scheduler != "none":
+            return []
+        firsts = [trial.number for trial in self._running.values() if trial.replicate == 0]
+        pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
+        return [(number, again) for number, again in pairs if again not in self._known[number].records]
+
+    def _not_running(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those of some trials, by number and replicate, that do not run."""
+        running = {(trial.number, trial.replicate) for trial in self._running.values()}
+        return [pair for pair in pairs if pair not in running]
+
+    def _trial(self, number: int, replicate: int) -> Trial:
+        """A trial of a known configuration."""
+        if (number, replicate) not in self._trials:
+            self._trials[number, replicate] = self._known[number].make_trial(self._plan.space, replicate)
+        return self._trials[number, replicate]
+
+    def _stage_keys_of(self, number: int, replicate: int) -> StageKeys:
+        """Keys of the stages that a trial passes through."""
+        if (number, replicate) not in self._stage_keys:
+            data_folder, options = self._plan.data_folder, self._plan.options
+            config = self._trial(number, replicate).config
+            found = find_stage_keys(config, data_folder, options.workers) if options.shares_stages else None
+            self._stage_keys[number, replicate] = found or NOTHING_SHARED
+        return self._stage_keys[number, replicate]
+
+    def _sample(self) -> None:
+        """Draws a new configuration; the first one of TPE is the base."""
+        space, options, number = self._plan.space, self._plan.options, max(self._known, default=-1) + 1
+        params = base_point(space) if number == 0 and options.search == "tpe" else None
+        if params is None:
+            trial, params = ask_new(self._study, space, options.search, options.seed, number)
+        else:
+            trial = ask_known(self._study, space, options.search, number, params)
+        self._known[number] = KnownConfiguration(number=number, params=params, records={})
+        self._begin(self._known[number], trial)
+
+    def _is_further(self, replicate: int) -> bool:
+        """Whether a replicate is one of those that only the best configurations get."""
+        return replicate >= self._plan.options.common_replicates
+
+    def _common_left(self, one: KnownConfiguration) -> list[int]:
+        """Replicates of a configuration, of those that each gets, that have not ended."""
+        return [again for again in one.left(self._plan.options.common_replicates) if not self._is_further(again)]
+
+    def _begin(self, one: KnownConfiguration, trial: optuna.Trial) -> None:
+        """Notes Optuna's trial of a configuration; a first training that ended in an earlier run reports no more."""
+        self._open[one.number], self._reported[one.number] = trial, set()
+        if 0 in one.records and one.records[0].status not in UNFINISHED:
+            for epoch, best in self._history.get(trial_id_of(one.number, 0), ()):
+                self._report(one.number, epoch, best)
+
+    def _report(self, number: int, epoch: int, best: float) -> None:
+        """Reports an intermediate value, once per epoch: a process that Tune has restarted repeats its reports."""
+        if epoch not in self._reported[number]:
+            self._reported[number].add(epoch)
+            self._open[number].report(best, epoch)
+
+    def _tell(self, one: KnownConfiguration) -> None:
+        """Tells Optuna the end of a configuration."""
+        trial, (state, value, ended) = self._open.pop(one.number), self._end_of(one)
+        describe_end(trial, [record.trial_id for record in ended], scores_of(ended))
+        self._study.tell(trial, value, state)
+
+    def _add_ended(self, one: KnownConfiguration) -> None:
+        """Adds a configuration that ended before the sweep was resumed."""
+        state, value, ended = self._end_of(one)
         add_ended(
             self._study,
             self._plan.space,
             self._plan.options.search,
-            number,
-            first.params,
+            one.number,
+            one.params,
             state=state,
-            value=sum(trial.best for trial in completed) / len(completed) if completed else None,
-            reports=self._history.get(trial_id_of(number, 0), ()),
-            trial_ids=ids,
-            scores=scores,
+            value=value,
+            reports=self._history.get(trial_id_of(one.number, 0), ()),
+            trial_ids=[record.trial_id for record in ended],
+            scores=scores_of(ended),
         )
 
-    def _completed_before(self, number: int) -> list[CompletedTrial]:
-        """The trials of a configuration that had completed before the sweep was resumed."""
-        known = [record for record in self._known if record.number == number]
-        common = self._plan.options.common_replicates
-        return [trial for trial in completed_trials(self._plan, known) if trial.replicate < common]
-
-    def _end(self, spec: TrialSpec, result: dict[str, Any] | None) -> None:
-        """Handles the end of a trial, with its last report, or None if it has failed."""
-        if self._is_further(spec):
-            return
-        configuration = self._configurations[spec.number]
-        configuration.num_open -= 1
-        if result and spec.replicate == 0:
-            self._report(spec, result)
-        if spec.replicate == 0 and not (result and result["status"] in COMPLETED):
-            configuration.first_state = TrialState.PRUNED if result else TrialState.FAIL
-            configuration.first_scores = best_scores(result or {})
-            self._drop_replicates(spec.number)
-        elif result:
-            completed = CompletedTrial(
-                number=spec.number,
-                replicate=spec.replicate,
-                params=spec.params,
-                best=result["best"],
-                scores=best_scores(result),
-            )
-            configuration.completed.append(completed)
-            self._completed.append(completed)
-            if spec.replicate == 0:
-                self._queue_replicates(spec)
-        if configuration.num_open == 0:
-            state = TrialState.COMPLETE if configuration.completed else configuration.first_state
-            self._tell(spec.number, state, configuration.first_scores)
-
-    def _next_trial(self) -> TrialSpec | None:
-        """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training."""
-        while (index := self.order.choose([self._stage_keys_of(spec) for spec in self._pending])) is None:
-            if self._num_left > 0 and len(self._pending) < self.max_live:
-                self._pending.append(self._sample())
-            elif not self._queue_early_replicates():
-                return None
-        spec = self._pending.pop(index)
-        if spec.number not in self._configurations and not self._is_further(spec):
-            trial = self._ask_known(spec.number, spec.params)
-            others = [other for other in self._pending if other.number == spec.number and not self._is_further(other)]
-            num_open = 1 + len(others)
-            before = self._completed_before(spec.number)
-            self._configurations[spec.number] = OpenConfiguration(trial=trial, num_open=num_open, completed=before)
-        return spec
-
-    def _ask_known(self, number: int, params: Mapping[str, Any]) -> optuna.Trial:
-        """Optuna's trial for a configuration whose values are known."""
-        return ask_known(self._study, self._plan.space, self._plan.options.search, number, params)
-
-    def _sample(self) -> TrialSpec:
-        """The first trial of a new configuration."""
-        number, self._next_number, self._num_left = self._next_number, self._next_number + 1, self._num_left - 1
-        space, options = self._plan.space, self._plan.options
-        base = base_point(space) if number == 0 and options.search == "tpe" else None
-        if base is None:
-            trial, params = ask_new(self._study, space, options.search, options.seed, number)
-        else:
-            trial, params = self._ask_known(number, base), base
-        self._configurations[number] = OpenConfiguration(trial=trial)
-        return make_spec(space, number, 0, params)
-
-    def _stage_keys_of(self, spec: TrialSpec) -> StageKeys:
-        """Keys of the stages that a trial passes through."""
-        if spec.trial_id not in self._stage_keys:
-            data_folder, options = self._plan.data_folder, self._plan.options
-            found = find_stage_keys(spec.config, data_folder, options.workers) if options.shares_stages else None
-            self._stage_keys[spec.trial_id] = found or NOTHING_SHARED
-        return self._stage_keys[spec.trial_id]
-
-    def _may_replicate(self) -> bool:
-        """Whether running trials may still be followed by replicates."""
-        has_first = any(spec.replicate == 0 for spec in self._running.values())
-        return not self._has_chosen_best or (self._plan.options.common_replicates > 1 and has_first)
-
-    def _is_further(self, spec: TrialSpec) -> bool:
-        """Whether a trial is one of those that only the best configurations get."""
-        return spec.replicate >= self._plan.options.common_replicates
-
-    def _queue_further(self) -> None:
-        """Chooses the best configurations and queues their further replicates, once all others have ended."""
-        unended = [*self._pending, *self._running.values()]
-        if self._has_chosen_best or self._num_left > 0 or not all(map(self._is_further, unended)):
-            return
-        self._has_chosen_best = True
-        known = {record.trial_id for record in self._known} | {spec.trial_id for spec in unended}
-        self._pending += further_specs(self._plan, self._completed, known)
-
-    def _queue_replicates(self, first: TrialSpec) -> bool:
-        """Queues the replicates of a configuration that have not been queued, before all others; whether it has any."""
-        ids = {trial_id_of(first.number, again): again for again in range(1, self._plan.options.common_replicates)}
-        new = [again for trial_id, again in ids.items() if trial_id not in self._queued_replicates]
-        self._pending[:0] = [make_spec(self._plan.space, first.number, again, first.params) for again in new]
-        self._queued_replicates |= set(ids)
-        self._configurations[first.number].num_open += len(new)
-        return bool(new)
-
-    def _queue_early_replicates(self) -> bool:
-        """Queues replicates of one configuration whose first trial is running, if none is ever pruned; whether it did.
-
-        It is the one that began first of those that have any left.
-        """
-        firsts = [spec for spec in self._running.values() if spec.replicate == 0]
-        if self._plan.options.scheduler == "none":
-            for first in firsts:
-                if self._queue_replicates(first):
-                    return True
-        return False
-
-    def _drop_replicates(self, number: int) -> None:
-        """Removes the replicates of a configuration that have not begun."""
-        dropped = [
-            spec
-            for spec in self._pending
-            if spec.number == number and not self._is_further(spec) and spec.trial_id not in self._on_record
-        ]
-        self._pending = [spec for spec in self._pending if spec not in dropped]
-        self._configurations[number].num_open -= len(dropped)
-
-    def _report(self, spec: TrialSpec, result: dict[str, Any]) -> None:
-        """Reports an intermediate value, once per epoch."""
-        trial = self._configurations[spec.number].trial
-        reported = self._study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        if "best" in result and result["epoch"] not in reported:
-            trial.report(result["best"], result["epoch"])
-
-    def _tell(self, number: int, state: TrialState, scores: Mapping[str, float] | None = None) -> None:
-        """Tells Optuna the end of a configuration, with the mean of its best scores if it is complete.
-
-        `scores` are those of its first trial, for a configuration that is not.
-        """
-        configuration = self._configurations.pop(number)
-        trial, completed = configuration.trial, sorted(configuration.completed, key=lambda one: one.replicate)
-        if state == TrialState.COMPLETE:
-            describe_end(trial, [one.trial_id for one in completed], [one.scores for one in completed])
-            self._study.tell(trial, sum(one.best for one in completed) / len(completed))
-        else:
-            describe_end(trial, [trial_id_of(number, 0)], [scores] if scores else [])
-            self._study.tell(trial, state=state)
+    def _end_of(self, one: KnownConfiguration) -> tuple[TrialState, float | None, list[TrialRecord]]:
+        """How a configuration ended, the mean of its trials' best scores if it completed, and the trials that count."""
+        completed = one.completed(self._plan.options.common_replicates)
+        if completed:
+            return TrialState.COMPLETE, mean([record.best[self._plan.space.metric] for record in completed]), completed
+        first = one.records.get(0) or next(iter(one.records.values()))
+        return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None, [first]
 
 
 def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
@@ -325,6 +244,6 @@ def best_scores(result: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix(BEST_PREFIX): value for name, value in found.items()}
 
 
-def numbers_of(records: Sequence[TrialRecord]) -> list[int]:
-    """The numbers of the trials' configurations, in order."""
-    return sorted({record.number for record in records})
+def scores_of(records: Sequence[TrialRecord]) -> list[Mapping[str, float]]:
+    """The highest scores of each of some trials, without those that failed or have none."""
+    return [record.best for record in records if record.best and record.status != "failed"]

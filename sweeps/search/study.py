@@ -19,7 +19,7 @@ from mtlib.runtime.storage import local_path, open_folder, write_bytes
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 from sweeps.lanes.channel import BEST_PREFIX
-from sweeps.search.trial_spec import trial_id_of
+from sweeps.search.trial import trial_id_of
 
 JOURNAL_NAME = "optuna-journal.log"
 LOCK_SUFFIX = ".lock"

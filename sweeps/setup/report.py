@@ -1,5 +1,6 @@
 """A sweep's plan as lines of text: its trials, stages, optimizer steps and disk. Nothing is started."""
 
+import functools
 import math
 import os
 import shutil
@@ -11,6 +12,7 @@ import torch
 from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.data.tables import Table
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.runtime.storage import local_path
@@ -22,15 +24,11 @@ from search_spaces.space import SearchSpace, describe_space, grid_trials, search
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
-from sweeps.setup.disk import describe_disk, estimate_disk
+from sweeps.setup.disk import describe_disk, disk_need, measure_model
 from sweeps.setup.inputs import SweepInputs, planned_configs
-from sweeps.setup.model_size import EncoderSize
 from sweeps.setup.stage_tree import Segment, distinct, simulate_training
 
 Plan = tuple[PlannedStage, ...]
-
-MAX_TREE_ROWS = 30
-"""Rows of the tree of stages."""
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
@@ -128,7 +126,7 @@ def condition_text(condition: Condition | None) -> str:
 
 
 def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """Stages and optimizer steps of every group of trials with the same plan, what they share, and the total."""
+    """Stages and optimizer steps of every group of trials with the same plan, and the total."""
     groups: dict[Plan, list[int]] = {}
     for number, plan in enumerate(planned_stages(options, inputs)):
         groups.setdefault(plan, []).append(number)
@@ -136,48 +134,12 @@ def describe_stages(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     for plan, numbers in groups.items():
         names = ", ".join(f"{number:04d}" for number in numbers)
         lines += ["Stages of each trial:" if len(groups) == 1 else f"Stages of {names}:", *stage_table(plan)]
-    return [*lines, *describe_sharing(options, inputs), describe_total(options, inputs)]
+    return [*lines, describe_total(options, inputs)]
 
 
 def planned_stages(options: SweepOptions, inputs: SweepInputs) -> list[Plan]:
     """The plan of every configuration."""
     return [plan_stages(config, inputs.train_rows_of(config)) for config in planned_configs(options, inputs.space)]
-
-
-def describe_sharing(options: SweepOptions, inputs: SweepInputs) -> list[str]:
-    """The stages of a grid as a tree: each row continues from the last row above it that is less indented."""
-    if not options.shares_stages:
-        return []
-    if options.num_drawn is not None:
-        return ["Stages that drawn configurations share are trained once."]
-    paths = shared_paths(options, inputs)
-    if all(segment.num_trials == 1 for segment in distinct(paths)):
-        return ["No two of these trials share a stage."]
-    title = ["stage", "tasks", "epochs", "steps", "trained", "trainings"]
-    rows = branch_rows(paths, 0, options.common_replicates)
-    more = [f"  and {len(rows) - MAX_TREE_ROWS} lines more"] if len(rows) > MAX_TREE_ROWS else []
-    head = "Stages that trials share: how often each is trained, and how many trainings share it:"
-    return [head, *align_columns([title, *rows[:MAX_TREE_ROWS]]), *more]
-
-
-def branch_rows(paths: Sequence[Sequence[Segment]], depth: int, replicates: int) -> list[list[str]]:
-    """The rows below a common beginning of `depth` segments; segments with equal cells share a row."""
-    groups: dict[tuple[str, ...], list[Sequence[Segment]]] = {}
-    for path in paths:
-        if len(path) > depth:
-            groups.setdefault(segment_cells(path[depth], depth), []).append(path)
-    rows = []
-    for cells, group in groups.items():
-        num_trained = len({id(path[depth]) for path in group})
-        rows.append([*cells, f"{num_trained * replicates:,}", f"{len(group) * replicates:,}"])
-        rows += branch_rows(group, depth + 1, replicates)
-    return rows
-
-
-def segment_cells(segment: Segment, depth: int) -> tuple[str, ...]:
-    """A segment's stage, tasks, epochs and steps."""
-    stage = segment.config.stages[segment.cut.stage]
-    return str(segment.cut.stage), "  " * depth + stage_data_text(stage), f"{segment.epochs}", f"{segment.steps:,}"
 
 
 def shared_paths(options: SweepOptions, inputs: SweepInputs) -> list[list[Segment]]:
@@ -240,18 +202,19 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"{COMMAND_INDENT}{line}".rstrip() for line in lines]
 
 
-def describe_disk_need(options: SweepOptions, inputs: SweepInputs, encoder: EncoderSize) -> list[str]:
-    """The disk that the sweep will need, and how much is free where its folder will be."""
+def describe_disk_need(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> list[str]:
+    """The most disk that the sweep can need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
     num_trials = options.num_trials(len(paths))
     options = replace(options, replicates=math.ceil(num_trials / len(paths)), replicate_best=None)  # on average
     num_concurrent = max_concurrent(options, num_trials)
-    disk = estimate_disk(paths, inputs, encoder, options, num_concurrent)
+    measure = functools.cache(lambda config: measure_model(config, pretrained))
+    need = disk_need(paths, inputs, measure, options, num_concurrent)
     storage = local_path(options.storage)
     if storage is None:
-        return describe_disk(disk, None, num_concurrent)
+        return describe_disk(need, None, num_concurrent)
     existing = next(folder for folder in (storage, *storage.parents) if folder.is_dir())
-    return describe_disk(disk, shutil.disk_usage(existing).free, num_concurrent)
+    return describe_disk(need, shutil.disk_usage(existing).free, num_concurrent)
 
 
 def max_concurrent(options: SweepOptions, num_trainings: int) -> int:

@@ -19,22 +19,8 @@ class Segment:
     """Where they end."""
     before: "Segment | None"
     """What they continue from; None at a trial's beginning."""
-    is_last: bool
-    """Whether the trial that trains them ends with them."""
     is_kept: bool
     """Whether the store keeps the state at their end."""
-    num_trials: int = 0
-    """Configurations that share them, the one that trains them included."""
-
-    @property
-    def first_epoch(self) -> int:
-        """The first of them, 1-based over all stages."""
-        return 1 if self.before is None else self.before.cut.total_epochs + 1
-
-    @property
-    def epochs(self) -> int:
-        """Their number."""
-        return self.cut.total_epochs - self.first_epoch + 1
 
     @property
     def steps(self) -> int:
@@ -59,16 +45,13 @@ def simulate_training(
         for cut in own:
             if not cut.is_end or (last is not None and cut.total_epochs <= last.cut.total_epochs):
                 continue
-            is_last = cut is own[-1]
-            is_kept = shares and not (is_last and length_counts(configs[number], cut.stage))
-            last = Segment(config=configs[number], cut=cut, before=last, is_last=is_last, is_kept=is_kept)
+            is_kept = shares and not (cut is own[-1] and length_counts(configs[number], cut.stage))
+            last = Segment(config=configs[number], cut=cut, before=last, is_kept=is_kept)
             if is_kept:
                 store.setdefault(cut.key, last)
         assert last is not None, "a trial has at least one stage"
         finished.setdefault(own[-1].key, last)
         paths[number] = path_to(last)
-        for segment in paths[number]:
-            segment.num_trials += 1
     return paths
 
 

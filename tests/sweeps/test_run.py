@@ -45,7 +45,7 @@ from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepPlan
 from sweeps.run import main
 from sweeps.search.study import JOURNAL_NAME
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial
 from sweeps.setup.inputs import read_inputs
 from tests.architectures import DECODERS, ENCODERS
 from tests.hub_server import Hub, run_python, serve_hub
@@ -109,7 +109,7 @@ def test_dry_run_prints_the_plan_and_leaves_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("  000")] == WEIGHTS
     assert any(line.startswith("In all 7 trainings") for line in lines)
-    assert any(line.startswith("Disk: about") for line in lines)
+    assert any(line.startswith("Disk: at most") for line in lines)
     assert lines[-1] == "Dry run: nothing was started."
     assert list(tmp_path.iterdir()) == []
     assert tiny_encoder.num_parameters > 0
@@ -191,7 +191,7 @@ def test_dry_run_counts_an_encoder_on_the_hub_without_fetching_it_or_loading_ray
     assert "someone/tiny/config.json" in hub.fetched
     assert "someone/tiny/model.safetensors" not in hub.fetched
     assert main([*command, "--dry-run"]) == 0  # the same one in its folder
-    (need,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Disk while"))
+    (need,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Disk: "))
     assert any(line.startswith(need.partition(";")[0]) for line in lines), "all but the free space is equal"
     assert not (tmp_path / "home" / "hub" / "models--someone--tiny" / "blobs").exists()
 
@@ -359,7 +359,7 @@ def test_disk_estimates_of_run_and_dry_run_are_equal(
     def disk_lines(*extra: str) -> list[str]:
         assert main([*command, "--encoder", str(folder), *extra]) == 0
         lines = capsys.readouterr().out.splitlines()
-        return [line.partition(", ")[0] for line in lines if line.startswith("Disk: about")]
+        return [line.partition(";")[0] for line in lines if line.startswith("Disk: at most")]
 
     expected = disk_lines("--dry-run")
     assert len(expected) == 1
@@ -403,7 +403,7 @@ def write_trials(folder: str, *statuses: str) -> None:
     options = read_saved_options(folder, {})
     space = read_inputs(options).space
     for number, (status, params) in enumerate(zip(statuses, grid_trials(space), strict=False)):
-        spec = make_spec(space, number, 0, params)
+        spec = make_trial(space, number, 0, params)
         write_trial(folder, spec, status, num_counted=1)
         write_epoch(folder, spec.trial_id, build_report(1, seed=number))
 
@@ -520,7 +520,7 @@ def test_dry_run_of_a_resumed_sweep_shows_pending_trials_and_changes_nothing(
     assert lines[at + 1 :] == [
         "To be run:",
         "  0002-r0  interrupted after epoch 1",
-        "  4 configurations that no trial has been given yet",
+        *(f"  {number:04d}-r0  queued" for number in range(3, 7)),
         "Dry run: nothing was started.",
     ]
     assert not any(line.startswith("In all") for line in lines)

@@ -18,7 +18,7 @@ from results.records.trials import write_sweep
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
-from sweeps.search.trial_spec import TrialSpec, make_spec
+from sweeps.search.trial import Trial, make_trial
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan
 
@@ -37,8 +37,8 @@ def begun(plan: SweepPlan) -> SweepPlan:
     return plan
 
 
-def spec_of(plan: SweepPlan, number: int, replicate: int = 0) -> TrialSpec:
-    return make_spec(plan.space, number, replicate, {"smart.weight": 0.3})
+def spec_of(plan: SweepPlan, number: int, replicate: int = 0) -> Trial:
+    return make_trial(plan.space, number, replicate, {"smart.weight": 0.3})
 
 
 def known_of(plan: SweepPlan, metric: str = "overall") -> KnownTrials:

@@ -8,7 +8,7 @@ import pytest
 from search_spaces.domain import Float
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.lanes.channel import Event
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial
 from tests.sweeps.conftest import MakePlan
 
 NOON = 1_700_000_000.0
@@ -122,7 +122,7 @@ def test_sampled_trials_appear_when_suggested(make_plan: MakePlan) -> None:
     plan = make_plan(search="random", trials=5, grid={}, ranges={"smart.weight": Float(low=0, high=1)})
     ledger = open_ledger(plan)
     assert (ledger.records, ledger.counts) == ({}, {"queued": 5})
-    add_trial(ledger, make_spec(plan.space, 0, 0, {"smart.weight": 0.2}))
+    add_trial(ledger, make_trial(plan.space, 0, 0, {"smart.weight": 0.2}))
     assert (list(ledger.records), ledger.counts) == (["0000-r0"], {"queued": 5})
 
 

@@ -7,16 +7,10 @@ import pytest
 
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
-from sweeps.driver.ledger import open_ledger, queued_record
-from sweeps.driver.pending import (
-    describe_progress,
-    find_unfinished,
-    is_sweep_over,
-    list_pending,
-    num_new_configurations,
-)
+from sweeps.driver.ledger import open_ledger
+from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.options import SweepPlan
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 SAMPLED: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight": Float(low=0, high=1)}}
@@ -24,12 +18,13 @@ SAMPLED: dict[str, Any] = {"search": "tpe", "grid": {}, "ranges": {"smart.weight
 
 def known_of(plan: SweepPlan, *statuses: str) -> list[TrialRecord]:
     """The first trial of a configuration for each status."""
-    specs = [make_spec(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
+    specs = [make_trial(plan.space, number, 0, {"smart.weight": 0.1 * number}) for number in range(len(statuses))]
     return [replace(queued_record(spec), status=status) for spec, status in zip(specs, statuses, strict=True)]
 
 
 def pending_ids(plan: SweepPlan, known: list[TrialRecord]) -> list[str]:
-    return [spec.trial_id for spec in find_unfinished(plan, known)]
+    lines = list_pending(plan, known, {})[1:]
+    return [line.split()[0] for line in lines if line.endswith("queued")]
 
 
 def test_unfinished_trials_are_pending_with_any_status(make_plan: MakePlan) -> None:
@@ -70,7 +65,6 @@ def test_replicates_of_the_best_are_pending_once_all_others_have_ended(make_plan
 def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num_new: int) -> None:
     plan = make_plan(trials=2 + num_new, **SAMPLED)
     known = known_of(plan, "complete", "pruned")
-    assert num_new_configurations(plan, known) == num_new
     assert is_sweep_over(plan, known) == (num_new == 0)
     lines = list_pending(plan, known, {})
     assert [line.split()[0] for line in lines[1:]] == ([str(num_new)] if num_new else [])
@@ -78,9 +72,9 @@ def test_configurations_still_to_be_sampled_are_counted(make_plan: MakePlan, num
 
 def test_unrecorded_grid_is_pending_whole(make_plan: MakePlan) -> None:
     plan = make_plan()
-    assert (num_new_configurations(plan, []), is_sweep_over(plan, [])) == (3, False)
-    queued = list(open_ledger(plan).records.values())
-    assert (num_new_configurations(plan, queued), pending_ids(plan, queued)) == (0, ["0000-r0", "0001-r0", "0002-r0"])
+    for known in ([], list(open_ledger(plan).records.values())):
+        assert not is_sweep_over(plan, known)
+        assert pending_ids(plan, known) == ["0000-r0", "0001-r0", "0002-r0"]
 
 
 @pytest.mark.parametrize("statuses", [("complete", "reused", "pruned"), ("complete", "failed", "failed")])

@@ -16,10 +16,9 @@ from results.records.examples import read_hold_out
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
-from sweeps.driver.ledger import queued_record
 from sweeps.driver.resume import changed_code, describe_resume, read_saved_options, relocate, resume_sweep
 from sweeps.options import SweepOptions, saved_options
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial, queued_record
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.provenance import describe_code
@@ -57,7 +56,7 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
         plan = create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
         for number, status in enumerate(statuses):
             if status != "queued":  # which has no folder
-                spec = make_spec(plan.space, number, 0, {"smart.weight": float(number)})
+                spec = make_trial(plan.space, number, 0, {"smart.weight": float(number)})
                 write_trial(plan.options.folder, spec, status, (0.2, 0.3))
         return read_saved_options(plan.options.folder, own)
 
@@ -161,7 +160,7 @@ def test_trials_and_the_record_of_the_sweep_get_the_present_files_of_tasks(sweep
 def test_searched_encoder_stays_as_sampled(inputs: SweepInputs) -> None:
     space = dataclasses.replace(inputs.space, grid={"encoder.name": ("tiny", "other")}, ranges={})
     for name in ("tiny", "other"):
-        record = queued_record(make_spec(space, 0, 0, {"encoder.name": name}))
+        record = queued_record(make_trial(space, 0, 0, {"encoder.name": name}))
         assert relocate(record, space) == record
 
 

@@ -54,7 +54,7 @@ from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import MakePlan, with_options
@@ -270,7 +270,7 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     """They may have died before they wrote anything, say for want of memory."""
     plan = make_plan()
     write_sweep(plan.options.folder, {})
-    ledger, spec = open_ledger(plan), make_spec(plan.space, 0, 0, {"smart.weight": 0.0})
+    ledger, spec = open_ledger(plan), make_trial(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
     parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
@@ -399,7 +399,7 @@ def test_sweep_that_another_driver_has_taken_is_not_written_into(
     plan = make_plan()
     write_sweep(plan.options.folder, {"name": plan.options.name})
     write_driver(plan.options.folder, id="other")
-    write_trial(plan.options.folder, make_spec(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
+    write_trial(plan.options.folder, make_trial(plan.space, 0, 0, {"smart.weight": 0.0}), "complete", (0.5,))
     before = {path: path.stat().st_mtime_ns for path in Path(plan.options.folder).rglob("*")}
     ownership, inputs = Ownership(plan.options.folder), cast(TrialInputs, None)
 

@@ -31,7 +31,7 @@ from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import trial_folder
 from sweeps.reuse.stage_store import has_stage, stage_store
-from sweeps.search.trial_spec import make_spec
+from sweeps.search.trial import make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.reuse.trained_trials import FAST, assert_same, read_trial_files, train_trial
@@ -154,7 +154,7 @@ def load_changed_trial(plan: SweepPlan, changes: dict[str, Any]) -> LoadedTrial:
 
 def run_on_lane(plan: SweepPlan, trial: LoadedTrial, steps: list[int]) -> None:
     """Runs a trial as a lane does; adds the numbers of the trained optimizer steps to `steps`."""
-    folder, described = trial_folder(plan.options, TRIAL), make_spec(plan.space, 0, 0, {"seed": 0}).describe()
+    folder, described = trial_folder(plan.options, TRIAL), make_trial(plan.space, 0, 0, {"seed": 0}).describe()
     reporter = cast(Any, FileReporter(plan, steps))
     own = Assignment(trial=described, attempt=1)
     run = TrialRun(assignment=own, loaded=trial, folder=folder, reporter=reporter, device=CPU)

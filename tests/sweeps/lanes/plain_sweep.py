@@ -17,7 +17,7 @@ from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 from sweeps.search.stage_order import find_stage_keys
-from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.trial import Trial
 from sweeps.setup.stage_tree import training_order
 from tests.trial_inputs import load_from_files
 
@@ -64,7 +64,7 @@ class PlainReporter:
 
 def assignment_of(folder: TrialFolder, config: TrialConfig) -> Assignment:
     """A trial as the channel hands it to a lane."""
-    spec = TrialSpec(number=int(folder.trial_id[:4]), replicate=0, params={}, config=config)
+    spec = Trial(number=int(folder.trial_id[:4]), replicate=0, params={}, config=config)
     return Assignment(trial={**spec.describe(), "trial_id": folder.trial_id}, attempt=1)
 
 

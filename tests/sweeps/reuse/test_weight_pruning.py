@@ -11,9 +11,8 @@ from mtlib.checkpoints.best_weights import BEST_FILE, keep_best, read_best, read
 from mtlib.checkpoints.state import State, StateFolder, save_state
 from mtlib.runtime.storage import delete_file, is_file, join_location, list_files, open_folder, open_uri, write_bytes
 from results.records.trials import TrialRecord
-from sweeps.driver.ledger import queued_record
 from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
-from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.trial import Trial, queued_record
 from tests.mtlib.config.config_cases import BASE
 
 NAMES = ("overall", "sst", "qqp")
@@ -24,7 +23,7 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-QUEUED = queued_record(TrialSpec(number=0, replicate=0, params={}, config=BASE))
+QUEUED = queued_record(Trial(number=0, replicate=0, params={}, config=BASE))
 
 
 def record(number: int, best: dict[str, float], status: str = "complete", replicate: int = 0) -> TrialRecord:

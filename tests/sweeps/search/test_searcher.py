@@ -14,11 +14,10 @@ from ray.tune.search import Searcher
 
 from results.records.trials import TrialRecord
 from search_spaces.domain import Choice, Condition, Float
-from sweeps.driver.ledger import queued_record
 from sweeps.options import SweepPlan
 from sweeps.search.searcher import SweepSearcher
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE, open_study
-from sweeps.search.trial_spec import TrialSpec
+from sweeps.search.trial import Trial, queued_record
 from tests.sweeps.conftest import MakePlan
 
 History = Mapping[str, Sequence[tuple[int, float]]]
@@ -35,7 +34,7 @@ class Run:
         history: History | None = None,
     ) -> None:
         self.plan = plan
-        self.announced: list[TrialSpec] = []
+        self.announced: list[Trial] = []
         study = open_study(Path(plan.options.folder, JOURNAL_NAME), plan.options.name, plan.space.metric)
         self.searcher = SweepSearcher(plan, study, self.announced.append, max_live, known, history)
         self.count = 0
@@ -81,7 +80,7 @@ def result_of(epoch: int, best: float, status: str = "") -> dict[str, Any]:
     return {"epoch": epoch, "best": best, "best_overall": best, "is_last": status == "complete", "status": status}
 
 
-def record_of(plan: SweepPlan, spec: TrialSpec, status: str = "queued", best: float | None = None) -> TrialRecord:
+def record_of(plan: SweepPlan, spec: Trial, status: str = "queued", best: float | None = None) -> TrialRecord:
     bests = {} if best is None else {plan.space.metric: best}
     return replace(queued_record(spec), status=status, best=bests)
 
@@ -188,7 +187,7 @@ def test_replicate_that_has_begun_counts_though_the_first_fails(
     assert [run.suggest(), run.suggest()] == ["0000-r0", "0000-r1"]
     run.fail(tune_id=1)
     assert run.states() == ["RUNNING"]
-    assert run.suggest() == Searcher.FINISHED, "no more are begun"
+    assert run.suggest() is None, "no more are begun"
     run.end(1, best, tune_id=2) if best else run.fail(tune_id=2)
     assert (run.states(), run.trials[0].value) == ([state], best)
 

@@ -13,7 +13,7 @@ from results.records.trials import COMPLETED, TrialRecord
 from search_spaces.domain import Float
 from sweeps.options import SweepPlan
 from sweeps.search.study import NUMBER_ATTRIBUTE
-from sweeps.search.trial_spec import TrialSpec, make_spec
+from sweeps.search.trial import Trial, make_trial
 from tests.killed import Killed
 from tests.sweeps.conftest import MakePlan, with_options
 from tests.sweeps.search.test_searcher import Run, record_of
@@ -44,13 +44,14 @@ def test_new_study_has_ended_trials_and_unfinished_ones_run_first(make_plan: Mak
     known = [record_of(plan, *found) for found in zip(first.announced, statuses, bests, strict=True)]
     history = {spec.trial_id: [(1, best / 2), (2, best)] for spec, best in zip(first.announced, bests, strict=True)}
     again = Run(plan, max_live=5, known=known, history=history)
-    assert again.states() == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
-    assert [trial.params for trial in again.trials] == [dict(spec.params) for spec in first.announced]
-    assert [trial.user_attrs[NUMBER_ATTRIBUTE] for trial in again.trials] == [0, 1, 2, 3]
+    assert again.states() == ["COMPLETE", "PRUNED", "FAIL"]
+    assert [again.suggest(), again.suggest(), again.suggest()] == ["0003-r0", "0004-r0", None]
+    assert again.states()[3:] == ["RUNNING"] * 2
+    assert [trial.params for trial in again.trials[:4]] == [dict(spec.params) for spec in first.announced]
+    assert [trial.user_attrs[NUMBER_ATTRIBUTE] for trial in again.trials] == [0, 1, 2, 3, 4]
     assert [trial.intermediate_values for trial in again.trials[:3]] == [{1: b / 2, 2: b} for b in bests[:3]]
     assert again.trials[0].value == 0.5
     assert again.trials[3].intermediate_values == {}, "it reports its epochs again"
-    assert [again.suggest(), again.suggest(), again.suggest()] == ["0003-r0", "0004-r0", Searcher.FINISHED]
     assert again.announced[0] == first.announced[3]
     again.end(1, 0.9, tune_id=1)
     assert (again.trials[3].state.name, again.trials[3].value) == ("COMPLETE", 0.9)
@@ -74,10 +75,11 @@ def test_resumed_search_goes_on_as_an_undisturbed_one(make_plan: MakePlan, searc
     before = whole.trials
     assert whole.suggest() == "0014-r0"
     resumed = Run(plan, max_live=2, known=known, history=history)
+    assert resumed.suggest() == "0013-r0"
     for own, other in zip(resumed.trials, before, strict=True):
         assert (own.state, own.values, own.params) == (other.state, other.values, other.params)
         assert (own.intermediate_values, own.user_attrs) == (other.intermediate_values, other.user_attrs)
-    assert [resumed.suggest(), resumed.suggest()] == ["0013-r0", "0014-r0"]
+    assert resumed.suggest() == "0014-r0"
     assert resumed.announced[-1] == whole.announced[-1]
 
 
@@ -88,7 +90,7 @@ def test_no_samples_are_repeated_where_an_earlier_configuration_never_began(make
         first.suggest()
     again = Run(plan, max_live=9, known=[record_of(plan, first.announced[number]) for number in (0, 2)])
     names = [again.suggest() for _ in range(6)]
-    assert names == ["0000-r0", "0002-r0", "0003-r0", "0004-r0", "0005-r0", Searcher.FINISHED]
+    assert names == ["0000-r0", "0002-r0", "0003-r0", "0004-r0", "0005-r0", None]
     assert len({spec.params["smart.weight"] for spec in again.announced}) == 5
 
 
@@ -120,7 +122,7 @@ def test_missing_replicates_follow_and_the_mean_is_over_all(
     make_plan: MakePlan, make: MakeSearch, statuses: list[str], left: list[int], counted: list[int]
 ) -> None:
     plan, bests = make(make_plan, replicates=3), (0.1, 0.3, 0.8)
-    specs = [make_spec(plan.space, 0, again, {"smart.weight": 0.0}) for again in range(3)]
+    specs = [make_trial(plan.space, 0, again, {"smart.weight": 0.0}) for again in range(3)]
     known = [
         record_of(plan, spec, status, best if status in COMPLETED else None)
         for spec, status, best in zip(specs, statuses, bests, strict=False)
@@ -171,7 +173,7 @@ class SimulatedSweep:
 
     plan: SweepPlan
     stream: random.Random
-    specs: dict[str, TrialSpec] = field(default_factory=dict)
+    specs: dict[str, Trial] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
     """Of all trials on record."""
     num_ends: Counter[str] = field(default_factory=Counter)

@@ -12,19 +12,18 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_held_out
+from mtlib.model.encoder import PretrainedEncoder
 from mtlib.stages.plan import plan_stages
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, load_space
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
-from sweeps.setup.model_size import EncoderSize
 from sweeps.setup.precision import with_precision
 from sweeps.setup.report import (
     align_columns,
     describe_base,
     describe_disk_need,
     describe_range,
-    describe_sharing,
     describe_skipped,
     describe_stages,
     describe_sweep,
@@ -145,8 +144,7 @@ def test_stages_and_steps_follow_the_batch_orders(options: Build, inputs: SweepI
     assert lines[3].split() == ["1", "sst", "qqp", "sts", "sampled_round_robin", "13", str(second), str(13 * second)]
     total = 2 * first + 13 * second
     assert lines[4].split() == ["all", "15", str(total)]
-    assert lines[5] == "No two of these trials share a stage."  # SMART is on QQP too
-    assert lines[6] == f"In all 14 trainings and {14 * total:,} optimizer steps."
+    assert lines[5] == f"In all 14 trainings and {14 * total:,} optimizer steps."
 
 
 def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepInputs:
@@ -162,66 +160,37 @@ def sharing(inputs: SweepInputs, grid: dict[Any, Any], **changes: Any) -> SweepI
 SIZES = {"tasks.sst.batch_size": (8, 16, 32)}
 
 
-def test_stage_tree_shows_shared_stages_with_their_number_of_trials(options: Build, inputs: SweepInputs) -> None:
-    lines = describe_stages(options(), sharing(inputs, SIZES))
-    assert lines[-5:] == [
-        "Stages that trials share: how often each is trained, and how many trainings share it:",
-        "  stage  tasks  epochs  steps  trained  trainings",
-        "      0  qqp         2     10        1          3",
-        "      1    sst       3     21        3          3",
-        "In all 3 trainings and 93 optimizer steps; sharing stages saves 20 of them (21.5%).",
-    ]
-
-
-def test_replicates_share_nothing(options: Build, inputs: SweepInputs) -> None:
-    lines = describe_stages(options(replicates=4), sharing(inputs, SIZES))
-    assert [line.split()[-2:] for line in lines[-3:-1]] == [["4", "12"], ["12", "12"]]
-    assert lines[-1] == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (21.5%)."
+def test_steps_that_sharing_stages_saves_are_counted(options: Build, inputs: SweepInputs) -> None:
+    one = describe_stages(options(), sharing(inputs, SIZES))[-1]
+    assert one == "In all 3 trainings and 93 optimizer steps; sharing stages saves 20 of them (21.5%)."
+    four = describe_total(options(replicates=4), sharing(inputs, SIZES))  # replicates share nothing
+    assert four == "In all 12 trainings and 372 optimizer steps; sharing stages saves 80 of them (21.5%)."
 
 
 def test_longer_run_continues_a_shorter_one(options: Build, inputs: SweepInputs) -> None:
     longer = sharing(inputs, {"stages.1.epochs": (9, 3)})
-    assert describe_sharing(options(), longer)[2:] == [
-        "      0  qqp           2     10        1          2",
-        "      1    sst         3     21        1          2",
-        "      1      sst       6     42        1          1",
-    ]
     assert describe_total(options(), longer).endswith(" 104 optimizer steps; sharing stages saves 31 of them (29.8%).")
     slanted = sharing(inputs, {"stages.1.epochs": (9, 3)}, **{"optimizer.schedule": "slanted_triangular"})
     assert describe_total(options(), slanted).endswith("; sharing stages saves 10 of them (9.6%).")
 
 
-@pytest.mark.parametrize("settings", [{"reuse": False}, {"keep_gb": 0.0}])
-def test_without_a_store_there_is_no_tree_and_no_saving(
+@pytest.mark.parametrize(
+    "settings", [{"reuse": False}, {"keep_gb": 0.0}, {"search": "tpe", "trials": 3}, {"search": "random", "trials": 3}]
+)
+def test_without_a_store_or_a_grid_nothing_is_saved(
     options: Build, inputs: SweepInputs, settings: dict[str, Any]
 ) -> None:
-    assert describe_sharing(options(**settings), sharing(inputs, SIZES)) == []
-    total = describe_total(options(**settings), sharing(inputs, SIZES))
-    assert total == "In all 3 trainings and 93 optimizer steps."
+    assert "saves" not in describe_total(options(**settings), sharing(inputs, SIZES))
 
 
-@pytest.mark.parametrize("search", ["tpe", "random"])
-def test_search_has_no_tree(options: Build, inputs: SweepInputs, search: str) -> None:
-    drawn = sharing(inputs, SIZES)
-    lines = describe_sharing(options(search=search, trials=4), drawn)
-    assert lines == ["Stages that drawn configurations share are trained once."]
-    assert "saves" not in describe_total(options(search=search, trials=4), drawn)
-
-
-def test_long_tree_is_truncated(options: Build, inputs: SweepInputs) -> None:
-    steps = tuple(range(1, 61))
-    lines = describe_sharing(options(), sharing(inputs, {"stages.1.steps_per_epoch": steps}))
-    assert lines[2].split() == ["0", "qqp", "2", "10", "1", "60"]
-    assert (len(lines), lines[-1]) == (33, "  and 31 lines more")
-
-
-def test_disk_estimate_covers_concurrent_trials(options: Build, inputs: SweepInputs) -> None:
-    size = EncoderSize(num_parameters=10**6)
-    shared = sharing(inputs, SIZES)
-    lines = [describe_disk_need(options(concurrent=1, **kind), shared, size) for kind in ({}, {"reuse": False})]
-    assert all(line.startswith("Disk while a trial runs: about ") for _, line in lines)
-    assert "kept stages 0 bytes" not in lines[0][0]
-    assert "kept stages 0 bytes" in lines[1][0]
+def test_disk_covers_concurrent_trials(options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder) -> None:
+    shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
+    one, two = (describe_disk_need(options(concurrent=number), shared, tiny_encoder)[0] for number in (1, 2))
+    assert "a running trial" in one
+    assert "2 running trials" in two
+    alone = describe_disk_need(options(concurrent=1, reuse=False), shared, tiny_encoder)[0]
+    assert "kept stages 0 bytes" in alone
+    assert "kept stages 0 bytes" not in one
 
 
 def test_concurrent_trials_are_as_many_as_fit(options: Build, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,9 +301,15 @@ def test_number_columns_are_right_aligned() -> None:
 
 @pytest.mark.parametrize("missing", ["", "a/b"])
 def test_free_disk_is_that_of_the_nearest_existing_folder(
-    options: Build, inputs: SweepInputs, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+    options: Build,
+    inputs: SweepInputs,
+    tiny_encoder: PretrainedEncoder,
+    tmp_path: Path,
+    missing: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = {tmp_path: SimpleNamespace(free=5 * 10**9)}
     monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
-    lines = describe_disk_need(options(storage=str(tmp_path / missing)), inputs, EncoderSize(num_parameters=10))
-    assert "; 5.0 GB free." in lines[1]
+    short = sharing(inputs, SIZES, **{"encoder.max_length": 16})
+    lines = describe_disk_need(options(storage=str(tmp_path / missing)), short, tiny_encoder)
+    assert "; 5.0 GB free." in lines[0]

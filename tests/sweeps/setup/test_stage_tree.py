@@ -34,9 +34,8 @@ def steps_trained(paths: list[list[Segment]]) -> int:
 
 def test_single_trial_trains_all_its_stages() -> None:
     ((first, second),) = paths_of({})
-    assert (first.before, first.first_epoch, first.epochs, first.steps, first.is_last) == (None, 1, 2, 10, False)
-    assert (second.before, second.first_epoch, second.epochs, second.steps, second.is_last) == (first, 3, 3, 21, True)
-    assert (first.num_trials, second.num_trials) == (1, 1)
+    assert (first.before, first.cut.total_epochs, first.steps) == (None, 2, 10)
+    assert (second.before, second.cut.total_epochs, second.steps) == (first, 5, 21)
     assert path_to(second) == [first, second]
     assert simulate_training([], [], True) == []
 
@@ -44,7 +43,7 @@ def test_single_trial_trains_all_its_stages() -> None:
 def test_common_stage_is_one_object_in_every_path() -> None:
     paths = paths_of(*({"tasks.sst.batch_size": size} for size in (8, 16, 32)))
     assert len({id(path[0]) for path in paths}) == 1
-    assert [segment.num_trials for segment in distinct(paths)] == [3, 1, 1, 1]
+    assert len(distinct(paths)) == 4
     assert steps_trained(paths) == 10 + 3 * 21
     alone = paths_of(*({"tasks.sst.batch_size": size} for size in (8, 16, 32)), shares=False)
     assert steps_trained(alone) == 3 * 31
@@ -71,7 +70,7 @@ def test_equal_configurations_are_trained_once() -> None:
 def test_longer_runs_continue_shorter_ones_in_any_order(lengths: tuple[int, ...]) -> None:
     paths = paths_of(*({"stages.1.epochs": epochs} for epochs in lengths))
     assert steps_trained(paths) == 10 + 9 * 7
-    assert [sum(segment.epochs for segment in path) for path in paths] == [2 + epochs for epochs in lengths]
+    assert [path[-1].cut.total_epochs for path in paths] == [2 + epochs for epochs in lengths]
     assert steps_trained(paths_of(*({**SLANTED, "stages.1.epochs": epochs} for epochs in lengths))) == 10 + 17 * 7
 
 

@@ -1,0 +1,154 @@
+"""A trial, and which trials of a sweep are left to run, by the records of those that there are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtlib.config.trial import TrialConfig
+from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
+from search_spaces.space import SearchSpace, grid_trials, trial_config
+from sweeps.options import SweepOptions, SweepPlan
+
+NOT_REPLICATED = ("pruned", "failed")
+"""Statuses of a configuration's first trial after which no replicates begin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One training of a configuration."""
+
+    number: int
+    """Of its configuration."""
+    replicate: int
+    params: Mapping[str, Any]
+    """Searched values by dotted key, or name of the space's own."""
+    config: TrialConfig
+
+    @property
+    def trial_id(self) -> str:
+        return trial_id_of(self.number, self.replicate)
+
+    def describe(self) -> dict[str, Any]:
+        """The trial as plain data, for the channel and for `trial.json`."""
+        values = ", ".join(f"{key}={value}" for key, value in self.params.items())
+        return {
+            "trial_id": self.trial_id,
+            "number": self.number,
+            "replicate": self.replicate,
+            "seed": self.config.seed,
+            "params": dict(self.params),
+            "config": self.config.to_json(),
+            "config_hash": self.config.content_hash,
+            "title": f"{self.trial_id} {values}",
+        }
+
+
+def trial_id_of(number: int, replicate: int) -> str:
+    """A trial's id, e.g. `0003-r0`."""
+    return f"{number:04d}-r{replicate}"
+
+
+def make_trial(space: SearchSpace, number: int, replicate: int, params: Mapping[str, Any]) -> Trial:
+    """A trial of the configuration with these searched values."""
+    config = trial_config(space, params).override({"replicate": replicate})
+    return Trial(number=number, replicate=replicate, params=dict(params), config=config)
+
+
+def queued_record(trial: Trial) -> TrialRecord:
+    """The record of a trial that has not begun."""
+    described = trial.describe()
+    del described["title"]
+    return TrialRecord(**described)
+
+
+@dataclass(kw_only=True)
+class KnownConfiguration:
+    """What is known of the trials of one configuration."""
+
+    number: int
+    params: Mapping[str, Any]
+    records: dict[int, TrialRecord]
+    """Of its trials that have begun, by replicate."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its first trial has reached its last epoch."""
+        return 0 in self.records and self.records[0].status in COMPLETED
+
+    def completed(self, replicates: int) -> list[TrialRecord]:
+        """Its completed trials among the first replicates, in order."""
+        common = (self.records[one] for one in range(replicates) if one in self.records)
+        return [record for record in common if record.status in COMPLETED]
+
+    def left(self, replicates: int) -> list[int]:
+        """Its replicates that have not ended: those that have begun, and all of so many once the first is complete."""
+        wanted = range(replicates) if self.is_complete else [0]
+        every = sorted({*wanted, *self.records})
+        return [one for one in every if one not in self.records or self.records[one].status in UNFINISHED]
+
+    def make_trial(self, space: SearchSpace, replicate: int) -> Trial:
+        """One of its trials: as it is on record, which a space that has changed since does not change, or a new one."""
+        own = self.records.get(replicate)
+        if own is None:
+            return make_trial(space, self.number, replicate, self.params)
+        return Trial(
+            number=self.number, replicate=replicate, params=self.params, config=TrialConfig.from_json(own.config)
+        )
+
+
+def known_configurations(plan: SweepPlan, records: Iterable[TrialRecord]) -> dict[int, KnownConfiguration]:
+    """The configurations of a grid, and of any other sweep those on record, by number and in its order."""
+    points = grid_trials(plan.space) if plan.options.search == "grid" else []
+    found = {
+        number: KnownConfiguration(number=number, params=params, records={}) for number, params in enumerate(points)
+    }
+    for record in records:
+        known = KnownConfiguration(number=record.number, params=dict(record.params), records={})
+        found.setdefault(record.number, known).records[record.replicate] = record
+    return dict(sorted(found.items()))
+
+
+def left_to_run(plan: SweepPlan, known: Mapping[int, KnownConfiguration]) -> list[tuple[int, int]]:
+    """Number and replicate of each trial of the known configurations that has not ended, running ones among them.
+
+    Further replicates of the best configurations are among them once all other trials of the sweep have ended.
+    """
+    options = plan.options
+    found = [(number, again) for number, one in known.items() for again in one.left(options.common_replicates)]
+    is_open = len(known) < plan.num_configurations or any(again < options.common_replicates for _, again in found)
+    return found if is_open else [*found, *further_replicates(plan, known)]
+
+
+def further_replicates(plan: SweepPlan, known: Mapping[int, KnownConfiguration]) -> list[tuple[int, int]]:
+    """Number and replicate of the trials that only the best configurations get, and that have not begun.
+
+    The best are chosen by the trainings that every configuration gets, so the choice is the same after a kill. One
+    whose first training failed gets none, though a replicate of it may have completed.
+    """
+    options, metric = plan.options, plan.space.metric
+    if options.replicate_best is None:
+        return []
+    scores = {
+        number: mean([record.best[metric] for record in one.completed(options.common_replicates)])
+        for number, one in known.items()
+        if one.is_complete
+    }
+    best = sorted(scores, key=lambda number: (-scores[number], number))[: options.replicate_best]
+    replicates = range(options.common_replicates, options.replicates)
+    return [(number, again) for again in replicates for number in best if again not in known[number].records]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of some numbers, added in their order."""
+    return sum(values) / len(values)
+
+
+def num_expected_trials(options: SweepOptions, num_configurations: int, records: Iterable[TrialRecord]) -> int:
+    """The number of trials that a sweep will have had at its end, by what is on record.
+
+    After a first trial that was pruned or failed no replicates begin; those that had begun before count.
+    """
+    known = list(records)
+    alone = {record.number for record in known if record.replicate == 0 and record.status in NOT_REPLICATED}
+    num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in known)
+    return options.num_trials(num_configurations, len(alone)) + num_begun
