@@ -167,7 +167,6 @@ def ledger_seconds_left(ledger: Ledger, now: float) -> float | None:
         ledger.records,
         ledger.progress,
         now,
-        num_configurations=ledger.plan.num_configurations,
         num_left=ledger.counts.get("queued", 0),
         num_lanes=len(ledger.lanes),
     )

@@ -43,8 +43,6 @@ class SweepState:
     """Those that ran when the sweep stopped are `interrupted`."""
     num_expected: int
     """Trials that there will be, with those on record."""
-    num_configurations: int
-    """Configurations that there will be."""
     is_running: bool
     stopped_at: datetime | None
     """When it stopped; None if it runs or has no heartbeat."""
@@ -130,7 +128,6 @@ class SweepState:
             {record.trial_id: record for record in self.records},
             self.progress,
             time.time(),
-            num_configurations=self.num_configurations,
             num_left=self.num_left,
             num_lanes=self.num_running,
         )
@@ -168,7 +165,6 @@ def read_sweep_state(folder: str) -> SweepState:
         tasks=sweep_tasks(info),
         records=tuple(records),
         num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
-        num_configurations=num_configurations,
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,
