@@ -14,6 +14,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_terminated = False
+        """Whether one of them was SIGTERM: what sends it kills the process a few seconds later."""
         self.reason: str | None = None
         """Why the program itself requested a stop, in one clause; None if it did not."""
         self._handlers: dict[signal.Signals, Any] = {}
@@ -42,7 +44,8 @@ class Interrupts:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _note(self, number: int, _frame: FrameType | None) -> None:
         self.count += 1
+        self.is_terminated = self.is_terminated or number == signal.SIGTERM
         if self.count > 1:
             raise KeyboardInterrupt

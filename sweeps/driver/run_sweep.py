@@ -18,6 +18,7 @@ from ray.exceptions import RayError
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
 from mtlib.tasks import in_order
+from results.analysis.ranking.next_commands import resume_command
 from results.records.driver_file import Ownership
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
@@ -341,6 +342,9 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             ray.get(sweep.channel.stop.remote())
     sweep.stopper.stop()
     handle_events(sweep, 0.0)
+    if sweep.run.interrupts.is_terminated:  # the summary may come too late
+        command = resume_command(sweep.run.plan.options.folder)
+        sweep.run.note(f"Stopped by SIGTERM. Continue with: {command}")
     return error or sweep.tune_run.error
 
 
