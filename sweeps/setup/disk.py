@@ -134,10 +134,10 @@ def prediction_bytes(config: TrialConfig, inputs: SweepInputs, epochs: int) -> i
 
 def describe_disk(need: DiskNeed, free: int | None, num_concurrent: int) -> list[str]:
     """The most disk that the sweep needs, and a warning if that is more than is free, which is None for a bucket."""
-    running = "the states of a running trial" if num_concurrent == 1 else f"those of {num_concurrent} running trials"
+    running = "a running trial" if num_concurrent == 1 else f"{num_concurrent} running trials"
     weights, stages, states, records = map(decimal, (need.weights, need.stages, need.states, need.records))
-    parts = f"best weights {weights}, kept stages {stages}, states {states} ({running}), records {records}"
+    parts = f"best weights {weights}, kept stages {stages}, states of {running} {states}, predictions {records}"
     left = "" if free is None else f"; {decimal(free)} free"
     warning = "Warning: the sweep may need more disk than is free; choose another --storage, or fewer trials."
-    lines = [f"Disk: at most {decimal(need.total)} ({parts}){left}."]
+    lines = [f"Disk: at most {decimal(need.total)}: {parts}{left}."]
     return [*lines, *([warning] if free is not None and need.total > free else [])]
