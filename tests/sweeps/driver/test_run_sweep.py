@@ -352,17 +352,22 @@ def test_storage_that_is_away_is_shown_once(make_plan: MakePlan, storage: str | 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("private_ray")
-def test_one_ctrl_c_stops_cleanly(make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_stops_cleanly(
+    make_plan: MakePlan, tiny_folder: Path, tiny_encoder_folder: Path, number: signal.Signals
+) -> None:
     base = small_config(tiny_encoder_folder).override({"stages.0.steps_per_epoch": 2000})
     plan = make_plan(base=base, data_folder=tiny_folder, concurrent=1)
-    stopped_at: list[float] = []
+    stopped_at, notes = list[float](), list[str]()
 
     def press(event: Event, _ledger: Ledger) -> None:
+        notes.extend([event.facts["text"]] if event.kind == "note" else [])
         if event.kind == "progress" and event.facts["step"] > 20 and not stopped_at:
             stopped_at.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     outcome = run_owned(plan, press)
+    assert ("--resume" in notes[-1]) == (number == signal.SIGTERM), "what sends it may not wait for the summary"
     assert time.monotonic() - stopped_at[0] < 10
     assert outcome.is_interrupted
     assert outcome.counts == {"interrupted": 1, "queued": 2}
