@@ -15,6 +15,7 @@ by their environment, so other sweeps of the machine are left alone.
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -321,6 +322,8 @@ def damage(pattern: str) -> Callable[[Sweep, random.Random], tuple[str, tuple[st
         if "/state-" in pattern:  # nobody reads an older state while the newest is whole
             newest = {path.parents[1]: path.parent for path in found}
             found = [path for path in found if path.parent == newest[path.parents[1]]]
+        if "/weights/" in pattern:  # nor weights that are not among the best any more
+            found = [path for path in found if is_best(path)]
         if not found:
             return f"nothing: there was no {pattern}", ()
         path = draw.choice(found)
@@ -354,6 +357,12 @@ def refuse(sweep: Sweep, _draw: random.Random) -> tuple[str, tuple[()]]:
     sweep.wait_for(lambda: False, BUCKET_SECONDS)
     sweep.gate.accept()
     return f"the bucket refused for {BUCKET_SECONDS:.0f} s", ()
+
+
+def is_best(weights: Path) -> bool:
+    """Whether a file of weights is that of a best epoch by its trial's `best.json`."""
+    best = json.loads((weights.parents[1] / "best.json").read_text())
+    return int(weights.stem.rpartition("-")[2]) in best.values()
 
 
 kinds: Mapping[str, Kind] = {

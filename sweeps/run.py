@@ -9,10 +9,20 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+    def say_interrupted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """Shows what ends the program as Python does, but for Ctrl-C while the imports below run: that is one line."""
+        if issubclass(kind, KeyboardInterrupt):
+            sys.stderr.write("interrupted\n")
+        else:
+            sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = say_interrupted
 
 from mtlib.config.task_file import data_tasks
 from mtlib.runtime.command_line import (

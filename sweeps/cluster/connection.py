@@ -40,8 +40,8 @@ SOCKET_BYTES = 107
 SOCKET_BELOW = "/ray/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store"
 """Path of the longest socket of a local Ray, below its folder of temporary files."""
 START_ATTEMPTS = 3
-START_TIMEOUT = "timed out during startup"
-"""Part of Ray's error message when its processes did not start in time."""
+START_FAILURES = ("timed out during startup", "Failed to start GCS")
+"""Parts of Ray's error messages when its processes did not start in time, or one of them died."""
 SETUP_HOOK = f"{collect_rarely.__module__}.{collect_rarely.__name__}"
 """Called in each of the sweep's processes when it starts."""
 TORCH_VARIABLES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128"}
@@ -111,7 +111,7 @@ def store_size(num_bytes: int) -> int:
 def start_local(store_bytes: int) -> str | None:
     """Starts Ray on this machine, with an object store of this size.
 
-    Ray waits 30 s for its own processes, too few where many others run: then it is started again.
+    Ray waits 30 s for its own processes, too few where many others run or one has died: then it is started again.
 
     Raises:
         ValueError: it did not start `START_ATTEMPTS` times, or cannot start here.
@@ -124,11 +124,11 @@ def start_local(store_bytes: int) -> str | None:
             return start_local_once(store_bytes)
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
-            if START_TIMEOUT not in str(error):
+            if not any(part in str(error) for part in START_FAILURES):
                 found = f"{type(error).__name__}: {first_line(error)}"
                 raise ValueError(f"Ray must be able to start on this machine, got {found}") from error
             reason = first_line(error)
-    raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} timeouts: {reason}")
+    raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} failures: {reason}")
 
 
 def use_short_folder() -> None:
@@ -160,7 +160,7 @@ def start_local_once(store_bytes: int) -> str | None:
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
     try:
-        with ignoring_interrupts():
+        with ignoring_interrupts(), silent_stderr():  # it prints a line for each attempt to reach a process that died
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
             context = ray.init(
                 address="local",

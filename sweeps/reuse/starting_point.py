@@ -10,7 +10,14 @@ from typing import Any
 
 import pyarrow.fs as fs
 
-from mtlib.checkpoints.best_weights import BEST_FILE, check_best, delete_weights, read_best
+from mtlib.checkpoints.best_weights import (
+    BEST_FILE,
+    check_best,
+    delete_weights,
+    read_best,
+    read_weights,
+    weights_file,
+)
 from mtlib.checkpoints.state import (
     NUMBERS_FILE,
     TENSORS_FILE,
@@ -24,7 +31,16 @@ from mtlib.checkpoints.state import (
 )
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import copy_file, delete_file, delete_folder, full_path, move_file, subfolder
+from mtlib.runtime.storage import (
+    copy_file,
+    delete_file,
+    delete_folder,
+    full_path,
+    is_file,
+    local_path,
+    move_file,
+    subfolder,
+)
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin, other_environments
 from results.records.epochs import check_epoch, check_epoch_file, delete_epochs, read_epoch, trial_epochs
@@ -117,6 +133,7 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
                 check_origin(config, origin, found[1])
                 epochs = epochs_of(config, found[1])
                 others = other_environments(config, origin, found[1])
+                check_best_of(folder.states, found[1])
                 if epochs <= whole:
                     if others:
                         changed = "code, libraries, device or threads have changed since its last state"
@@ -131,6 +148,19 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
         notes.append(f"{folder.trial_id} starts over")
     clean = replace(start, shared_steps=0, shared_seconds=0.0, taken_from=None)
     return StartingPoint(epochs=0, start=clean, notes=tuple(notes))
+
+
+def check_best_of(states: StateFolder, numbers: Mapping[str, Any]) -> None:
+    """Checks the weights that a state on a disk calls the best: they cannot be made again from it.
+
+    Those that are missing were deleted after a better epoch, which is trained again. A bucket checks what it holds.
+
+    Raises:
+        ValueError: one of them is damaged.
+    """
+    for epoch in sorted({epoch for _, epoch in numbers["best"].values()}):
+        if local_path(states.root) is not None and is_file(states.root, weights_file(epoch)):
+            read_weights(states, epoch)
 
 
 def num_whole_epochs(folder: TrialFolder, notes: list[str]) -> int:

@@ -95,6 +95,16 @@ def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] 
     return SweepOutcome(counts={"complete": 7}, failures={}, is_interrupted=False, error=None)
 
 
+def test_ctrl_c_while_the_program_is_loaded_is_one_line(tmp_path: Path) -> None:
+    lines = ("import sys", "class Finder:", "    def find_spec(self, name, path=None, target=None):")
+    lines = (*lines, "        if name == 'numpy': raise KeyboardInterrupt", "sys.meta_path.insert(0, Finder())")
+    (tmp_path / "sitecustomize.py").write_text("\n".join(lines))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, env=environment)
+    assert (done.stderr, done.stdout) == ("interrupted\n", "")
+    assert done.returncode in (-signal.SIGINT, 130)
+
+
 def test_spaces_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-spaces"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("smart_lambda"))

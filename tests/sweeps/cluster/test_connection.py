@@ -121,7 +121,8 @@ def shutdowns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slow_local_ray_is_started_again_a_few_times(
     num_timeouts: int, shutdowns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = [Exception("The current node timed out during startup. x")] * num_timeouts
+    reasons = ("The current node timed out during startup. x", "Failed to start GCS. Last 0 lines: x")
+    left = [Exception(reasons[number % 2]) for number in range(num_timeouts)]
 
     def start(_store_bytes: int) -> str:
         if left:

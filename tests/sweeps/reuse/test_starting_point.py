@@ -249,6 +249,19 @@ def test_epochs_are_trained_again_from_a_damaged_one_on(storage: TrialStorage, u
     assert_same(read_trial_files(folder), uninterrupted(storage, trial))
 
 
+def test_state_whose_best_weights_are_damaged_is_not_used(storage: TrialStorage, uninterrupted: Uninterrupted) -> None:
+    trial, folder = storage.load_trial(), storage.trial_folder()
+    train_trial(trial, folder, until_epoch=2)
+    damaged = [str(info.path) for info in list_files(folder.states.root, "") if info.path.endswith(".safetensors")]
+    for path in damaged:
+        write_bytes(folder.states.root, path, read_bytes(folder.states.root, path)[:-1])
+    found = begin(trial, folder)
+    assert found.epochs < 2
+    assert any(path in note for path in damaged for note in found.notes)
+    train_trial(trial, folder)
+    assert_same(read_trial_files(folder), uninterrupted(storage, trial))
+
+
 def test_previous_state_is_used_where_the_newest_is_damaged(
     storage: TrialStorage, uninterrupted: Uninterrupted
 ) -> None:
