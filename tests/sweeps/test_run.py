@@ -96,8 +96,8 @@ def outcome(_plan: SweepPlan, _on_event: OnEvent, _known: Sequence[TrialRecord] 
 
 
 def test_ctrl_c_while_the_program_is_loaded_is_one_line(tmp_path: Path) -> None:
-    lines = ("import sys", "class Finder:", "    def find_spec(self, name, path=None, target=None):")
-    lines = (*lines, "        if name == 'numpy': raise KeyboardInterrupt", "sys.meta_path.insert(0, Finder())")
+    lines = ["import sys", "class Finder:", "    def find_spec(self, name, path=None, target=None):"]
+    lines += ["        if name == 'numpy': raise KeyboardInterrupt", "sys.meta_path.insert(0, Finder())"]
     (tmp_path / "sitecustomize.py").write_text("\n".join(lines))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, env=environment)
