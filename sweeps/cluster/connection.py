@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,7 +52,9 @@ CONNECT_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def connected_to_ray(address: str | None, num_bytes: int = 0) -> Iterator[str | None]:
+def connected_to_ray(
+    address: str | None, num_bytes: int = 0, note: Callable[[str], None] = lambda _text: None
+) -> Iterator[str | None]:
     """Starts Ray on this machine, or connects to a cluster, and disconnects at the end; yields its dashboard.
 
     Shutting Ray down while a thread is inside it ends the process with another exit code. Ray is then left to end with
@@ -62,6 +64,7 @@ def connected_to_ray(address: str | None, num_bytes: int = 0) -> Iterator[str | 
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
             stays connected.
         num_bytes: size of what the object store of a Ray on this machine must hold.
+        note: gets a line where Ray must be started again.
 
     Raises:
         ValueError: there is no cluster at the address.
@@ -70,7 +73,7 @@ def connected_to_ray(address: str | None, num_bytes: int = 0) -> Iterator[str | 
     if ray.is_initialized():
         yield None
         return
-    dashboard = start_local(store_size(num_bytes)) if address is None else connect(address)
+    dashboard = start_local(store_size(num_bytes), note) if address is None else connect(address)
     try:
         yield dashboard
     finally:
@@ -108,8 +111,8 @@ def store_size(num_bytes: int) -> int:
     return max(MIN_STORE_BYTES, min(wanted, available if has_room else min(available, MAX_STORE_BYTES)))
 
 
-def start_local(store_bytes: int) -> str | None:
-    """Starts Ray on this machine, with an object store of this size.
+def start_local(store_bytes: int, note: Callable[[str], None] = lambda _text: None) -> str | None:
+    """Starts Ray on this machine, with an object store of this size; `note` gets a line for each failed attempt.
 
     Ray waits 30 s for its own processes, too few where many others run or one has died: then it is started again.
 
@@ -128,6 +131,7 @@ def start_local(store_bytes: int) -> str | None:
                 found = f"{type(error).__name__}: {first_line(error)}"
                 raise ValueError(f"Ray must be able to start on this machine, got {found}") from error
             reason = first_line(error)
+            note(f"Ray did not start: {reason}")
     raise ValueError(f"Ray must start within 30 s on this machine, got {START_ATTEMPTS} failures: {reason}")
 
 

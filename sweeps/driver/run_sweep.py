@@ -231,7 +231,7 @@ def run_on_ray(run: SweepRun) -> str | None:
     plan, interrupts = run.plan, run.interrupts
     if plan.options.address is None:
         run.note("Starting Ray on this machine ...")
-    with connected_to_ray(plan.options.address, run.inputs.num_bytes) as dashboard:
+    with connected_to_ray(plan.options.address, run.inputs.num_bytes, run.note) as dashboard:
         interrupts.install_handlers()  # `ray.init` replaces that of SIGTERM
         if plan.options.address is None:
             rule = f"a trial must fit this machine, which has {describe_cluster()}"

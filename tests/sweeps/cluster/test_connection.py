@@ -130,12 +130,13 @@ def test_slow_local_ray_is_started_again_a_few_times(
         return "http://dashboard"
 
     monkeypatch.setattr(connection, "start_local_once", start)
+    notes = list[str]()
     if num_timeouts < START_ATTEMPTS:
-        assert start_local(MIN_STORE_BYTES) == "http://dashboard"
+        assert start_local(MIN_STORE_BYTES, notes.append) == "http://dashboard"
     else:
         with pytest.raises(ValueError, match="must start within 30 s"):
-            start_local(MIN_STORE_BYTES)
-    assert len(shutdowns) == num_timeouts
+            start_local(MIN_STORE_BYTES, notes.append)
+    assert len(shutdowns) == len(notes) == num_timeouts
 
 
 @pytest.mark.usefixtures("shutdowns")
@@ -155,7 +156,7 @@ def test_address_without_a_listener_is_one_error_at_once() -> None:
 
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(connection, "start_local", lambda _store_bytes: None)
+    monkeypatch.setattr(connection, "start_local", lambda *_arguments: None)
     may_go = threading.Event()
     with connected_to_ray(None) as dashboard:
         run = BackgroundRun(lambda: may_go.wait(10), "lane0")
