@@ -485,7 +485,8 @@ def run_plan(make: Callable[[str], Sweep], calm: Path, plan: list[str], draw: ra
         judge(sweep, found)
         if sweep.uri is not None:
             sweep.folder.mkdir()
-            fs.copy_files(open_folder(sweep.location).base_path, str(sweep.folder), open_folder(sweep.location).base_fs)
+            root = open_folder(sweep.location)
+            fs.copy_files(root.base_path, str(sweep.folder), root.base_fs)
         wrong = wrong_results(calm, sweep.folder)
         print(f"{sweep.name}: {len(found)} faults, {', '.join(wrong) or 'equal to the undisturbed one'}", flush=True)
         if not found:

@@ -31,9 +31,8 @@ def write_trial(
         num_counted: epochs that its end counts; None for all.
         start: further fields of `trial.json`.
     """
-    root, described = open_folder(folder), spec.describe()
-    described.pop("title")
-    write_start(root, TrialStart(**{**described, "started": STARTED, "host": "here", **start}))
+    root = open_folder(folder)
+    write_start(root, TrialStart(**{**spec.describe(), "started": STARTED, "host": "here", **start}))
     for epoch, score in enumerate(scores, 1):
         write_epoch(folder, spec.trial_id, report_of(epoch, score), {"wall_seconds": 2.0 * epoch})
     if status not in UNFINISHED:

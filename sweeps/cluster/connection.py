@@ -164,18 +164,34 @@ def start_local_once(store_bytes: int) -> str | None:
     host = ray.util.get_node_ip_address()
     os.environ[GCS_PORT_VARIABLE] = str(port)
     try:
-        with ignoring_interrupts(), silent_stderr():  # it prints a line for each attempt to reach a process that died
+        with ignoring_interrupts():
             # Without RAY_ADDRESS workers may connect to another Ray of this machine.
-            context = ray.init(
-                address="local",
+            return init_silently(
+                "local",
+                {"RAY_ADDRESS": f"{host}:{port}"},
                 include_dashboard=True,  # also frees what killed controllers of lanes have reserved
                 object_store_memory=store_bytes,
-                runtime_env=worker_environment({"RAY_ADDRESS": f"{host}:{port}"}),
-                log_to_driver=False,
-                logging_level=logging.CRITICAL + 1,
             )
     finally:
         del os.environ[GCS_PORT_VARIABLE]
+
+
+def init_silently(address: str, variables: dict[str, str], **settings: Any) -> str | None:
+    """Calls `ray.init`, which prints a line for each attempt to reach a process that is not there; the dashboard's URL.
+
+    Args:
+        address: of a cluster, or `local`.
+        variables: for the environment of all processes of the sweep, besides those that are always set.
+        settings: further ones of `ray.init`.
+    """
+    with silent_stderr():
+        context = ray.init(
+            address=address,
+            runtime_env=worker_environment(variables),
+            log_to_driver=False,
+            logging_level=logging.CRITICAL + 1,
+            **settings,
+        )
     return f"http://{context.dashboard_url}" if context.dashboard_url else None
 
 
@@ -225,14 +241,7 @@ def connect(address: str) -> str | None:
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
             os.environ.setdefault("RAY_AUTH_MODE", "token")
-        with silent_stderr():  # where there is no cluster, it prints a line for each attempt
-            context = ray.init(
-                address=address,
-                runtime_env=worker_environment({}),
-                log_to_driver=False,
-                logging_level=logging.CRITICAL + 1,
-            )
-        return f"http://{context.dashboard_url}" if context.dashboard_url else None
+        return init_silently(address, {})
     except (OSError, ValueError) as error:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token"
         is_variable = address == os.environ.get("RAY_ADDRESS")

@@ -168,15 +168,12 @@ def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
 
 def start_of(assignment: Assignment, folder: TrialFolder, host: str) -> TrialStart:
     """What `trial.json` says at the beginning of an attempt; that of an earlier one with its notes and environments."""
-    trial = assignment.trial
     known = None
     with contextlib.suppress(ValueError):  # damaged: it is written again
         known = read_start(folder.root, folder.trial_id)
-    names = ("trial_id", "number", "replicate", "seed", "params", "config", "config_hash")
-    described = {name: trial[name] for name in names}
     if known is not None:
-        return replace(known, host=host, **described)
-    return TrialStart(started=datetime.now(UTC).isoformat(timespec="milliseconds"), host=host, **described)
+        return replace(known, host=host, **assignment.trial)
+    return TrialStart(started=datetime.now(UTC).isoformat(timespec="milliseconds"), host=host, **assignment.trial)
 
 
 def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:

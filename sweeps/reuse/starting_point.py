@@ -133,8 +133,8 @@ def own_starting_point(folder: TrialFolder, start: TrialStart, config: TrialConf
                 check_origin(config, origin, found[1])
                 epochs = epochs_of(config, found[1])
                 others = other_environments(config, origin, found[1])
-                check_best_of(folder.states, found[1])
                 if epochs <= whole:
+                    check_best_of(folder.states, found[1])
                     if others:
                         changed = "code, libraries, device or threads have changed since its last state"
                         notes.append(f"{folder.trial_id} continues, though {changed}: others do not reuse it")
@@ -158,8 +158,10 @@ def check_best_of(states: StateFolder, numbers: Mapping[str, Any]) -> None:
     Raises:
         ValueError: one of them is damaged.
     """
+    if local_path(states.root) is None:
+        return
     for epoch in sorted({epoch for _, epoch in numbers["best"].values()}):
-        if local_path(states.root) is not None and is_file(states.root, weights_file(epoch)):
+        if is_file(states.root, weights_file(epoch)):
             read_weights(states, epoch)
 
 

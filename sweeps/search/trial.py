@@ -29,8 +29,7 @@ class Trial:
         return trial_id_of(self.number, self.replicate)
 
     def describe(self) -> dict[str, Any]:
-        """The trial as plain data, for the channel and for `trial.json`."""
-        values = ", ".join(f"{key}={value}" for key, value in self.params.items())
+        """The trial as plain data, for Tune, the channel, `trial.json` and its record."""
         return {
             "trial_id": self.trial_id,
             "number": self.number,
@@ -39,7 +38,6 @@ class Trial:
             "params": dict(self.params),
             "config": self.config.to_json(),
             "config_hash": self.config.content_hash,
-            "title": f"{self.trial_id} {values}",
         }
 
 
@@ -56,9 +54,7 @@ def make_trial(space: SearchSpace, number: int, replicate: int, params: Mapping[
 
 def queued_record(trial: Trial) -> TrialRecord:
     """The record of a trial that has not begun."""
-    described = trial.describe()
-    del described["title"]
-    return TrialRecord(**described)
+    return TrialRecord(**trial.describe())
 
 
 @dataclass(kw_only=True)

@@ -33,7 +33,8 @@ class TrialProcess(tune.Trainable):  # type: ignore[misc]
 
     def submit(self, trial: Mapping[str, Any]) -> None:
         """Hands a trial to the channel."""
-        self.name, self.title, self.num_seen = str(trial["trial_id"]), str(trial["title"]), 0
+        self.name, self.num_seen = str(trial["trial_id"]), 0
+        self.title = " ".join((self.name, ", ".join(f"{key}={value}" for key, value in trial["params"].items())))
         ray.get(self.channel.submit.remote(dict(trial)))
 
     def step(self) -> dict[str, Any]:

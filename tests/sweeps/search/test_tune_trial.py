@@ -12,7 +12,7 @@ from results.records.files import PROJECT_FOLDER
 from sweeps.lanes.channel import Channel
 from sweeps.search.tune_trial import TrialProcess, tune_metrics
 
-TRIAL = {"trial_id": "0003-r0", "title": "0003-r0 smart.weight=0.5"}
+TRIAL = {"trial_id": "0003-r0", "params": {"smart.weight": 0.5}}
 REPORT = {
     "epoch": 3,
     "scored_epoch": 1,
@@ -78,7 +78,7 @@ def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str
     first, last = process.step(), process.step()
     assert (first["epoch"], first["best"], first["done"], first["status"]) == (1, 0.6, False, "")
     assert (last["epoch"], last["best"], last["done"], last["status"]) == (1, 0.6, True, status)
-    assert set(here.names) == {TRIAL["title"]}, "as Ray's dashboard shows them"
+    assert set(here.names) == {"0003-r0 smart.weight=0.5"}, "as Ray's dashboard shows them"
 
 
 def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_twice(here: Here) -> None:
@@ -93,7 +93,7 @@ def test_process_is_reused_for_the_next_trial(here: Here) -> None:
     process = started(here)
     train(here, "0003-r0", "failed")
     assert process.step()["status"] == "failed"
-    assert process.reset_config({"trial": {"trial_id": "0004-r0", "title": "0004-r0"}})
+    assert process.reset_config({"trial": {"trial_id": "0004-r0", "params": {}}})
     train(here, "0004-r0", "complete", REPORT)
     assert [process.step()["status"], process.step()["status"]] == ["", "complete"]
 
