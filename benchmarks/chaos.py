@@ -41,7 +41,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks.compare_sweeps import differences
-from mtlib.runtime.storage import join_location, list_files, open_folder
+from mtlib.runtime.storage import is_file, join_location, list_files, open_folder
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED
 from tests.gate import Gate, open_gate
@@ -125,6 +125,20 @@ class Sweep:
         )
         self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
         self.reader.start()
+
+    def go_on(self) -> None:
+        """Resumes the sweep; begins it again where it was ended before it had a folder."""
+        self.start(*(("--resume", self.location) if self.has_folder else self.beginning))
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether it has come so far that it can be resumed."""
+        return is_file(open_folder(self.location), "sweep.json")
+
+    @property
+    def beginning(self) -> tuple[str, ...]:
+        """The arguments of its first command."""
+        return (*COMMAND, "--name", self.name)
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
@@ -374,7 +388,7 @@ kinds: Mapping[str, Kind] = {
     "raylet": Kind(inject=kill("raylet/raylet"), says=r"^The sweep failed: .*Ray", ends=True),
     "gcs": Kind(inject=kill("gcs/gcs_server"), says=r"^The sweep failed: .*Ray", ends=True),
     "everything": Kind(inject=kill_everything, says="", ends=True),
-    "interrupt": Kind(inject=interrupt, says="Interrupted", ends=True),
+    "interrupt": Kind(inject=interrupt, says="[Ii]nterrupted", ends=True),
     "stopped-worker": Kind(inject=kill("ray::RayTrainWorker", signal.SIGSTOP), says=r"is down"),
     "full": Kind(
         inject=fill_disk, says=r"[Nn]o space|disk", repair=empty_disk, ends=True, needs_root=True, place="disk"
@@ -465,7 +479,7 @@ def planned(names: Sequence[str], count: int, draw: random.Random) -> list[str]:
 def run_undisturbed(storage: Path, scratch: Path, logs: Path, folder: Path) -> None:
     """Runs an undisturbed sweep, and moves it to its folder."""
     sweep = Sweep(storage=storage, scratch=scratch, log=logs / "chaos-undisturbed.log", name="undisturbed")
-    sweep.start(*COMMAND, "--name", sweep.name)
+    sweep.start(*sweep.beginning)
     sweep.wait_for(lambda: False, 1200)
     sweep.stop()
     print(f"undisturbed: {NUM_TRIALS} trials, longest silence {longest_silence(sweep.lines):.0f} s", flush=True)
@@ -501,7 +515,7 @@ def run_plan(make: Callable[[str], Sweep], calm: Path, plan: list[str], draw: ra
 def disturb(sweep: Sweep, plan: list[str], draw: random.Random) -> list[Fault]:
     """Runs a sweep to its end under faults from the front of the plan, which it removes; returns these faults."""
     faults: list[Fault] = []
-    sweep.start(*COMMAND, "--name", sweep.name)
+    sweep.start(*sweep.beginning)
     while plan:
         began, is_early = len(sweep.lines), draw.random() < EARLY
         if not sweep.wait_for(lambda since=began, now=is_early: now or sweep.has_epoch(since)):  # type: ignore[misc]
@@ -532,7 +546,7 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
     sweep.say(f"# {name}: {what}")
     print(f"  {name}: {what}", flush=True)
     if kind.while_stopped:
-        sweep.start("--resume", sweep.location)
+        sweep.go_on()
     if what.startswith("nothing"):
         return fault
     if kind.ends:
@@ -550,10 +564,10 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
     kind.repair(sweep)
     if not kind.ends:
         fault.harm.append(f"it ended the run with exit code {sweep.exit_code}")
-    is_silent = kind.ends and not kind.says
+    is_silent = (kind.ends and not kind.says) or not sweep.has_folder
     if not is_silent and not sweep.says(RESUME_LINE, began):
         fault.harm.append(f"exit code {sweep.exit_code} without a command to go on")
-    sweep.start("--resume", sweep.location)
+    sweep.go_on()
     return fault
 
 
