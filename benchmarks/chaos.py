@@ -381,7 +381,7 @@ def is_best(weights: Path) -> bool:
 
 kinds: Mapping[str, Kind] = {
     "worker": Kind(inject=kill("ray::RayTrainWorker"), says=r"is down"),
-    "tune": Kind(inject=kill("ray::ResourceTrainable"), says=r"process in Ray Tune"),
+    "tune": Kind(inject=kill("ray::TuneTrial"), says=r"process in Ray Tune"),
     "controller": Kind(inject=kill("ray::TrainController"), says=r"is lost"),
     "channel": Kind(inject=kill("ray::Channel"), says=r"^The sweep failed: ", ends=True),
     "driver": Kind(inject=kill_driver, says="", ends=True),

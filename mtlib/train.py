@@ -25,7 +25,16 @@ from mtlib.stages.plan import plan_stages, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.epoch_report import EpochReport, StepProgress, progress_of, report_epoch
 from mtlib.training.optimizer import make_optimizer
-from mtlib.training.run import Run, begin_next_stage, end_epoch, fit_new_heads, kept_weights, restore, state_of
+from mtlib.training.run import (
+    Run,
+    begin_next_stage,
+    count_step,
+    end_epoch,
+    fit_new_heads,
+    kept_weights,
+    restore,
+    state_of,
+)
 from mtlib.training.step import Interrupted, host_batches, read_waiting, stop_if_unwanted, take_step
 from mtlib.training.touched_rows import touched_words
 from mtlib.training.weight_average import averaged_copy
@@ -106,6 +115,7 @@ def train_epoch(run: Run, on_step: Callable[[StepProgress], bool], saver: Saver 
         steps = epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)[run.step :]
         for step, batches in build_ahead(steps, lambda step: host_batches(run, step), num_ahead(run.device)):
             take_step(run, step, batches)
+            count_step(run, step)
             run.is_wanted = on_step(progress_of(run))
             if saver and saver.is_due(run.step):
                 read_waiting(run)

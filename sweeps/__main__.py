@@ -1,4 +1,4 @@
-"""One command for all: `multitask-sweeps run|select|predict|table|report|export|status`, as `pip install` makes it."""
+"""One command for all, `multitask-sweeps run|select|...`, as `pip install` makes it."""
 
 import importlib
 import sys
@@ -19,6 +19,7 @@ PURPOSES = {
     "report": "write a page about a sweep, or several: answers, figures, health",
     "export": "write a trial's weights so that transformers loads them",
     "status": "list the sweeps, running or ended, and what to type next",
+    "grafana": "print a Grafana dashboard of running sweeps",
 }
 
 

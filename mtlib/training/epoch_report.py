@@ -10,7 +10,7 @@ from mtlib.stages.plan import scored_epoch, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
-from mtlib.training.run import Run, note_stage_best
+from mtlib.training.run import Run, note_stage_best, num_tokens
 
 TOKENS = "tokens"
 """Metric of the tokens that an epoch trains on."""
@@ -28,6 +28,12 @@ class StepProgress:
     """Optimizer steps done over all stages."""
     num_steps: int
     """Optimizer steps of the whole trial."""
+    learning_rate: float
+    """The highest one of any group of parameters in the last step."""
+    num_rows: int
+    """Train rows in the steps since the trial was started or resumed here, all workers together."""
+    num_tokens: int
+    """Tokens of these rows, special ones included and padding not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +75,16 @@ class EpochReport:
 
 
 def progress_of(run: Run) -> StepProgress:
-    return StepProgress(stage=run.stage, epoch=run.total_epoch, step=run.total_step, num_steps=run.num_steps)
+    """Where the run is."""
+    return StepProgress(
+        stage=run.stage,
+        epoch=run.total_epoch,
+        step=run.total_step,
+        num_steps=run.num_steps,
+        learning_rate=max(float(group["lr"]) for group in run.optimizer.param_groups),
+        num_rows=run.num_rows,
+        num_tokens=run.num_tokens,
+    )
 
 
 def report_epoch(run: Run) -> EpochReport:
@@ -154,9 +169,7 @@ def trained_tokens(run: Run) -> dict[str, float]:
     counts: dict[str, float] = {}
     for name, own in rows.items():
         task = run.config.task_of(name)
-        table, encoding = run.corpus[name, "train"], run.config.tasks[task].encoding
-        lengths = table.input_lengths(np.concatenate(own), encoding, run.config.encoder.max_length)
-        counts[task] = counts.get(task, 0.0) + float(lengths.sum())
+        counts[task] = counts.get(task, 0.0) + num_tokens(run, name, np.concatenate(own))
     return counts
 
 

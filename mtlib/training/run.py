@@ -19,6 +19,7 @@ from mtlib.runtime.late_reading import LateReader
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import ENVIRONMENT, Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
+from mtlib.stages.sampler import Step
 from mtlib.training.linear_probe import fit_heads
 from mtlib.training.optimizer import AdamW, make_optimizer, optimizer_tensors, restore_optimizer
 from mtlib.training.touched_rows import TouchedRows
@@ -70,6 +71,10 @@ class Run:
     environments: tuple[str, ...] = ()
     """Digests of the environments in which it was trained before it was resumed here, if they are not the present one.
     """
+    num_rows: int = 0
+    """Train rows in the steps since the trial was started or resumed here, all workers together."""
+    num_tokens: int = 0
+    """Tokens of these rows, special ones included and padding not."""
     seconds_before: float = 0.0
     """Seconds this trial had trained before it was resumed here."""
     started: float = field(default_factory=time.monotonic)
@@ -126,6 +131,18 @@ class Run:
     @property
     def is_over(self) -> bool:
         return self.is_stage_over and self.stage + 1 == len(self.plan)
+
+
+def count_step(run: Run, step: Step) -> None:
+    """Counts the rows and tokens of a step that has been taken."""
+    run.num_rows += sum(len(part.rows) for part in step)
+    run.num_tokens += sum(num_tokens(run, part.set, part.rows) for part in step)
+
+
+def num_tokens(run: Run, name: str, rows: np.ndarray) -> int:
+    """Tokens of train rows of a set as the trial's inputs: special ones included, padding not, a pair's texts both."""
+    encoding = run.config.tasks[run.config.task_of(name)].encoding
+    return int(run.corpus[name, "train"].input_lengths(rows, encoding, run.config.encoder.max_length).sum())
 
 
 def end_epoch(run: Run) -> None:

@@ -8,13 +8,13 @@ DRIVER_VARIABLES = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # the searcher says how many trials may run
     "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths keep their meaning
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # Ray's own messages stay in its logs: the sweep says what happened
 }
 """Environment variables that Ray reads in the driver. A Ray that no longer knows one ignores it without an error."""
 
 WORKER_VARIABLES = {
-    "RAY_TRAIN_ENABLE_STATE_TRACKING": "1",  # the runs of lanes in Ray's dashboard
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon a controller notices a dead worker, or the end of a run
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1000000",  # on a busy cluster a lane waits for resources
     "RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "2",  # how soon a lane hears that its node is drained

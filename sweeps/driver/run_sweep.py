@@ -33,7 +33,8 @@ from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
-from sweeps.lanes.channel import Channel, Event
+from sweeps.driver.ray_metrics import SweepMetrics
+from sweeps.lanes.channel import Channel, Event, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
 from sweeps.lanes.silent_workers import SilentWorkers
 from sweeps.lanes.stored_inputs import StoredInputs, put_inputs
@@ -119,6 +120,7 @@ class RunningSweep:
     searcher: SweepSearcher
     stopper: SweepStopper
     tune_run: BackgroundRun
+    metrics: SweepMetrics
     suggested: "queue.SimpleQueue[Trial]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
     failure: str | None = None
@@ -291,6 +293,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         silent_workers=SilentWorkers(channel=channel, longest=60 * plan.options.silent_minutes),
         searcher=searcher,
         stopper=stopper,
+        metrics=SweepMetrics(),
         tune_run=start_tune(channel, searcher, scheduler, stopper, open_folder(folder), run.scratch),
         suggested=suggested,
     )
@@ -299,7 +302,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
 def open_channel(plan: SweepPlan) -> ActorHandle[Any]:
     """The channel as an actor without a device, on the driver's node."""
     actor = on_node(Channel, ray.get_runtime_context().get_node_id(), max_concurrency=1000)
-    channel: ActorHandle[Any] = actor.options(name=f"{plan.options.name}-channel").remote()
+    channel: ActorHandle[Any] = actor.options(name=channel_name(plan.options.name)).remote()
     return channel
 
 
@@ -427,6 +430,7 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
     if event.kind == "ended" and event.facts["how"] == "failed" and "wall_seconds" not in event.facts:
         record_death(open_folder(sweep.run.plan.options.folder), sweep.run.ledger.records[str(event.trial_id)], event)
     apply_event(sweep.run.ledger, event)
+    sweep.metrics.on_event(event, sweep.run.ledger)
     sweep.run.on_event(event, sweep.run.ledger)
 
 

@@ -126,6 +126,11 @@ class Lane:
     """When it was last heard of without a trial, on the monotonic clock."""
 
 
+def channel_name(sweep: str) -> str:
+    """The actor's name in Ray, by the sweep's."""
+    return f"{sweep}-channel"
+
+
 class Channel:
     """Hands trials to lanes, reports to Tune, verdicts to lanes, and events to the driver."""
 
@@ -215,7 +220,8 @@ class Channel:
             trial_id: of the trial.
             attempt: the worker's.
             report: `epoch` (1-based, over all stages), `scored_epoch` (0 without an overall score: the scheduler is not
-                asked), `score` (what the search maximises), `scores`, `is_last`, and more to record.
+                asked), `score` (what the search maximises), `scores`, `is_last`, `points` of the curves, and more to
+                record.
 
         Returns:
             `stop` by the scheduler's verdict; `end` if the sweep ended before it, or the trial is another lane's now:
@@ -376,7 +382,8 @@ class Channel:
         trial.bests |= {name: max(score, trial.bests.get(name, score)) for name, score in report["scores"].items()}
         if report["scored_epoch"] > 0:
             trial.best = max(report["score"], trial.best)
-            trial.reports.append({**report, "best": trial.best, "bests": dict(trial.bests)})
+            kept = {name: value for name, value in report.items() if name != "points"}  # Tune needs no curves
+            trial.reports.append({**kept, "best": trial.best, "bests": dict(trial.bests)})
         self._emit(Event(kind="report", lane=trial.lane, trial_id=trial_id, facts=report))
 
     def _free(self, lane: str, why: str, *, is_innocent: bool = False) -> None:

@@ -52,11 +52,14 @@ def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> Ba
 
     from sweeps.lanes.worker import run_lane
 
+    def train_lane(_shown: Mapping[str, Any]) -> None:
+        run_lane(setup)
+
     options = setup.plan.options
     resources = {"CPU": float(options.cpus_per_worker), "GPU": options.gpus_per_worker}
     trainer = TorchTrainer(
-        run_lane,
-        train_loop_config={"setup": setup},
+        train_lane,
+        train_loop_config={"sweep": options.name, "question": setup.plan.space.question},  # shown by Ray's dashboard
         scaling_config=ScalingConfig(
             num_workers=options.workers,
             use_gpu=options.gpus_per_worker > 0,

@@ -4,7 +4,7 @@ Only rank 0 communicates and writes; it broadcasts what it hears.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -102,7 +102,7 @@ class TrialReporter:
                 "is_last": number == last,
                 "step": epoch.points[0]["step"],
                 "is_replayed": True,
-                **self._scored(epoch.points[0]["seconds"], scores_in(epoch.points, self._tasks)),
+                **self._scored(epoch.points),
                 **epoch.facts,
             }
             verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
@@ -130,7 +130,8 @@ class TrialReporter:
             if ray.get(answer):
                 return False
         if self._must_stop is None and time.monotonic() >= self._next_progress:
-            self._must_stop = self._channel.report_progress.remote(self._trial_id, self._attempt, asdict(progress))
+            facts = {**asdict(progress), "peak_memory_bytes": peak_memory(self._device)}
+            self._must_stop = self._channel.report_progress.remote(self._trial_id, self._attempt, facts)
             self._next_progress = time.monotonic() + PROGRESS_SECONDS
         return True
 
@@ -145,10 +146,9 @@ class TrialReporter:
         if worker_rank() == 0:
             facts = {"wall_seconds": self.wall_seconds, "peak_memory_bytes": peak_memory(self._device)}
             write_epoch(self._root, self._trial_id, report, facts)
-            points = [asdict(point) for point in report.points]
             message = {
                 **{name: getattr(report, name) for name in ("epoch", "scored_epoch", "step", "is_last")},
-                **self._scored(report.seconds, scores_in(points, self._tasks)),
+                **self._scored([asdict(point) for point in report.points]),
                 **facts,
             }
             verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
@@ -168,7 +168,8 @@ class TrialReporter:
         """Reports how the trial ended."""
         ray.get(self._channel.report_end.remote(self._trial_id, self._attempt, status, error, dict(facts)))
 
-    def _scored(self, seconds: float, scores: Mapping[str, float]) -> dict[str, Any]:
-        """Scores, and seconds of this trial's own work."""
-        own = max(0.0, seconds - self.shared_seconds)
-        return {"seconds": own, "scores": dict(scores), "score": scores.get(self._metric)}
+    def _scored(self, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The points of an epoch's curves, its scores, and seconds of this trial's own work."""
+        scores = dict(scores_in(points, self._tasks))
+        own = max(0.0, points[0]["seconds"] - self.shared_seconds)
+        return {"seconds": own, "scores": scores, "score": scores.get(self._metric), "points": list(points)}

@@ -10,7 +10,7 @@ import gc
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -51,12 +51,8 @@ class LaneSetup:
     """Of `driver.json`."""
 
 
-def run_lane(loop_config: Mapping[str, Any]) -> None:
-    """Trains trials until the channel has none; runs on every worker of the lane, as Ray Train's training function.
-
-    `loop_config` has the `LaneSetup` at `setup`.
-    """
-    setup: LaneSetup = loop_config["setup"]
+def run_lane(setup: LaneSetup) -> None:
+    """Trains trials until the channel has none; runs on every worker of the lane, as Ray Train's training function."""
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
     workers = gather_from_workers((ray.get_runtime_context().get_node_id(), os.getpid()))

@@ -92,7 +92,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         self._running[trial_id] = trial
         self.order.add_trial(trial.trial_id, self._stage_keys_of(trial.number, trial.replicate))
         self._on_new(trial)
-        return {"trial": trial.describe()}
+        return {"sweep": self._plan.options.name, "trial": trial.describe()}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Reports the best score so far to Optuna, for the first training of a configuration."""

@@ -13,7 +13,7 @@ from ray.tune.schedulers import TrialScheduler
 from results.records.trial_folder import TrialEnd, write_end
 from sweeps.cluster.background_run import BackgroundRun
 from sweeps.search.searcher import SweepSearcher
-from sweeps.search.tune_trial import HEAD_NODE, TrialProcess
+from sweeps.search.tune_trial import TuneTrial
 
 MAX_DEATHS = 20
 """Deaths of one trial's process in Tune, which holds nothing, after which Ray itself must be broken."""
@@ -76,7 +76,7 @@ def start_tune(
 ) -> BackgroundRun:
     """Starts Tune; its own files go into `scratch`, where nothing reads them; ends of pruned trials into `root`."""
     tuner = tune.Tuner(
-        tune.with_resources(tune.with_parameters(TrialProcess, channel=channel), HEAD_NODE),
+        TuneTrial,
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             scheduler=scheduler,

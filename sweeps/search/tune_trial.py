@@ -9,21 +9,29 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.actor import ActorHandle
 
-from sweeps.lanes.channel import BEST_PREFIX
+from sweeps.lanes.channel import BEST_PREFIX, channel_name
 
 HEAD_NODE = {"CPU": 0, "node:__internal_head__": 0.001}
 """Resources of the process: a negligible share of the head node's marker, as Tune rejects an empty request."""
 
 
-class TrialProcess(tune.Trainable):  # type: ignore[misc]
+class TuneTrial(tune.Trainable):  # type: ignore[misc]
     """Submits a trial, and returns a scored epoch of it at each step, the last time its end."""
 
-    def setup(self, config: dict[str, Any], channel: ActorHandle[Any] | None = None) -> None:
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:  # noqa: ARG003
+        """What Tune reserves for the process. A wrapper of Tune would show under its own name in Ray's dashboard."""
+        return tune.PlacementGroupFactory([HEAD_NODE])
+
+    def __repr__(self) -> str:
+        """Its name in Ray's dashboard, which asks once: the sweep, as the process is reused for other trials."""
+        return f"{self.sweep} search"
+
+    def setup(self, config: dict[str, Any]) -> None:
         """Tune has started the process, or restarted it: then the channel knows the trial, and repeats its reports."""
-        assert channel is not None
-        self.channel = channel
+        self.sweep = config["sweep"]
+        self.channel = ray.get_actor(channel_name(self.sweep))
         self.submit(config["trial"])
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

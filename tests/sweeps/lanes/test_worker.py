@@ -70,7 +70,7 @@ class OpenLane:
     def __init__(self, setup: LaneSetup, num_workers: int, storage: Path, prepare: Callable[[], None]) -> None:
         def train_loop() -> None:
             prepare()
-            run_lane({"setup": setup})
+            run_lane(setup)
 
         self.setup, self.channel = setup, setup.channel
         self.events: list[Event] = []

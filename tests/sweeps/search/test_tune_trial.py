@@ -3,14 +3,14 @@
 import asyncio
 import subprocess
 import sys
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import ray
 
 from results.records.files import PROJECT_FOLDER
 from sweeps.lanes.channel import Channel
-from sweeps.search.tune_trial import TrialProcess, tune_metrics
+from sweeps.search.tune_trial import TuneTrial, tune_metrics
 
 TRIAL = {"trial_id": "0003-r0", "params": {"smart.weight": 0.5}}
 REPORT = {
@@ -50,14 +50,16 @@ class Call:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    here = Here()
     monkeypatch.setattr(ray, "get", lambda answer: answer)
-    return Here()
+    monkeypatch.setattr(ray, "get_actor", {"one-channel": here}.__getitem__)
+    return here
 
 
-def started(here: Here) -> TrialProcess:
+def started() -> TuneTrial:
     """The process as Tune starts it with its trial, without what Tune's own constructor asks Ray."""
-    process: TrialProcess = object.__new__(TrialProcess)
-    process.setup({"trial": TRIAL}, channel=cast(Any, here))
+    process: TuneTrial = object.__new__(TuneTrial)
+    process.setup({"sweep": "one", "trial": TRIAL})
     return process
 
 
@@ -73,7 +75,7 @@ def train(here: Here, trial_id: str, status: str | None, report: dict[str, Any] 
 
 @pytest.mark.parametrize("status", ["complete", "reused", "failed", "interrupted"])
 def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str) -> None:
-    process = started(here)
+    process = started()
     train(here, "0003-r0", status, REPORT)
     first, last = process.step(), process.step()
     assert (first["epoch"], first["best"], first["done"], first["status"]) == (1, 0.6, False, "")
@@ -82,15 +84,15 @@ def test_reports_are_passed_on_until_the_trial_has_ended(here: Here, status: str
 
 
 def test_restarted_process_gets_all_reports_again_and_its_trial_is_not_trained_twice(here: Here) -> None:
-    process = started(here)
+    process = started()
     train(here, "0003-r0", "complete", REPORT)
     before = [process.step(), process.step()]
-    again = started(here)
+    again = started()
     assert [again.step(), again.step()] == before
 
 
 def test_process_is_reused_for_the_next_trial(here: Here) -> None:
-    process = started(here)
+    process = started()
     train(here, "0003-r0", "failed")
     assert process.step()["status"] == "failed"
     assert process.reset_config({"trial": {"trial_id": "0004-r0", "params": {}}})
