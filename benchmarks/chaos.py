@@ -75,7 +75,7 @@ RAW_LINES = re.compile(
 """Lines that no user should see."""
 STATE_FILE = re.compile(r"trials/(?P<trial>[^/]+)/checkpoint/state-(?P<step>\d+)-[^/]*/state\.json")
 EPOCH_LINE = re.compile(r"(?P<trial>\d{4}-r\d) epoch (?P<epoch>\d+): ")
-RESUME_LINE = re.compile(r"^\s+python sweeps/run\.py (?P<arguments>--resume .*)$")
+RESUME_LINE = re.compile(r"^\s+python sweeps/run\.py --resume |^error: .*; continue with --resume ")
 
 
 @dataclass(kw_only=True)

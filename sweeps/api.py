@@ -247,6 +247,8 @@ def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
     if isinstance(flag.default, list):
         require(isinstance(value, Mapping), f"{name} must be a mapping of values by key", repr(value))
         return [f"{word}={key}={typed_text(item, is_list=name == 'vary')}" for key, item in value.items()]
+    if name == "log_to" and isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
     require(isinstance(value, str | int | float | Path), f"{name} must be text, a path or a number", repr(value))
     require(not isinstance(value, bool), f"{name} must not be a truth value", value)
     return [f"{word}={value}"]

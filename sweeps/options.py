@@ -89,6 +89,8 @@ class SweepOptions:
     """Wall hours after which this run of the sweep stops, above 0; None for no limit."""
     max_steps: int | None = None
     """Optimizer steps, trained by this run of the sweep, after which it stops, at least 1; None for no limit."""
+    log_to: tuple[str, ...] = ()
+    """Names of trackers (`sweeps.tracking.tracker.TRACKERS`) that get the sweep's trials."""
     hold_out: float = 0.0
     """Share of each task's own train rows that no trial sees, from 0 to 0.5; becomes `data.hold_out`."""
     resume: bool = False

@@ -18,6 +18,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
+from sweeps.tracking.tracker import TRACKERS, check_trackers
 
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
@@ -33,6 +34,7 @@ CHANGEABLE_OPTIONS = (
     "checkpoint_steps",
     "node_wait_minutes",
     "silent_minutes",
+    "log_to",
     "max_hours",
     "max_steps",
     "extend",
@@ -165,6 +167,8 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
     words = "folder of all sweeps, or a URI of one, e.g. s3://bucket/sweeps (default: %(default)s)"
     add("--storage", metavar="DIR|URI", default=DEFAULT_STORAGE, help=words)
+    words = f"trackers, separated by commas, that get each trial's curves and the answer: {', '.join(TRACKERS)}"
+    add("--log-to", type=tracker_names, metavar="T,...", help=words)
     add("--address", metavar="ADDR", help="Ray cluster, e.g. auto (default: $RAY_ADDRESS, else this machine)")
     add(
         "--node-wait-minutes",
@@ -201,13 +205,19 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
     add("--checkpoint-steps", type=whole_number, metavar="N", help=words)
 
 
+def tracker_names(text: str) -> tuple[str, ...]:
+    """The names in the value of --log-to."""
+    return tuple(dict.fromkeys(filter(None, text.split(","))))
+
+
 def find_options(arguments: argparse.Namespace, default_address: str | None) -> SweepOptions:
     """`read_options` now; without --gpus-per-worker, a new sweep gets the GPUs that there are.
 
     Raises:
-        ValueError: as `read_options`, or there is no cluster at the address.
+        ValueError: as `read_options`, a tracker's package is missing, or there is no cluster at the address.
     """
     options = read_options(arguments, datetime.now(), default_address)
+    check_trackers(options.log_to)
     if options.resume or "--gpus-per-worker" in arguments.given:
         return options
     from sweeps.setup.machine_checks import use_gpus  # here: --help answers at once

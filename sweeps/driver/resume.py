@@ -50,7 +50,8 @@ def read_saved_options(folder: str, own: Mapping[str, Any]) -> SweepOptions:
     names = {SAVED_KEYS.get(field.name, field.name): field.name for field in fields(SweepOptions)}
     require(isinstance(saved, dict) and set(saved) <= set(names), rule, folder)
     assert isinstance(saved, dict)
-    begun, data = {names[key]: value for key, value in saved.items()}, saved["data"]
+    begun = {names[key]: tuple(value) if isinstance(value, list) else value for key, value in saved.items()}
+    data = saved["data"]
     storage, name = split_location(folder)
     place = {"name": name, "storage": storage, "data": None if data is None else Path(data)}
     return SweepOptions(**{**begun, **place, **own, "resume": True})

@@ -9,10 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
+from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
+from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep, discard_unstarted
@@ -21,8 +23,10 @@ from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
 from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
+from sweeps.tracking.listener import Trackers
 
 if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been checked
+    from sweeps.driver.ledger import Ledger
     from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
@@ -116,7 +120,22 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     ledger = open_ledger(plan, known.records)
     closing_errors = close_records(plan, ledger)
     listener.answer(options)
-    return listener.finish(options, outcome_of(ledger, closing_errors))
+    ending = listener.finish(options, outcome_of(ledger, closing_errors))
+    trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
+    listener.show(trackers.finish(answer_of(options), is_interrupted=False))
+    return ending
+
+
+def answer_of(options: SweepOptions) -> list[str]:
+    """The answer to the sweep's question, for trackers; nothing without them, or where there is none."""
+    if not options.log_to:
+        return []
+    from results.analysis.sweep import load_sweep  # here: it loads pandas, statistics and figures
+
+    try:
+        return load_sweep(options.folder).answer()
+    except (ValueError, OSError) as error:
+        return [f"No answer: {first_line(error)}"]
 
 
 def run_and_finish(
@@ -139,9 +158,23 @@ def run_and_finish(
     set_driver_variables()
     from sweeps.driver.run_sweep import run_plan
 
-    with contextlib.ExitStack() as display:
-        on_event = display.enter_context(listener.watch())
-        outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
-    if not is_answered:
-        listener.answer(options)
-    return listener.finish(options, outcome)
+    trackers, has_ended = Trackers(options.log_to, options.folder, plan.tasks, known.records if known else ()), False
+    try:
+        with contextlib.ExitStack() as display:
+            show = display.enter_context(listener.watch())
+
+            def track_and_show(event: Event, ledger: "Ledger") -> None:
+                show(event, ledger)
+                for text in trackers.on_event(event, ledger.records):
+                    show(Event(kind="note", facts={"text": text}), ledger)
+
+            on_event = track_and_show if options.log_to else show
+            outcome = run_plan(plan, inputs, on_event, ownership, known, on_trained=answer)
+        if not is_answered:
+            listener.answer(options)
+        ending = listener.finish(options, outcome)
+        has_ended = not outcome.is_interrupted
+        return ending
+    finally:
+        lines = trackers.finish(answer_of(options) if has_ended else [], is_interrupted=not has_ended)
+        listener.show(lines)

@@ -44,6 +44,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "silent_minutes": 5.0,
     "max_hours": 1.5,
     "max_steps": 900,
+    "log_to": ("tensorboard", "wandb"),
     "hold_out": 0.2,
     "dry_run": True,
 }

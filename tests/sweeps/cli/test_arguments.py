@@ -61,6 +61,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
             "--vary",
             "smart.num_steps=1,2",
         ),
+        *("--log-to", "tensorboard,wandb"),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3", "--silent-minutes", "5", "--max-hours", "1.5", "--max-steps", "900"),
     )

@@ -1,0 +1,199 @@
+"""The driver's side of trackers: turns a sweep's events into messages for the process of each tracker."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mtlib.runtime.checksum import hash_of
+from mtlib.tasks import Task, value_of
+from results.records.files import PROJECT_FOLDER
+from results.records.trials import UNFINISHED, TrialRecord, read_sweep
+from sweeps.lanes.channel import Event
+from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, curve_values
+
+SHORT_SECONDS = 3.0
+"""The end of a sweep says that it waits for a tracker after so long."""
+FINISH_SECONDS = 120.0
+"""How long the end of a sweep waits for a tracker."""
+INTERRUPTED_SECONDS = 10.0
+"""Likewise after Ctrl-C."""
+
+
+class Trackers:
+    """The trackers of a sweep; without names it does nothing."""
+
+    def __init__(
+        self, names: Sequence[str], folder: str, tasks: Mapping[str, Task], known: Iterable[TrialRecord] = ()
+    ) -> None:
+        """Starts a process for each tracker.
+
+        Args:
+            names: of the trackers.
+            folder: the sweep's, path or URI.
+            tasks: the definitions of the sweep's tasks.
+            known: trials of a resumed sweep; what a tracker lacks of those that have ended is logged now.
+        """
+        self._tasks = tasks
+        self._notes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._lines: list[TrackerLine] = []
+        if not names:
+            return
+        self._sweep = tracked_sweep(folder)
+        self._lines = [TrackerLine(name, self._sweep, self._notes) for name in names]
+        for record in known:
+            if record.status not in UNFINISHED:
+                self._send("known", record, epochs=record.epochs, **self._end_of(record))
+
+    def on_event(self, event: Event, records: Mapping[str, TrialRecord]) -> list[str]:
+        """Passes an event on; returns lines of trackers to show."""
+        if self._lines and event.trial_id is not None:
+            record = records[event.trial_id]
+            if event.kind in ("started", "resumed"):
+                self._send("begin", record)
+            elif event.kind == "report":
+                facts = event.facts
+                self._send(
+                    "report", record, epoch=facts["epoch"], step=facts["step"], values=curve_values(facts["points"])
+                )
+            elif event.kind == "ended" and event.facts["was_started"]:
+                self._send("end", record, **self._end_of(record))
+        return list(self._take_notes())
+
+    def finish(self, answer: Sequence[str], *, is_interrupted: bool) -> Iterator[str]:
+        """Sends the answer, and waits until all is logged; yields lines to show."""
+        if not is_interrupted:
+            self._send_all({"kind": "finish", "answer": "\n\n".join(answer)})
+        for line in self._lines:
+            line.close()
+        for line in self._lines:
+            if not line.wait(SHORT_SECONDS):
+                yield f"Waiting for {line.name} ..."
+                line.end(INTERRUPTED_SECONDS if is_interrupted else FINISH_SECONDS)
+        yield from self._take_notes()
+
+    def _end_of(self, record: TrialRecord) -> dict[str, Any]:
+        """Status and best scores of a trial."""
+        values = {f"best/{name}": value_of(name, score, self._tasks) for name, score in record.best.items()}
+        return {"status": record.status, "values": values}
+
+    def _send(self, kind: str, record: TrialRecord, **facts: Any) -> None:
+        self._send_all({"kind": kind, "trial": asdict(tracked_trial(self._sweep, record)), **facts})
+
+    def _send_all(self, message: Mapping[str, Any]) -> None:
+        for line in self._lines:
+            line.send(message)
+
+    def _take_notes(self) -> Iterator[str]:
+        while not self._notes.empty():
+            yield self._notes.get()
+
+
+class TrackerLine:
+    """The process of one tracker, and the two threads that write to it and read from it."""
+
+    def __init__(self, name: str, sweep: TrackedSweep, notes: "queue.SimpleQueue[str]") -> None:
+        self.name = name
+        self._messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        path = os.pathsep.join(filter(None, (str(PROJECT_FOLDER), os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sweeps.tracking.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C of a terminal is for the sweep
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self.send({"name": name, "sweep": asdict(sweep)})
+        self._reader = threading.Thread(target=self._read, args=(notes,), daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Queues a message."""
+        self._messages.put(json.dumps(message))
+
+    def close(self) -> None:
+        """No further message will come."""
+        self._messages.put(None)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until the process has ended; False after so many seconds."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        self._reader.join()
+        return True
+
+    def end(self, seconds: float) -> None:
+        """Waits until the process has ended, and kills it after so many seconds."""
+        if not self.wait(seconds):
+            self._process.kill()
+            self.wait(FINISH_SECONDS)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            while (message := self._messages.get()) is not None:
+                self._process.stdin.write(f"{message}\n")
+                self._process.stdin.flush()
+            self._process.stdin.close()
+        except OSError:  # it has died, of which `_read` tells
+            pass
+
+    def _read(self, notes: "queue.SimpleQueue[str]") -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            notes.put(line.rstrip("\n"))
+        if self._process.wait() != 0:
+            notes.put(
+                f"{self.name} does not have all of this sweep: its process has died; a resumed sweep sends the rest"
+            )
+
+
+def tracked_sweep(folder: str) -> TrackedSweep:
+    """What trackers are told of a sweep, by its record."""
+    info = read_sweep(folder)
+    name, space = str(info["name"]), info.get("space") or {}
+    return TrackedSweep(
+        name=name,
+        id=f"{name}-{hash_of([name, info['created']])[:8]}",
+        question=str(space.get("question", "")),
+        folder=folder,
+    )
+
+
+def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedTrial:
+    """What trackers are told of a trial, by its record."""
+    settings = {
+        "sweep": sweep.name,
+        "question": sweep.question,
+        "configuration": record.number,
+        "replicate": record.replicate,
+        "seed": record.seed,
+        **record.params,
+    }
+    return TrackedTrial(
+        id=f"{sweep.id}-{record.trial_id}",
+        name=record.trial_id,
+        number=record.number,
+        settings=without_folders(settings),
+        config=without_folders(json.loads(record.config)),
+    )
+
+
+def without_folders(value: Any) -> Any:
+    """Plain data with the last part of every absolute path in place of it."""
+    if isinstance(value, Mapping):
+        return {key: without_folders(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_folders(item) for item in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

@@ -1,0 +1,201 @@
+"""The process of one tracker: it gets a sweep's messages on standard input, so that nothing of a tracker, neither its
+output, its threads, its memory nor its failure, touches the sweep.
+
+What fails is tried again until it succeeds or the sweep ends. How far each trial was logged is kept in the sweep's
+folder, and written before the tracker gets an epoch: a kill between the two loses that epoch's points there, and no
+resumed sweep logs a point twice.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO
+
+import pyarrow.fs as fs
+
+from mtlib.runtime.errors import first_line
+from mtlib.runtime.storage import is_file, open_folder, read_bytes
+from results.records.epochs import read_epochs
+from results.records.files import read_json, write_json
+from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, Tracker, curve_values, make_tracker
+
+ATTEMPT_SECONDS = 20.0
+"""Between two attempts while a tracker is down."""
+TRACKED_FILES = ("report.html", "selection.json")
+"""Files of a sweep that trackers keep, where they are there."""
+
+
+@dataclass(kw_only=True)
+class Logged:
+    """How far a trial was logged."""
+
+    epochs: int = 0
+    has_ended: bool = False
+
+
+@dataclass(kw_only=True)
+class TrackerProcess:
+    """Passes messages on to the tracker, each as often as needed."""
+
+    name: str
+    sweep: TrackedSweep
+    note: Callable[[str], None]
+    """Shows a line."""
+    is_closing: threading.Event
+    """Set once no further message will come."""
+    make: Callable[[str, TrackedSweep, Callable[[str], None]], Tracker] = make_tracker
+    tracker: Tracker | None = None
+    trials: dict[str, TrackedTrial] = field(default_factory=dict)
+    """By name, those whose run is open."""
+    logged: dict[str, Logged] = field(default_factory=dict)
+    """By trial."""
+    is_down: bool = False
+
+    @property
+    def root(self) -> fs.SubTreeFileSystem:
+        """The sweep's folder."""
+        return open_folder(self.sweep.folder)
+
+    @property
+    def path(self) -> str:
+        """Of the file that says how far each trial was logged."""
+        return f"trackers/{self.name}.json"
+
+    def handle(self, message: Mapping[str, Any]) -> bool:
+        """Handles a message, again while the tracker is down; False if the sweep ended before it could be."""
+        while True:
+            is_last_attempt = self.is_closing.is_set()
+            try:
+                self.try_to_handle(message)
+            except Exception as error:  # a tracker may raise anything
+                if not self.is_down:
+                    self.note(f"{self.name} fails, and is tried again while the sweep goes on: {first_line(error)}")
+                self.is_down = True
+                if is_last_attempt:
+                    return False
+                self.is_closing.wait(ATTEMPT_SECONDS)
+            else:
+                if self.is_down:
+                    self.note(f"{self.name} works again")
+                self.is_down = False
+                return True
+
+    def try_to_handle(self, message: Mapping[str, Any]) -> None:
+        """Handles a message: the kind of event of a trial, or `finish`."""
+        if self.tracker is None:
+            if is_file(self.root, self.path):
+                self.logged = {name: Logged(**found) for name, found in read_json(self.root, self.path).items()}
+            self.tracker = self.make(self.name, self.sweep, self.note)
+        if message["kind"] == "finish":
+            self.finish(message["answer"])
+            return
+        trial = TrackedTrial(**message["trial"])
+        {"begin": self.begin, "known": self.catch_up, "report": self.report, "end": self.end}[message["kind"]](
+            trial, message
+        )
+
+    def begin(self, trial: TrackedTrial, _message: Mapping[str, Any]) -> None:
+        """Opens the run of a trial, or continues it."""
+        assert self.tracker is not None
+        if trial.name not in self.trials:
+            self.tracker.begin(trial)
+            self.trials[trial.name] = trial
+
+    def report(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+        """Logs an epoch, unless it was logged before."""
+        logged, epoch = self.logged.setdefault(trial.name, Logged()), int(message["epoch"])
+        if epoch <= logged.epochs:
+            return
+        self.begin(trial, message)
+        self.write_logged({trial.name: Logged(epochs=epoch)})
+        assert self.tracker is not None
+        self.tracker.log(trial, message["step"], message["values"])
+        logged.epochs = epoch
+
+    def end(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+        """Ends the run of a trial."""
+        is_over = message["status"] != "interrupted"
+        logged = self.logged.setdefault(trial.name, Logged())
+        if (logged.has_ended and is_over) or (trial.name not in self.trials and not is_over):
+            return
+        self.begin(trial, message)
+        assert self.tracker is not None
+        self.tracker.end(trial, message["status"], message["values"])
+        del self.trials[trial.name]
+        logged.has_ended = is_over
+        self.write_logged({})
+
+    def catch_up(self, trial: TrackedTrial, message: Mapping[str, Any]) -> None:
+        """Logs what an earlier run of the sweep has trained and this tracker does not have."""
+        logged = self.logged.setdefault(trial.name, Logged())
+        if logged.epochs < message["epochs"]:
+            for epoch in read_epochs(self.root, trial.name)[0][logged.epochs :]:
+                point = epoch.points[0]
+                one = {"epoch": point["epoch"], "step": point["step"], "values": curve_values(epoch.points)}
+                self.report(trial, one)
+        self.end(trial, message)
+
+    def finish(self, answer: str) -> None:
+        """Closes all runs, and keeps the answer and the files of the sweep."""
+        self.close()
+        assert self.tracker is not None
+        with TemporaryDirectory() as scratch:
+            paths = []
+            for name in TRACKED_FILES:
+                if is_file(self.root, name):
+                    paths.append(Path(scratch, name))
+                    paths[-1].write_bytes(read_bytes(self.root, name))
+            self.tracker.finish(answer, paths)
+
+    def close(self) -> None:
+        """Closes the runs that are open: their trials were interrupted."""
+        for trial in list(self.trials.values()):
+            self.end(trial, {"status": "interrupted", "values": {}})
+
+    def write_logged(self, changes: Mapping[str, Logged]) -> None:
+        """Writes how far each trial was logged, or will be by `changes`."""
+        write_json(self.root, self.path, {name: vars(one) for name, one in {**self.logged, **changes}.items()})
+
+
+def main() -> None:
+    """Reads the tracker's name and the sweep from the first line of standard input, a message from each further one.
+
+    Lines to show go to standard output; whatever the tracker itself prints goes nowhere.
+    """
+    notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.dup2(nothing, sys.stderr.fileno())
+    first = json.loads(sys.stdin.readline())
+    messages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    is_closing = threading.Event()
+    threading.Thread(target=read_lines, args=(sys.stdin, messages, is_closing), daemon=True).start()
+
+    def note(line: str) -> None:
+        notes.write(f"{line}\n")
+        notes.flush()
+
+    process = TrackerProcess(name=first["name"], sweep=TrackedSweep(**first["sweep"]), note=note, is_closing=is_closing)
+    while (line := messages.get()) is not None:
+        if not process.handle(json.loads(line)):
+            note(f"{process.name} does not have all of this sweep; a resumed one sends the rest")
+            return
+    process.close()
+
+
+def read_lines(stream: TextIO, messages: "queue.SimpleQueue[str | None]", is_closing: threading.Event) -> None:
+    """Puts lines of a stream into a queue, and None at its end."""
+    for line in stream:
+        messages.put(line)
+    is_closing.set()
+    messages.put(None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""TensorBoard: a folder of event files for each trial, written by tensorboardX, which needs no torch."""
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tensorboardX import SummaryWriter
+from tensorboardX.summary import hparams
+
+from mtlib.runtime.program_names import DEFAULT_STORAGE
+from mtlib.runtime.storage import local_path
+from sweeps.tracking.tracker import TrackedSweep, TrackedTrial
+
+FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
+"""Another folder for the runs; transformers' trainer reads the same."""
+
+
+def runs_folder(sweep: TrackedSweep) -> Path:
+    """Where the runs are: in the sweep's folder; for a sweep in a bucket, by its name in the default storage."""
+    if variable := os.environ.get(FOLDER_VARIABLE):
+        return Path(variable).expanduser() / sweep.name
+    folder = local_path(sweep.folder)
+    return (folder or Path(DEFAULT_STORAGE).expanduser() / sweep.name) / "tensorboard"
+
+
+class TensorBoard:
+    """Writes scalars by step, the configuration as text, and at the end searched values beside scores (HParams)."""
+
+    def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
+        self._folder, self._question = runs_folder(sweep), sweep.question
+        note(f"TensorBoard: tensorboard --logdir {shlex.quote(str(self._folder))}")
+        self._writers: dict[str, SummaryWriter] = {}
+
+    def begin(self, trial: TrackedTrial) -> None:
+        """Opens the trial's writer."""
+        if trial.name not in self._writers:
+            is_new = not (self._folder / trial.name).exists()
+            # Without a suffix of its own, a file is overwritten by one that is opened in the same second.
+            suffix = f".{time.time_ns()}"
+            writer = SummaryWriter(str(self._folder / trial.name), filename_suffix=suffix, flush_secs=1)
+            self._writers[trial.name] = writer
+            if is_new:
+                writer.add_text("configuration", f"```\n{json.dumps(trial.config, indent=2)}\n```")
+
+    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+        """Adds scalars."""
+        for name, value in values.items():
+            self._writers[trial.name].add_scalar(name, value, step)
+
+    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+        """Adds the trial to the table of HParams, unless it may be continued."""
+        writer = self._writers.pop(trial.name)
+        if status != "interrupted":
+            kinds = (bool, int, float, str)
+            shown = {key: value if isinstance(value, kinds) else str(value) for key, value in trial.settings.items()}
+            del shown["question"]
+            for summary in hparams({**shown, "status": status}, dict(values)):
+                writer.file_writer.add_summary(summary)
+            for name, value in values.items():
+                writer.add_scalar(name, value)
+        writer.close()
+
+    def finish(self, answer: str, files: Sequence[Path]) -> None:  # noqa: ARG002
+        """Adds the answer as text; TensorBoard keeps no files."""
+        with SummaryWriter(str(self._folder)) as writer:
+            writer.add_text("answer", answer.replace("\n", "\n\n"))

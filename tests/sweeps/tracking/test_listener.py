@@ -1,0 +1,115 @@
+"""Events of a sweep reach real trackers through their processes; a tracker that is down costs lines and no more."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from results.records.trials import write_sweep
+from sweeps.driver.ledger import Ledger, apply_event, open_ledger
+from sweeps.lanes.channel import Event
+from sweeps.tracking import listener
+from sweeps.tracking.listener import Trackers, tracked_sweep, without_folders
+from tests.recorded_trials import report_of
+from tests.sweeps.conftest import MakePlan
+
+
+@pytest.fixture
+def ledger(make_plan: MakePlan) -> Ledger:
+    """That of a sweep whose folder has a record."""
+    made = open_ledger(make_plan())
+    write_record(made.plan.options.folder)
+    return made
+
+
+def write_record(folder: str, created: str = "2026-01-01T12:00:00+00:00") -> None:
+    write_sweep(folder, {"name": "sweep", "created": created, "space": {"question": "Which one?"}})
+
+
+def hear(trackers: Trackers, ledger: Ledger, kind: Any, **facts: Any) -> list[str]:
+    event = Event(kind=kind, lane="sweep-lane0", trial_id="0000-r0", facts=facts)
+    apply_event(ledger, event)
+    return trackers.on_event(event, ledger.records)
+
+
+def start(trackers: Trackers, ledger: Ledger) -> None:
+    hear(trackers, ledger, "started", host="here", why=None)
+
+
+def report(trackers: Trackers, ledger: Ledger, epoch: int) -> None:
+    points = [vars(point) for point in report_of(epoch, 0.1 * epoch).points]
+    scores = {"sst": 0.05 * epoch, "overall": 0.1 * epoch}
+    hear(trackers, ledger, "report", epoch=epoch, step=4 * epoch, seconds=1.0, scores=scores, points=points)
+
+
+def end(trackers: Trackers, ledger: Ledger, how: str = "complete") -> None:
+    hear(trackers, ledger, "ended", how=how, error=None, was_started=True)
+
+
+def open_trackers(ledger: Ledger, *names: str) -> Trackers:
+    return Trackers(names, ledger.plan.options.folder, ledger.plan.tasks)
+
+
+def curve(folder: Path, tag: str) -> list[int]:
+    found = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    found.Reload()
+    return [event.step for event in found.Scalars(tag)]
+
+
+def test_interrupted_sweep_goes_on_in_the_same_run_without_a_point_twice(ledger: Ledger) -> None:
+    folder = Path(ledger.plan.options.folder)
+    first = open_trackers(ledger, "tensorboard")
+    start(first, ledger)
+    report(first, ledger, 1)
+    end(first, ledger, "interrupted")
+    assert f"TensorBoard: tensorboard --logdir {folder}/tensorboard" in first.finish([], is_interrupted=True)
+    second = open_trackers(ledger, "tensorboard")
+    start(second, ledger)
+    for epoch in (1, 2, 3):
+        report(second, ledger, epoch)
+    end(second, ledger)
+    list(second.finish(["Which one?", "0.3 is best."], is_interrupted=False))
+    assert curve(folder / "tensorboard/0000-r0", "dev/overall") == [4, 8, 12]
+    assert curve(folder / "tensorboard/0000-r0", "best/overall") == [0]
+
+
+def test_tracker_that_is_down_costs_lines_and_holds_up_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr(listener, "FINISH_SECONDS", 60.0)
+    trackers = open_trackers(ledger, "mlflow", "tensorboard")
+    began = time.monotonic()
+    start(trackers, ledger)
+    report(trackers, ledger, 1)
+    end(trackers, ledger)
+    assert time.monotonic() - began < 5
+    lines = list(trackers.finish(["Which one?"], is_interrupted=False))
+    assert any(line.startswith("mlflow fails, and is tried again while the sweep goes on: ") for line in lines)
+    assert "mlflow does not have all of this sweep; a resumed one sends the rest" in lines
+    assert curve(Path(ledger.plan.options.folder, "tensorboard/0000-r0"), "dev/overall") == [4]
+
+
+def test_process_that_does_not_answer_is_ended(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SHORT_SECONDS", 0.0)
+    monkeypatch.setattr(listener, "INTERRUPTED_SECONDS", 0.0)
+    lines = list(open_trackers(ledger, "tensorboard").finish([], is_interrupted=True))
+    assert lines[0] == "Waiting for tensorboard ..."
+    assert "process has died" in lines[-1]
+
+
+def test_sweep_of_the_same_name_has_other_runs(ledger: Ledger) -> None:
+    folder = ledger.plan.options.folder
+    before = tracked_sweep(folder)
+    write_record(folder, "2026-01-02T12:00:00+00:00")
+    assert tracked_sweep(folder).id != before.id
+    assert (before.name, before.question) == ("sweep", "Which one?")
+
+
+def test_paths_of_this_machine_are_not_passed_on() -> None:
+    config = {"encoder": {"name": "/home/me/minilm"}, "files": ["/data/a.csv", "b.csv"], "weight": 0.5, "off": None}
+    kept = without_folders(config)
+    assert kept == {"encoder": {"name": "minilm"}, "files": ["a.csv", "b.csv"], "weight": 0.5, "off": None}
+    assert json.loads(json.dumps(kept)) == kept

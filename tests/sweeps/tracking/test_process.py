@@ -1,0 +1,159 @@
+"""A tracker gets each epoch once, also where it fails and where the sweep is resumed."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.search.trial import Trial, make_trial
+from sweeps.tracking import process
+from sweeps.tracking.process import TrackerProcess
+from sweeps.tracking.tracker import TrackedSweep, TrackedTrial
+from tests.recorded_trials import write_trial
+from tests.sweeps.conftest import MakePlan
+from tests.sweeps.tracking.tracked import BEST, tracked_sweep, tracked_trial
+
+
+class Recorder:
+    """A tracker that keeps its calls, and fails where it is asked to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.num_failures = 0
+
+    def __call__(self, _name: str, _sweep: TrackedSweep, _note: Callable[[str], None]) -> "Recorder":
+        self._may_fail()
+        return self
+
+    def begin(self, trial: TrackedTrial) -> None:
+        self._may_fail()
+        self.calls.append(("begin", trial.name))
+
+    def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+        self._may_fail()
+        self.calls.append(("log", trial.name, step, dict(values)))
+
+    def end(self, trial: TrackedTrial, status: str, values: Mapping[str, float]) -> None:
+        self._may_fail()
+        self.calls.append(("end", trial.name, status, dict(values)))
+
+    def finish(self, answer: str, files: Sequence[Path]) -> None:
+        self.calls.append(("finish", answer, {path.name: path.read_text() for path in files}))
+
+    def steps(self) -> list[int]:
+        return [call[2] for call in self.calls if call[0] == "log"]
+
+    def _may_fail(self) -> None:
+        if self.num_failures:
+            self.num_failures -= 1
+            raise ConnectionError("nobody listens\nat this port")
+
+
+class Tracked:
+    """A process over a recorder."""
+
+    def __init__(self, folder: Path, recorder: Recorder) -> None:
+        self.notes: list[str] = []
+        self.closing = threading.Event()
+        self.process = TrackerProcess(
+            name="recorder", sweep=tracked_sweep(folder), note=self.notes.append, is_closing=self.closing, make=recorder
+        )
+
+    def send(self, kind: str, **facts: Any) -> bool:
+        return self.process.handle({"kind": kind, "trial": asdict(tracked_trial()), **facts})
+
+    def report(self, epoch: int) -> bool:
+        return self.send("report", epoch=epoch, step=10 * epoch, values={"dev/overall": 0.1 * epoch})
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(process, "ATTEMPT_SECONDS", 0.01)
+    return Recorder()
+
+
+def test_trial_is_begun_logged_by_step_and_ended(tmp_path: Path, recorder: Recorder) -> None:
+    tracked = Tracked(tmp_path, recorder)
+    assert all([tracked.send("begin"), tracked.report(1), tracked.report(2)])
+    assert tracked.send("end", status="complete", values=BEST)
+    assert recorder.calls == [
+        ("begin", "0003-r0"),
+        ("log", "0003-r0", 10, {"dev/overall": 0.1}),
+        ("log", "0003-r0", 20, {"dev/overall": 0.2}),
+        ("end", "0003-r0", "complete", BEST),
+    ]
+
+
+def test_resumed_sweep_continues_the_run_and_repeats_no_point(tmp_path: Path, recorder: Recorder) -> None:
+    first = Tracked(tmp_path, recorder)
+    first.report(1)
+    first.report(2)
+    first.process.close()
+    second = Tracked(tmp_path, recorder)
+    for epoch in (1, 2, 3):  # the resumed trial reports its earlier epochs again
+        second.report(epoch)
+    second.send("end", status="complete", values=BEST)
+    Tracked(tmp_path, recorder).send("end", status="complete", values=BEST)
+    assert recorder.steps() == [10, 20, 30]
+    assert [call[2] for call in recorder.calls if call[0] == "end"] == ["interrupted", "complete"]
+
+
+def test_epoch_that_a_kill_interrupted_is_not_logged_twice(tmp_path: Path, recorder: Recorder) -> None:
+    class Killed(Recorder):
+        def log(self, trial: TrackedTrial, step: int, values: Mapping[str, float]) -> None:
+            super().log(trial, step, values)
+            raise SystemExit  # as a kill: nothing is written after it
+
+    killed = Killed()
+    with pytest.raises(SystemExit):
+        Tracked(tmp_path, killed).report(1)
+    Tracked(tmp_path, recorder).report(1)
+    assert (killed.steps(), recorder.steps()) == ([10], [])
+
+
+@pytest.mark.parametrize("num_failures", [1, 2, 5])
+def test_tracker_that_is_down_costs_a_line_and_gets_everything_later(
+    tmp_path: Path, recorder: Recorder, num_failures: int
+) -> None:
+    tracked, recorder.num_failures = Tracked(tmp_path, recorder), num_failures
+    assert all([tracked.send("begin"), tracked.report(1), tracked.send("end", status="complete", values=BEST)])
+    assert [call[0] for call in recorder.calls] == ["begin", "log", "end"]
+    assert tracked.notes == [
+        "recorder fails, and is tried again while the sweep goes on: nobody listens",
+        "recorder works again",
+    ]
+
+
+def test_tracker_that_stays_down_does_not_hold_up_the_end(tmp_path: Path, recorder: Recorder) -> None:
+    tracked, recorder.num_failures = Tracked(tmp_path, recorder), 10**9
+    tracked.closing.set()
+    assert not tracked.report(1)
+    assert len(tracked.notes) == 1
+
+
+def test_tracker_that_is_added_to_a_resumed_sweep_gets_what_was_trained_before(
+    tmp_path: Path, recorder: Recorder, make_plan: MakePlan
+) -> None:
+    trial: Trial = make_trial(make_plan().space, 3, 0, {"smart.weight": 0.3})
+    write_trial(tmp_path, trial, "complete", [0.2, 0.4, 0.6])
+    tracked = Tracked(tmp_path, recorder)
+    for _ in range(2):
+        tracked.send("known", epochs=3, status="complete", values=BEST)
+    assert recorder.steps() == [4, 8, 12]
+    assert [call[3]["dev/overall"] for call in recorder.calls if call[0] == "log"] == [0.2, 0.4, 0.6]
+    assert recorder.calls[-1] == ("end", "0003-r0", "complete", BEST)
+    assert sum(call[0] == "begin" for call in recorder.calls) == 1
+
+
+def test_end_keeps_the_answer_with_the_files_that_are_there(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / "selection.json").write_text("{}")
+    tracked = Tracked(tmp_path, recorder)
+    tracked.send("begin")
+    assert tracked.process.handle({"kind": "finish", "answer": "0.3 is best."})
+    assert recorder.calls[1:] == [
+        ("end", "0003-r0", "interrupted", {}),
+        ("finish", "0.3 is best.", {"selection.json": "{}"}),
+    ]
