@@ -1,6 +1,7 @@
 """W&B's own files, written offline, hold the runs without a description of the machine."""
 
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def test_two_runs_are_open_together_and_one_is_continued(folder: Path) -> None:
     tracker.log(other, 15, VALUES)
     tracker.end(trial, "interrupted", {})
     tracker.end(other, "complete", BEST)
+    time.sleep(1.1)  # W&B names the folder of a run by the second
     tracker.begin(trial)
     tracker.log(trial, 20, VALUES)
     tracker.end(trial, "complete", BEST)
