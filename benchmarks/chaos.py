@@ -226,6 +226,8 @@ class Fault:
     """The first of the sweep's lines after it."""
     saved: Mapping[str, int] = field(default_factory=dict)
     """The step of each trial's newest state when it happened."""
+    saved_at: int = 0
+    """The first of the lines after these states: where the sweep is stopped for the fault, trials go on until then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -540,9 +542,9 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
             interrupt(sweep, draw)
             sweep.wait_for(lambda: False)
         sweep.stop()
-    saved = saved_steps(sweep.location)
+    saved, saved_at = saved_steps(sweep.location), len(sweep.lines)
     what, spoiled = kind.inject(sweep, draw)
-    fault = Fault(kind=name, what=what, spoiled=spoiled, began=began, saved=saved)
+    fault = Fault(kind=name, what=what, spoiled=spoiled, began=began, saved=saved, saved_at=saved_at)
     sweep.say(f"# {name}: {what}")
     print(f"  {name}: {what}", flush=True)
     if kind.while_stopped:
@@ -593,7 +595,7 @@ def judge(sweep: Sweep, faults: Sequence[Fault]) -> None:
         spoiled = {name for one in faults[: number + 1] for name in one.spoiled}
         again = [
             trial
-            for trial, epoch in epochs_in(lines)
+            for trial, epoch in epochs_in(sweep.lines[fault.saved_at : end])
             if trial not in spoiled and epoch * STEPS < fault.saved.get(trial, 0)
         ]
         fault.retrained = STEPS * len(again)
