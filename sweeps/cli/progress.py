@@ -11,6 +11,7 @@ from mtlib.runtime.command_line import duration
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from mtlib.tasks import value_of
 from results.analysis.ranking.render import value_text
+from results.records.trial_folder import log_path
 from results.records.trials import TrialRecord
 from sweeps.cli.sweep_state import progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
@@ -103,7 +104,7 @@ def lasting_lines(event: Event) -> list[str]:
     if event.kind == "stage_finished" and event.facts["why_not"]:
         return [f"{event.trial_id}: stage {event.facts['stage']} is not kept for others: {event.facts['why_not']}"]
     if event.kind == "ended" and event.facts["how"] == "failed":
-        return [f"{event.trial_id} failed: {event.facts['error']}"]
+        return [f"{event.trial_id} failed: {event.facts['error']} (log: {log_path(str(event.trial_id))})"]
     return []
 
 

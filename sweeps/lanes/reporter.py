@@ -3,6 +3,7 @@
 Only rank 0 communicates and writes; it broadcasts what it hears.
 """
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from results.records.trial_folder import scores_in
 from sweeps.lanes.channel import Assignment, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.peak_memory import peak_memory
+from sweeps.lanes.trial_log import TrialLog
 
 PROGRESS_SECONDS = 1.0
 """Least time between two progress messages, and so the longest time until a stop is noticed."""
@@ -57,6 +59,7 @@ class TrialReporter:
         """Whether the scheduler has stopped the trial."""
         self.shared_seconds = 0.0
         """Seconds of work that the trial has reused."""
+        self.log = TrialLog(root, assignment.trial_id)
         self._channel, self._root, self._tasks, self._metric = channel, root, tasks, metric
         self._trial_id, self._attempt, self._device = assignment.trial_id, assignment.attempt, device
         self._drain = drain
@@ -74,6 +77,7 @@ class TrialReporter:
 
     def tell(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Reports an event; called on rank 0."""
+        self.log.add(f"{kind.replace('_', ' ')}: {json.dumps(facts)}")
         ray.get(self._channel.report_event.remote(kind, self._trial_id, dict(facts)))
         self._next_progress = 0.0  # its next step shows where it goes on from
 
@@ -151,6 +155,9 @@ class TrialReporter:
                 **self._scored([asdict(point) for point in report.points]),
                 **facts,
             }
+            scores = ", ".join(f"{name} {score:.4f}" for name, score in message["scores"].items())
+            self.log.add(f"epoch {report.epoch}, step {report.step}: {scores or 'not scored'}")
+            self.log.write()
             verdict = ray.get(self._channel.report_epoch.remote(self._trial_id, self._attempt, message))
             if verdict == "go":
                 self._is_ending = ray.get(self._channel.is_ending.remote())
@@ -166,6 +173,8 @@ class TrialReporter:
 
     def report_end(self, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Reports how the trial ended."""
+        self.log.add(status if error is None else f"{status}: {error}")
+        self.log.write()
         ray.get(self._channel.report_end.remote(self._trial_id, self._attempt, status, error, dict(facts)))
 
     def _scored(self, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -72,6 +72,7 @@ def run_trial(run: TrialRun) -> tuple[TrialStatus, str | None]:
         return "interrupted", None
     except (TrainingDiverged, ValueError) as error:
         num_workers()  # raises if the process group is gone, for which torch also raises a ValueError
+        run.reporter.log.add_error(error)
         return "failed", describe_error(error)
 
 

@@ -136,8 +136,11 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
         loaded, error = made_by_all(load, ValueError)
         if loaded is not None:
             run = TrialRun(assignment=assignment, loaded=loaded, folder=folder, reporter=reporter, device=device)
-            status, error = run_trial(run)
+            with reporter.log.collecting():
+                reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
+                status, error = run_trial(run)
     except Exception as found:
+        reporter.log.add_error(found)
         error, is_storage = describe_error(found), is_of_storage(found)
         if not (is_alone and is_storage):
             reporter.report_error(error, is_innocent=is_storage)

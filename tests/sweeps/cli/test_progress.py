@@ -121,7 +121,7 @@ def test_log_has_a_line_from_time_to_time_though_nothing_happens(
 
 def test_failure_is_shown_with_its_reason(make_plan: MakePlan) -> None:
     lines = printed(open_ledger(make_plan()), started(), ended("failed", error="sst: loss is nan at step 3"))
-    assert "0000-r0 failed: sst: loss is nan at step 3" in lines
+    assert "0000-r0 failed: sst: loss is nan at step 3 (log: trials/0000-r0/log.txt)" in lines
 
 
 def test_notes_and_lanes_are_shown(make_plan: MakePlan) -> None:

@@ -13,6 +13,7 @@ from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, TrialRecord, write_sweep
 from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.trial_log import TrialLog
 from sweeps.lanes.trial_run import TrialRun, end_trial, run_trial
 from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
@@ -36,6 +37,7 @@ class PlainReporter:
         """Optimizer steps that were trained, by their number in the trial."""
         self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.errors: list[str] = []
+        self.log = TrialLog(open_folder(folder), trial_id)
         self.end: tuple[TrialStatus, str | None] | None = None
         self._folder, self._trial_id, self._until_step, self._stop_after = folder, trial_id, until_step, stop_after
 

@@ -19,8 +19,8 @@ from sweeps.lanes.lanes import (
     scale,
     why_none_opens,
 )
+from tests.local_channel import PLACE, LocalChannel, call_at_once
 from tests.sweeps.conftest import MakePlan
-from tests.sweeps.lanes.local_channel import PLACE, LocalChannel, call_at_once
 
 
 class Run:

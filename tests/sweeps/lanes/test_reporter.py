@@ -22,8 +22,8 @@ from sweeps.lanes import reporter as reporter_module
 from sweeps.lanes.channel import Channel
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.reporter import TrialReporter
+from tests.local_channel import LocalChannel, call_at_once
 from tests.results.conftest import build_report
-from tests.sweeps.lanes.local_channel import LocalChannel, call_at_once
 
 STEP = StepProgress(stage=0, epoch=1, step=7, num_steps=20, learning_rate=0.1, num_rows=56, num_tokens=700)
 NAME = "0000-r0"

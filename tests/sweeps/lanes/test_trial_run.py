@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from mtlib.runtime.storage import exists, read_bytes, write_bytes
 from mtlib.runtime.workers import worker_rank
 from mtlib.training.epoch_report import StepProgress
 from results.records.epochs import trial_epochs
-from results.records.trial_folder import read_end, read_start, write_start
+from results.records.trial_folder import log_path, read_end, read_start, write_start
 from sweeps.lanes import trial_run
 from sweeps.lanes.loaded_trial import LoadedTrial
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of, wrap_for
@@ -220,6 +221,9 @@ def test_error_that_all_workers_meet_fails_the_trial(storage: TrialStorage, erro
     end = read_end(folder.root, folder.trial_id)
     assert end is not None
     assert reporter.end == (end.how, end.error) == ("failed", str(error))
+    log = (Path(folder.sweep_folder) / log_path(folder.trial_id)).read_text()
+    assert "Traceback" in log
+    assert f"{type(error).__name__}: {error}" in log
 
 
 def test_other_errors_are_raised(storage: TrialStorage, monkeypatch: pytest.MonkeyPatch) -> None:
