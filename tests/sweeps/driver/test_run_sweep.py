@@ -273,8 +273,8 @@ def test_trial_that_died_with_its_workers_has_failed_on_record(make_plan: MakePl
     ledger, spec = open_ledger(plan), make_trial(plan.space, 0, 0, {"smart.weight": 0.0})
     if has_start:
         write_trial(plan.options.folder, spec, "interrupted", (0.5,))
-    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
-    nothing: dict[str, Any] = dict.fromkeys(parts)
+    parts = ("channel", "services", "silent_workers", "searcher", "stopper", "tune_run", "metrics", "suggested")
+    nothing: dict[str, Any] = {name: Mock() for name in parts}
     given: Any = SimpleNamespace(plan=plan, ledger=ledger, on_event=lambda _event, _ledger: None, limits=Limits())
     lanes: Any = SimpleNamespace(open=set(), ever_open=set(), closed=set(), failures=[])
     sweep = RunningSweep(run=given, lanes=lanes, **nothing)
@@ -300,7 +300,7 @@ def idle_sweep(plan: SweepPlan, **parts: Any) -> RunningSweep:
         scratch=Path(plan.options.folder),
         **{name: Mock() for name in parts_of_run},
     )
-    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "suggested")
+    names = ("channel", "lanes", "silent_workers", "searcher", "stopper", "tune_run", "metrics", "suggested")
     lanes: Any = SimpleNamespace(runs=[], open=set(), ever_open=set(), closed=set(), failures=[])
     given: dict[str, Any] = {**{name: Mock() for name in names}, "services": Mock(are_well=False), "lanes": lanes}
     return RunningSweep(run=run, **given, **parts)
