@@ -327,7 +327,13 @@ def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_end
 ) -> None:
     sweep = idle_sweep(make_plan())
     answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
-    answers |= {"put_inputs": None, "start_sweep": sweep, "handle_until_end": None, "close_sweep": None}
+    answers |= {
+        "describe_cluster": "",
+        "put_inputs": None,
+        "start_sweep": sweep,
+        "handle_until_end": None,
+        "close_sweep": None,
+    }
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
     monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
