@@ -102,12 +102,12 @@ def metric_values(
     ledger: Ledger, trials: Mapping[str, RunningTrial], seconds: float
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     """Name, labels but the sweep's, and value of each metric, `seconds` after the last time."""
-    tasks, metric = ledger.plan.tasks, ledger.plan.space.metric
+    tasks, counts, best = ledger.plan.tasks, ledger.counts, ledger.best
     for status in STATUSES:
-        yield "sweep_trials", {"status": status}, ledger.counts.get(status, 0)
+        yield "sweep_trials", {"status": status}, counts.get(status, 0)
     yield "sweep_lanes", {}, len(ledger.lanes)
-    if ledger.best is not None:
-        yield "sweep_best_score", {}, value_of(metric, ledger.best[1], tasks)
+    if best is not None:
+        yield "sweep_best_score", {}, value_of(ledger.plan.space.metric, best[1], tasks)
     for name, trial in trials.items():
         labels, progress = {"trial": name, "lane": trial.lane}, trial.progress
         for task, score in ledger.records[name].last.items():

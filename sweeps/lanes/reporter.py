@@ -174,8 +174,8 @@ class TrialReporter:
     def report_end(self, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Reports how the trial ended."""
         self.log.add(status if error is None else f"{status}: {error}")
-        self.log.write()
         ray.get(self._channel.report_end.remote(self._trial_id, self._attempt, status, error, dict(facts)))
+        self.log.write()  # last: in a bucket that is away it takes minutes to fail
 
     def _scored(self, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The points of an epoch's curves, its scores, and seconds of this trial's own work."""

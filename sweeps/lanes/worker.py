@@ -140,10 +140,11 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
                 status, error = run_trial(run)
     except Exception as found:
-        reporter.log.add_error(found)
         error, is_storage = describe_error(found), is_of_storage(found)
         if not (is_alone and is_storage):
             reporter.report_error(error, is_innocent=is_storage)
+            if not is_storage:  # where a log cannot be written either
+                reporter.log.add_error(found)
             raise
         status = "interrupted"
     if is_first and not (status == "interrupted" and drain.is_draining):

@@ -160,7 +160,7 @@ class TrackerLine:
 
 
 def tracked_sweep(folder: str) -> TrackedSweep:
-    """What trackers are told of a sweep, by its record."""
+    """A sweep as trackers get it, by its record."""
     info = read_sweep(folder)
     name, space = str(info["name"]), info.get("space") or {}
     return TrackedSweep(
@@ -172,7 +172,7 @@ def tracked_sweep(folder: str) -> TrackedSweep:
 
 
 def tracked_trial(sweep: TrackedSweep, record: TrialRecord) -> TrackedTrial:
-    """What trackers are told of a trial, by its record."""
+    """A trial as trackers get it, by its record."""
     settings = {
         "sweep": sweep.name,
         "question": sweep.question,

@@ -30,7 +30,7 @@ class TensorBoard:
     """Writes scalars by step, the configuration as text, and at the end searched values beside scores (HParams)."""
 
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
-        self._folder, self._question = runs_folder(sweep), sweep.question
+        self._folder = runs_folder(sweep)
         note(f"TensorBoard: tensorboard --logdir {shlex.quote(str(self._folder))}")
         self._writers: dict[str, SummaryWriter] = {}
 

@@ -16,7 +16,7 @@ PROJECT_NAME = "multitask-sweeps"
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedSweep:
-    """What trackers are told of a sweep."""
+    """A sweep as trackers get it."""
 
     name: str
     id: str
@@ -28,7 +28,7 @@ class TrackedSweep:
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedTrial:
-    """What trackers are told of a trial; plain data, without paths of this machine."""
+    """A trial as trackers get it: plain data, without paths of this machine."""
 
     id: str
     """Of its run: the sweep's and its own."""

@@ -19,10 +19,10 @@ def test_lines_warnings_and_tracebacks_follow_those_of_earlier_attempts(tmp_path
     first = TrialLog(open_folder(tmp_path), "0003-r0")
     with first.collecting():
         first.add("epoch 1")
-        logging.getLogger("some.library").warning("it is slow")
-        logging.getLogger("some.library").info("not shown")
+        logging.getLogger("a_package.module").warning("it is slow")
+        logging.getLogger("a_package.module").info("not shown")
         warnings.warn("it is old", stacklevel=1)
-    logging.getLogger("some.library").warning("of another trial")
+    logging.getLogger("a_package.module").warning("of another trial")
     first.write()
     second = TrialLog(open_folder(tmp_path), "0003-r0")
     try:
