@@ -233,7 +233,7 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
 def test_the_dashboard_of_the_search_is_given_texts_as_they_are(tmp_path: Path) -> None:
     key = "encoder.name"
     space = replace(SPACE, grid={key: VALUES})
-    study = open_study(tmp_path / JOURNAL_NAME, NASTY, "overall")
+    study = open_study(tmp_path / JOURNAL_NAME, NASTY, "overall", str(tmp_path))
     for number, value in enumerate(VALUES):
         ask_known(study, space, "grid", number, {key: value})
     assert [trial["params"] for trial in shown_trials(tmp_path)] == [{key: value} for value in VALUES]

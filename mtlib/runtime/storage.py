@@ -130,6 +130,12 @@ def split_location(location: str | Path) -> tuple[str, str]:
     return folder + mark + query, name
 
 
+def without_home(text: str) -> str:
+    """A text in which paths below the user's home begin with `~`: for what others may see."""
+    home = re.escape(str(Path.home()).rstrip("/"))
+    return re.sub(rf"(?<![\w+/.-]){home}(?=/)", "~", text) if home else text
+
+
 def local_path(location: Location) -> Path | None:
     """The absolute path of a file or folder; None if it is not on a disk of this machine."""
     root = open_folder(location)

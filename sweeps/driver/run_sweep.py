@@ -281,7 +281,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
-    study = open_study(run.journal, plan.options.name, plan.space.metric)
+    study = open_study(run.journal, plan.options.name, plan.space.metric, folder)
     known, history = run.known.records, run.known.reports
     searcher = SweepSearcher(plan, study, suggested.put, max_live=lanes.num_live, known=known, history=history)
     stopper, scheduler = SweepStopper(), make_scheduler(plan, history)

@@ -1,7 +1,7 @@
 """A sweep from its checks to its end, for the command and for Python; what it prints is left to a listener."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +112,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
 
     with TemporaryDirectory(prefix="sweep-") as scratch:
         journal = journal_path(options.folder, Path(scratch))
-        study = open_study(journal, options.name, plan.space.metric)
+        study = open_study(journal, options.name, plan.space.metric, options.folder)
         SweepSearcher(  # tells the study of all ends
             plan, study, on_new=lambda _spec: None, max_live=1, known=known.records, history=known.reports
         )
@@ -121,21 +121,25 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     closing_errors = close_records(plan, ledger)
     listener.answer(options)
     ending = listener.finish(options, outcome_of(ledger, closing_errors))
-    trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
-    listener.show(trackers.finish(answer_of(options), is_interrupted=False))
+    listener.show(pass_on(options, Trackers(options.log_to, options.folder, plan.tasks, known.records)))
     return ending
 
 
-def answer_of(options: SweepOptions) -> list[str]:
-    """The answer to the sweep's question, for trackers; nothing without them, or where there is none."""
-    if not options.log_to:
-        return []
+def pass_on(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
+    """Passes the answer of a sweep that has ended on to its trackers and its Optuna study; yields lines to show."""
     from results.analysis.sweep import load_sweep  # here: it loads pandas, statistics and figures
+    from sweeps.search.study import has_dashboard, note_answer
 
+    if not (options.log_to or has_dashboard()):
+        return
     try:
-        return load_sweep(options.folder).answer()
+        answer = load_sweep(options.folder).answer()
     except (ValueError, OSError) as error:
-        return [f"No answer: {first_line(error)}"]
+        answer = [f"No answer: {first_line(error)}"]
+    yield from trackers.finish(answer, is_interrupted=False)
+    if has_dashboard():
+        with contextlib.suppress(OSError):  # nothing depends on the study
+            note_answer(options.folder, "\n\n".join(answer))
 
 
 def run_and_finish(
@@ -176,5 +180,4 @@ def run_and_finish(
         has_ended = not outcome.is_interrupted
         return ending
     finally:
-        lines = trackers.finish(answer_of(options) if has_ended else [], is_interrupted=not has_ended)
-        listener.show(lines)
+        listener.show(pass_on(options, trackers) if has_ended else trackers.finish([], is_interrupted=True))

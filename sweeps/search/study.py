@@ -1,10 +1,12 @@
 """The Optuna study of a sweep: its journal, its search domain, and configurations sampled from it one by one."""
 
 import hashlib
+import importlib.util
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import optuna
@@ -15,7 +17,15 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from mtlib.runtime.storage import local_path, open_folder, write_bytes
+from mtlib.runtime.storage import (
+    is_file,
+    join_location,
+    local_path,
+    open_folder,
+    read_bytes,
+    without_home,
+    write_bytes,
+)
 from search_spaces.domain import Choice, Float, Int, Range, SearchKey, holds, key_title
 from search_spaces.space import SearchSpace, search_domain, trial_params
 from sweeps.lanes.channel import BEST_PREFIX
@@ -28,9 +38,11 @@ NUMBER_ATTRIBUTE = "configuration"
 """Attribute of a trial of the study: the configuration's number in the sweep."""
 TRIALS_ATTRIBUTE = "trials"
 """The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
+FOLDER_ATTRIBUTE = "folder"
+"""Attribute of the study: the sweep's folder; of a trial: that of its first training."""
 
 
-def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
+def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Study:
     """A new study with a journal, a file on this machine, which `optuna-dashboard` opens.
 
     An earlier journal is replaced: what it knew, the folders of the trials know better. So is the lock that a kill may
@@ -43,6 +55,7 @@ def open_study(journal: Path, name: str, metric: str) -> optuna.Study:
     study = optuna.create_study(study_name=name, storage=storage, direction="maximize")
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         study.set_metric_names([metric])
+    study.set_user_attr(FOLDER_ATTRIBUTE, without_home(folder))
     return study
 
 
@@ -58,6 +71,39 @@ def save_journal(folder: str, journal: Path) -> None:
     """Copies a journal that is not in the sweep's folder into it, whole."""
     if local_path(folder) is None and journal.exists():
         write_bytes(open_folder(folder), JOURNAL_NAME, journal.read_bytes())
+
+
+def has_dashboard() -> bool:
+    """Whether `optuna-dashboard` is installed, whose notes are an addition of its own to a study."""
+    return importlib.util.find_spec("optuna_dashboard") is not None
+
+
+def note_answer(folder: str, answer: str) -> None:
+    """Makes a sweep's answer the note of its study in `optuna-dashboard`, which must be installed.
+
+    Nothing happens where a sweep ended before it had a journal.
+
+    Raises:
+        OSError: the journal cannot be read or written.
+    """
+    from optuna_dashboard import save_note  # here: it is optional
+
+    if not is_file(open_folder(folder), JOURNAL_NAME):
+        return
+    with TemporaryDirectory(prefix="sweep-") as scratch:
+        journal = journal_path(folder, Path(scratch))
+        if local_path(folder) is None:
+            journal.write_bytes(read_bytes(open_folder(folder), JOURNAL_NAME))
+        storage = JournalStorage(JournalFileBackend(str(journal)))
+        save_note(optuna.load_study(study_name=None, storage=storage), without_home(answer))
+        save_journal(folder, journal)
+
+
+def trial_attributes(study: optuna.Study, number: int) -> dict[str, Any]:
+    """What a dashboard shows of every configuration."""
+    first = trial_id_of(number, 0)
+    folder = join_location(study.user_attrs[FOLDER_ATTRIBUTE], "trials", first)
+    return {NUMBER_ATTRIBUTE: number, TRIALS_ATTRIBUTE: first, FOLDER_ATTRIBUTE: folder}
 
 
 def describe_end(trial: optuna.Trial, trial_ids: Sequence[str], scores: Sequence[Mapping[str, float]]) -> None:
@@ -116,7 +162,7 @@ def add_ended(
             params={key_title(key): as_choice(value_at(params, key)) for key in domain},
             distributions={key_title(key): distribution_of(item) for key, item in domain.items()},
             intermediate_values=dict(reports),
-            user_attrs={NUMBER_ATTRIBUTE: number, **end_attributes(trial_ids, scores)},
+            user_attrs={**trial_attributes(study, number), **end_attributes(trial_ids, scores)},
         )
     )
 
@@ -150,8 +196,8 @@ def ask_new(
     """
     study.sampler = sampler_for(search, seed, number)
     trial = study.ask()
-    trial.set_user_attr(NUMBER_ATTRIBUTE, number)
-    trial.set_user_attr(TRIALS_ATTRIBUTE, trial_id_of(number, 0))
+    for name, value in trial_attributes(study, number).items():
+        trial.set_user_attr(name, value)
     sampled: dict[SearchKey, Any] = {}
     for key, item in domain_of(space, search).items():
         if holds(space.conditions.get(key), sampled):

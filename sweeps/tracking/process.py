@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import pyarrow.fs as fs
 
 from mtlib.runtime.errors import first_line
-from mtlib.runtime.storage import is_file, open_folder, read_bytes
+from mtlib.runtime.storage import is_file, open_folder, read_bytes, without_home
 from results.records.epochs import read_epochs
 from results.records.files import read_json, write_json
 from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, Tracker, curve_values, make_tracker
@@ -150,8 +150,8 @@ class TrackerProcess:
             for name in TRACKED_FILES:
                 if is_file(self.root, name):
                     paths.append(Path(scratch, name))
-                    paths[-1].write_bytes(read_bytes(self.root, name))
-            self.tracker.finish(answer, paths)
+                    paths[-1].write_text(without_home(read_bytes(self.root, name).decode()), encoding="utf-8")
+            self.tracker.finish(without_home(answer), paths)
 
     def close(self) -> None:
         """Closes the runs that are open: their trials were interrupted."""

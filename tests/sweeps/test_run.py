@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import optuna_dashboard
 import pytest
 import torch
 from optuna.storages import JournalStorage
@@ -577,8 +578,9 @@ def test_finished_sweep_is_reported_and_ranked_without_ray(
     assert interrupted.plans == [], "no Ray was opened"
     assert [record.status for record in read_trials(interrupted.folder)] == [status, *["complete"] * 6]
     storage = JournalStorage(JournalFileBackend(str(interrupted.folder / JOURNAL_NAME)))
-    trials = optuna.load_study(study_name=interrupted.folder.name, storage=storage).trials
-    assert sum(trial.state.is_finished() for trial in trials) == 7, "for optuna-dashboard"
+    study = optuna.load_study(study_name=interrupted.folder.name, storage=storage)
+    assert sum(trial.state.is_finished() for trial in study.trials) == 7, "for optuna-dashboard"
+    assert optuna_dashboard.get_note(study).splitlines()[0] in printed.out, "the answer"
 
 
 def test_demonstration_in_a_moved_storage_resumes(

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import optuna_dashboard
+import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+from mtlib.runtime.storage import join_location, open_folder, read_bytes
 from search_spaces.domain import Choice, Condition, Float
-from sweeps.search.study import JOURNAL_NAME
+from sweeps.search.study import JOURNAL_NAME, journal_path, note_answer, open_study, save_journal
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.search.test_searcher import Run
 
@@ -65,11 +67,14 @@ def test_study_and_trials_have_names_states_and_values(make_plan: MakePlan) -> N
     searcher.on_trial_result("4", result(1, "", sst=0.3, overall=0.4))
     study = ask_dashboard(folder, "/api/studies/0")
     assert (study["name"], study["directions"], study["objective_names"]) == ("sweep", ["maximize"], ["overall"])
+    assert study["user_attrs"] == [{"key": "folder", "value": str(folder)}]
     trials = shown_trials(folder)
     assert [trial["state"] for trial in trials] == ["Complete", "Pruned", "Fail", "Running"]
     assert [trial["params"] for trial in trials] == [{"smart.weight": str(weight)} for weight in (0.0, 0.3, 1.0, 3.0)]
     assert [trial["intermediate_values"] for trial in trials] == [{1: 0.5, 2: 0.6}, {1: 0.3}, {}, {1: 0.4}]
     assert trials[0]["values"] == [0.6]
+    folders = [trial["user_attrs"].pop("folder") for trial in trials]
+    assert folders == [str(folder / "trials" / f"{number:04d}-r0") for number in range(4)]
     assert [trial["user_attrs"] for trial in trials] == [
         {"configuration": "0", "trials": "0000-r0", "best_sst": "0.45", "best_overall": "0.6"},
         {"configuration": "1", "trials": "0001-r0", "best_sst": "0.2", "best_overall": "0.3"},
@@ -89,7 +94,36 @@ def test_replicates_are_one_trial_with_mean_scores(make_plan: MakePlan) -> None:
     assert (trial["state"], trial["values"]) == ("Complete", [0.625])
     assert trial["intermediate_values"] == {1: 0.5}, "of the first training"
     means = {"best_sst": "0.375", "best_overall": "0.625"}
-    assert trial["user_attrs"] == {"configuration": "0", "trials": "0000-r0 0000-r1", **means}
+    own = {"configuration": "0", "trials": "0000-r0 0000-r1", "folder": f"{run.plan.options.folder}/trials/0000-r0"}
+    assert trial["user_attrs"] == {**own, **means}
+
+
+def test_the_answer_is_the_note_of_the_study_and_folders_below_home_begin_with_a_tilde(
+    make_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run = Run(make_plan())
+    run.suggest()
+    run.fail()
+    folder = Path(run.plan.options.folder)
+    for answer in ("Not known.", f"Best: 0.3.\n\n`python sweeps/run.py --resume {folder} --extend 12`"):
+        note_answer(run.plan.options.folder, answer)
+    named = f"~/{folder.relative_to(tmp_path)}"
+    study = ask_dashboard(folder, "/api/studies/0")
+    assert study["note"]["body"] == f"Best: 0.3.\n\n`python sweeps/run.py --resume {named} --extend 12`"
+    assert study["user_attrs"] == [{"key": "folder", "value": named}]
+    assert shown_trials(folder)[0]["user_attrs"]["folder"] == f"{named}/trials/0000-r0"
+
+
+def test_the_journal_in_a_bucket_gets_the_note_too(tmp_path: Path, bucket: str) -> None:
+    location = join_location(bucket, "mine")
+    journal = journal_path(location, tmp_path)
+    open_study(journal, "mine", "overall", location)
+    save_journal(location, journal)
+    note_answer(location, "Best: 0.3.")
+    (tmp_path / JOURNAL_NAME).write_bytes(read_bytes(open_folder(location), JOURNAL_NAME))
+    study = ask_dashboard(tmp_path, "/api/studies/0")
+    assert (study["note"]["body"], study["user_attrs"][0]["value"]) == ("Best: 0.3.", location)
 
 
 def test_parameters_are_the_keys_of_the_space_with_readable_values(make_plan: MakePlan) -> None:

@@ -15,6 +15,7 @@ from mtlib.config.trial import TrialConfig
 from search_spaces.domain import Choice, Condition, Float, Int
 from search_spaces.space import SearchSpace, grid_trials
 from sweeps.search.study import (
+    FOLDER_ATTRIBUTE,
     JOURNAL_NAME,
     NUMBER_ATTRIBUTE,
     TRIALS_ATTRIBUTE,
@@ -47,7 +48,7 @@ def space_of(base: TrialConfig, **fields: Any) -> SearchSpace:
 
 def new_study(folder: Path, name: str = "s") -> optuna.Study:
     (folder / name).mkdir(exist_ok=True)
-    return open_study(folder / name / JOURNAL_NAME, name, "overall")
+    return open_study(folder / name / JOURNAL_NAME, name, "overall", str(folder / "s"))
 
 
 def reload(folder: Path, name: str = "s") -> optuna.Study:
@@ -76,7 +77,11 @@ def test_grid_points_are_stored_with_their_numbers_in_any_order(tmp_path: Path, 
     for trial, number in zip(reload(tmp_path).trials, (2, 0, 3, 1), strict=True):
         sizes = json.dumps([points[number][key] for key in BATCHES])
         assert trial.params == {"plan": points[number]["plan"], " + ".join(BATCHES): sizes}
-        assert trial.user_attrs == {NUMBER_ATTRIBUTE: number, TRIALS_ATTRIBUTE: f"{number:04d}-r0"}
+        assert trial.user_attrs == {
+            NUMBER_ATTRIBUTE: number,
+            TRIALS_ATTRIBUTE: f"{number:04d}-r0",
+            FOLDER_ATTRIBUTE: str(tmp_path / "s" / "trials" / f"{number:04d}-r0"),
+        }
         assert trial.state == TrialState.RUNNING
 
 
@@ -190,6 +195,7 @@ def test_added_configuration_equals_one_that_was_asked_for_and_has_ended(
     assert reload(tmp_path).trials[0].user_attrs == {
         NUMBER_ATTRIBUTE: 0,
         TRIALS_ATTRIBUTE: "0000-r0 0000-r1",
+        FOLDER_ATTRIBUTE: str(tmp_path / "s" / "trials" / "0000-r0"),
         "best_sst": 0.375,
         "best_sts": 0.125,
     }

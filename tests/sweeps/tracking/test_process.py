@@ -157,3 +157,14 @@ def test_end_keeps_the_answer_with_the_files_that_are_there(tmp_path: Path, reco
         ("end", "0003-r0", "interrupted", {}),
         ("finish", "0.3 is best.", {"selection.json": "{}"}),
     ]
+
+
+def test_no_path_of_the_home_folder_is_sent(
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    (tmp_path / "report.html").write_text("<pre>--resume '/home/ada/my sweeps/mine'</pre> /home/adam abc/home/ada/x")
+    tracked = Tracked(tmp_path, recorder)
+    assert tracked.process.handle({"kind": "finish", "answer": "Go on: --resume /home/ada/sweeps/mine"})
+    page = "<pre>--resume '~/my sweeps/mine'</pre> /home/adam abc/home/ada/x"
+    assert recorder.calls == [("finish", "Go on: --resume ~/sweeps/mine", {"report.html": page})]
