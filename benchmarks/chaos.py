@@ -561,9 +561,11 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
     was_over = sweep.exit_code == 0 and not kind.while_stopped  # it came too late to matter
     if kind.says and not sweep.says(kind.says, began) and not was_over:
         fault.harm.append(f"no line matches '{kind.says}'")
-    if sweep.is_running or sweep.exit_code == 0:
+    if sweep.is_running:
         return fault
     kind.repair(sweep)
+    if sweep.exit_code == 0:
+        return fault
     if not kind.ends:
         fault.harm.append(f"it ended the run with exit code {sweep.exit_code}")
     is_silent = (kind.ends and not kind.says) or not sweep.has_folder

@@ -110,7 +110,7 @@ def write_report(folder: str) -> Iterator[str]:
 
 def exit_code(outcome: SweepOutcome) -> int:
     """The exit code for an outcome."""
-    if outcome.error is not None:
+    if outcome.error is not None or (outcome.closing_errors and not outcome.is_interrupted):
         return SWEEP_FAILED
     if outcome.is_interrupted:
         return INTERRUPTED
@@ -132,7 +132,11 @@ def describe_outcome(outcome: SweepOutcome, options: SweepOptions) -> list[str]:
     if outcome.limit is not None:
         left = f"{outcome.limit} was reached (trials: {counts}); what had finished is kept and ranked."
         return [f"{left} Continue with:", f"{COMMAND_INDENT}{resume_command(options.folder)} {outcome.limit}"]
-    return [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
+    lines = [f"{len(outcome.failures)} of {sum(outcome.counts.values())} trials failed."] if outcome.failures else []
+    if outcome.closing_errors:
+        command = f"{COMMAND_INDENT}{resume_command(options.folder)}"
+        lines += ["What was trained is kept. Complete the records with:", command]
+    return lines
 
 
 def describe_shared(records: Sequence[TrialRecord]) -> list[str]:

@@ -242,8 +242,10 @@ def run_on_ray(run: SweepRun) -> str | None:
             run.note(f"Ray's dashboard: {dashboard}")
         if small := describe_small_stores(plan, run.inputs.num_bytes):
             run.note(small)
-        stored = put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder)
-        sweep = start_sweep(run, stored)
+        try:
+            sweep = start_sweep(run, put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder))
+        except RayError as lost:
+            return describe_ray_error(lost)
         try:
             error = handle_until_end(sweep)
             if error is None and not run.ledger.num_unfinished:
@@ -251,14 +253,19 @@ def run_on_ray(run: SweepRun) -> str | None:
                     save_tables(plan, run.ledger)
                 run.on_trained()
             return error
-        except RayError as error:
-            return f"Ray failed: {first_line(error)}"
-        except OSError as error:
-            return f"the storage cannot be used: {first_line(error)}"
+        except RayError as lost:
+            return describe_ray_error(lost)
+        except OSError as fault:
+            return f"the storage cannot be used: {first_line(fault)}"
         finally:
             sweep.services.check()
             seconds = (CLOSING_SECONDS, STOP_SECONDS, 0.0)[min(interrupts.count, 2)]
             close_sweep(sweep, seconds if sweep.services.are_well else 0.0)
+
+
+def describe_ray_error(error: RayError) -> str:
+    """Why a sweep cannot go on, in a line."""
+    return f"Ray failed: {first_line(error)}"
 
 
 def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:

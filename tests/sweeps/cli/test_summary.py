@@ -228,13 +228,15 @@ def test_ctrl_c_during_selection_leaves_the_other_parts(
 
 
 def test_error_at_the_end_is_reported(two_trials: SweepOptions, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",))).exit_code
-        == 0
-    )
+    ending = finish_sweep(two_trials, outcome_with(closing_errors=("Curves could not be put together: no room",)))
+    assert ending.exit_code == 1, "a script that reads them would read those of an earlier run"
     printed = capsys.readouterr()
     assert "Chosen for SST: " in printed.out
-    assert printed.err == "Curves could not be put together: no room\n"
+    assert printed.err.splitlines()[:2] == [
+        "Curves could not be put together: no room",
+        "What was trained is kept. Complete the records with:",
+    ]
+    assert f"--resume {two_trials.folder}" in printed.err
 
 
 def test_files_and_next_commands_are_named(options: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import ray
 import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from ray.exceptions import ActorDiedError
 
 import sweeps.driver.run_sweep
 from mtlib.config.training import StageConfig
@@ -53,7 +54,7 @@ from sweeps.driver.run_sweep import (
 from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs
 from sweeps.options import SweepOptions, SweepPlan
-from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
+from sweeps.search.study import FOLDER_ATTRIBUTE, JOURNAL_NAME, NUMBER_ATTRIBUTE, TRIALS_ATTRIBUTE
 from sweeps.search.trial import make_trial
 from tests.driver_files import write_driver
 from tests.recorded_trials import write_trial
@@ -226,7 +227,9 @@ def test_optuna_study_holds_all_trials(sweep: FinishedSweep) -> None:
         assert list(trial.intermediate_values.values()) == list(highest)
         assert trial.value == (record.best["overall"] if record.status != "failed" else None)
         best = {f"best_{name}": score for name, score in record.best.items()}
-        assert trial.user_attrs == {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, **best}
+        folder = f"{sweep.plan.options.folder}/trials/{record.trial_id}"
+        own = {NUMBER_ATTRIBUTE: record.number, TRIALS_ATTRIBUTE: record.trial_id, FOLDER_ATTRIBUTE: folder}
+        assert trial.user_attrs == {**own, **best}
 
 
 def test_records_hold_the_reports(sweep: FinishedSweep) -> None:
@@ -321,11 +324,9 @@ def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_a
     assert not sweep.housekeeping.is_alive()
 
 
-@pytest.mark.parametrize("error", [ValueError("sweep.json is damaged"), OSError("No space left on device")])
-def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_ended(
-    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    sweep = idle_sweep(make_plan())
+def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A run whose trials have ended, for `run_on_ray` without a Ray."""
+    sweep = idle_sweep(plan)
     answers = {"connected_to_ray": contextlib.nullcontext(), "fits_cluster": True, "describe_small_stores": None}
     answers |= {
         "describe_cluster": "",
@@ -333,14 +334,32 @@ def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_end
         "start_sweep": sweep,
         "handle_until_end": None,
         "close_sweep": None,
+        "save_tables": None,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
-    monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
     run: Any = replace(sweep.run, ledger=Mock(num_unfinished=0))
     run.inputs.num_bytes, run.interrupts.count = 0, 0
+    return run
+
+
+@pytest.mark.parametrize("error", [ValueError("sweep.json is damaged"), OSError("No space left on device")])
+def test_tables_that_cannot_be_written_do_not_fail_a_sweep_whose_trials_have_ended(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    run = run_without_ray(make_plan(), monkeypatch)
+    monkeypatch.setattr(sweeps.driver.run_sweep, "save_tables", Mock(side_effect=error))
     assert run_on_ray(run) is None
     run.on_trained.assert_called_once()
+
+
+@pytest.mark.parametrize("name", ["put_inputs", "start_sweep", "handle_until_end"])
+def test_what_ray_loses_at_any_time_is_why_the_sweep_failed(
+    make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    run = run_without_ray(make_plan(), monkeypatch)
+    monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(side_effect=ActorDiedError()))
+    assert run_on_ray(run) == "Ray failed: The actor died unexpectedly before finishing this task."
 
 
 @pytest.mark.parametrize("storage", [None, "s3://bucket/sweeps?endpoint_override=127.0.0.1:9&region=here"])
