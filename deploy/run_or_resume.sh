@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=$1 storage=$2
 shift 2
-if python sweeps/status.py "$name" --storage "$storage"; then
+if python sweeps/status.py "$name" --storage "$storage" >/dev/null 2>&1; then
     exec python sweeps/run.py --resume "$name" --storage "$storage" --address auto
 fi
 exec python sweeps/run.py --name "$name" --storage "$storage" --address auto "$@"

@@ -23,8 +23,9 @@ export RAY_AUTH_MODE=token RAY_AUTH_TOKEN
 # Seconds for all nodes to start Ray from a shared disk.
 export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=600
 
-head=$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | head -n 1)
+read -r head < <(scontrol show hostnames "${SLURM_JOB_NODELIST}")
 # A step has no more CPUs than it asks for; `--exclusive` above is for `ray symmetric-run`, which ends every Ray of this
 # user on its node.
 srun --cpus-per-task="${SLURM_CPUS_ON_NODE}" \
-    ray symmetric-run --address "${head}:6379" --min-nodes "${SLURM_JOB_NUM_NODES}" -- deploy/run_or_resume.sh "$@"
+    ray symmetric-run --address "${head}:6379" --min-nodes "${SLURM_JOB_NUM_NODES}" --num-cpus "${SLURM_CPUS_ON_NODE}" \
+    -- deploy/run_or_resume.sh "$@"

@@ -12,17 +12,17 @@ import pyarrow.fs as fs
 import pytest
 
 BUCKET = "tests"
-ADDRESS = re.compile(r"Running on http://(127\.0\.0\.1:\d+)")
+ADDRESS = re.compile(r"Running on http://([\d.]+:\d+)")
 
 
 @contextmanager
-def s3_server(log: Path) -> Iterator[str]:
+def s3_server(log: Path, host: str = "127.0.0.1") -> Iterator[str]:
     """Starts the server, with an empty bucket and the credentials for it; its address, `host:port`."""
     credentials = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true"}
     with pytest.MonkeyPatch.context() as patch, log.open("w") as stream:
         for name, value in credentials.items():
             patch.setenv(name, value)
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]  # any free port
+        command = [sys.executable, "-m", "moto.server", "-H", host, "-p", "0"]  # any free port
         server = subprocess.Popen(command, stdout=stream, stderr=stream)
         try:
             address = wait_for_address(server, log)
