@@ -20,7 +20,8 @@ Scheduler = Literal["asha", "none"]
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
-NOT_SAVED = ("name", "storage", "address", "resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps")
+OF_ONE_COMMAND = ("resume", "extend", "retry_failed", "dry_run", "max_hours", "max_steps", "packs_gpus")
+NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
 """Options that `sweep.json` does not keep."""
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
@@ -52,6 +53,8 @@ class SweepOptions:
     """CPUs, and threads, of each worker, at least 1."""
     gpus_per_worker: float = 0.0
     """GPUs of each worker: 0, 1, or a part of one that several trials share."""
+    packs_gpus: bool = False
+    """Whether `gpus_per_worker` is still to be measured, so that as many trials share a GPU as its memory holds."""
     concurrent: int | None = None
     """Most trials that run at the same time, at least 1; None for as many as fit."""
     search: Search = "grid"
@@ -125,6 +128,8 @@ class SweepOptions:
         is_split = 0 < self.gpus_per_worker < 1 and self.workers > 1
         rule = "--gpus-per-worker must be 0 or 1 with several workers, as each of them needs a GPU of its own"
         require(not is_split, rule, self.gpus_per_worker)
+        rule = "--gpus-per-worker auto must come with one worker, as trials of several need a GPU for each"
+        require(not self.packs_gpus or self.workers == 1, rule, f"{self.workers} workers")
         rule = "--trials must be left out with --search grid, which trains each grid point once"
         require(self.search != "grid" or self.trials is None, rule, self.trials)
         rule = "--name must be letters, digits, '.', '_' and '-', at most 100, and begin with a letter or digit"

@@ -20,6 +20,7 @@ from search_spaces.vary import NAME, is_range
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
 
+AUTO = "auto"
 EXAMPLE_VALUES = {"--set": "1e-5", "--vary": "1e-5,1e-4"}
 
 SWEEP_FAILED, SOME_FAILED, LIMIT_REACHED = 1, 3, 4
@@ -161,8 +162,9 @@ def add_place(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--workers", type=whole_number, metavar="N", help="workers that train one trial (default: %(default)s)")
     add("--cpus-per-worker", type=whole_number, metavar="C", help="CPUs and threads of a worker (default: %(default)s)")
-    words = "0, 1 or a part of a GPU (default: 1 if there is a GPU for each worker, here or on the cluster, else 0)"
-    add("--gpus-per-worker", type=number, metavar="F", help=words)
+    words = "0, 1 or a part of a GPU (default: 1 if there is a GPU for each worker, here or on the cluster, else 0); "
+    words += "auto: as many trials share a GPU as its memory holds, by a measured step"
+    add("--gpus-per-worker", type=gpu_share, metavar="F|auto", help=words)
     add("--concurrent", type=whole_number, metavar="N", help="most trials at a time (default: as many as fit)")
     add("--name", metavar="NAME", help="name of the sweep (default: space, date and time)")
     words = "folder of all sweeps, or a URI of one, e.g. s3://bucket/sweeps (default: %(default)s)"
@@ -203,6 +205,11 @@ def add_resumption(group: argparse._ArgumentGroup) -> None:
     add("--keep-models", type=whole_number, metavar="K", help=words)
     words = "optimizer steps between two saved states of a trial: most that a kill can cost (default: %(default)s)"
     add("--checkpoint-steps", type=whole_number, metavar="N", help=words)
+
+
+def gpu_share(text: str) -> float | str:
+    """The value of --gpus-per-worker."""
+    return AUTO if text == AUTO else number(text)
 
 
 def tracker_names(text: str) -> tuple[str, ...]:
@@ -259,6 +266,8 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         "storage": storage,
         "set": changes,
         "address": address,
+        "gpus_per_worker": 1.0 if arguments.gpus_per_worker == AUTO else arguments.gpus_per_worker,
+        "packs_gpus": arguments.gpus_per_worker == AUTO,
     }
     names = {field.name for field in fields(SweepOptions)}
     return SweepOptions(**{name: value for name, value in vars(arguments).items() if name in names} | derived)

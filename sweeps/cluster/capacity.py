@@ -8,6 +8,7 @@ import ray
 from ray.exceptions import RayError
 
 from mtlib.runtime.storage import local_path
+from sweeps.cluster.gpu_shares import ROUNDING, workers_on_gpus
 from sweeps.cluster.placement import on_node
 from sweeps.options import SweepOptions, SweepPlan
 
@@ -53,9 +54,9 @@ def resources_per_worker(plan: SweepPlan) -> Resources:
 
 def workers_that_fit(node: Resources, need: Resources) -> int:
     """How many workers fit one node."""
-    limits = ((node.cpus, need.cpus), (node.gpus, need.gpus), (USABLE_MEMORY * node.memory, need.memory))
-    # 1e-9: three workers of a third of a GPU each fit one.
-    return int(min(available / required + 1e-9 for available, required in limits if required))
+    limits = ((node.cpus, need.cpus), (USABLE_MEMORY * node.memory, need.memory))
+    fitting = [int(available / required + ROUNDING) for available, required in limits if required]
+    return min([*fitting, workers_on_gpus(node.gpus, need.gpus)] if need.gpus else fitting)
 
 
 def lanes_that_fit(nodes: Sequence[Resources], need: Resources, num_workers: int) -> int:
@@ -132,6 +133,21 @@ def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
         f"Data and encoder take {num_bytes / 1e9:.2f} GB of Ray's object store, which has less ({', '.join(small)}): "
         "Ray keeps the rest on disk, which is slower (--object-store-memory of `ray start`; --shm-size of Docker)"
     )
+
+
+def describe_idle_gpus(plan: SweepPlan) -> str | None:
+    """A line that says how many GPUs no worker can use, for want of CPUs or memory; None without."""
+    need, nodes = resources_per_worker(plan), total_resources()
+    if not need.gpus:
+        return None
+    num_wanted = sum(workers_on_gpus(node.gpus, need.gpus) for node in nodes)
+    num_fitting = sum(workers_that_fit(node, need) for node in nodes)
+    per_gpu = int(1 / need.gpus + ROUNDING)
+    num_idle = (num_wanted - num_fitting) // per_gpu
+    if num_idle < 1:
+        return None
+    each = f"each worker needs {need.cpus:g} CPU{'s' * (need.cpus != 1)} and {need.memory / 1e9:.1f} GB of memory"
+    return f"{num_idle} of {sum(node.gpus for node in nodes):g} GPUs stay idle: {each}; there are {describe_cluster()}"
 
 
 def total_resources(refused: Collection[str] = ()) -> list[Resources]:

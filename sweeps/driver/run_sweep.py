@@ -24,7 +24,13 @@ from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start
 from results.records.trials import TrialRecord
 from sweeps.cluster.background_run import BackgroundRun
-from sweeps.cluster.capacity import describe_cluster, describe_lane, describe_small_stores, fits_cluster
+from sweeps.cluster.capacity import (
+    describe_cluster,
+    describe_idle_gpus,
+    describe_lane,
+    describe_small_stores,
+    fits_cluster,
+)
 from sweeps.cluster.connection import connected_to_ray
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
@@ -240,8 +246,9 @@ def run_on_ray(run: SweepRun) -> str | None:
             require(fits_cluster(plan), rule, f"one that needs {describe_lane(plan)}")
         if dashboard:
             run.note(f"Ray's dashboard: {dashboard}")
-        if small := describe_small_stores(plan, run.inputs.num_bytes):
-            run.note(small)
+        for problem in (describe_small_stores(plan, run.inputs.num_bytes), describe_idle_gpus(plan)):
+            if problem is not None:
+                run.note(problem)
         try:
             sweep = start_sweep(run, put_inputs(run.inputs, plan.data_folder, plan.options.cache_folder))
         except RayError as lost:

@@ -21,6 +21,7 @@ from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.encoder_checks import describe_family
 from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
 from sweeps.setup.machine_checks import check_machine, describe_gpus
+from sweeps.setup.packing import pack_gpus
 from sweeps.setup.precision import describe_precision, fit_encoder
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
 from sweeps.tracking.listener import Trackers
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been c
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
 """Shown before the encoder is found and tried, which takes about four seconds for BERT-base."""
+MEASURING = "Measuring on a GPU how much memory the trials need ..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,10 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     encoder = load_encoder(inputs.space.base.encoder.name)
     inputs = fit_encoder(options, inputs, encoder)
     listener.show([*describe_family(encoder), *describe_precision(inputs)])
+    if options.packs_gpus:
+        listener.show([MEASURING])
+        options, packed = pack_gpus(options, inputs.space.configs, encoder)
+        listener.show([packed])
     if options.resume:
         with Ownership(options.folder) as ownership:
             resumed = resume_sweep(options, inputs, encoder, arguments)

@@ -30,6 +30,9 @@ BEST_PREFIX = "best_"
 TrialStatus = Literal["complete", "reused", "pruned", "failed", "interrupted"]
 """Status of a trial that has left its lane."""
 
+ErrorCause = Literal["trial", "storage", "shared_gpu"]
+"""What an error that ends a worker comes from: perhaps the trial, a disk, or memory of a GPU that others use too."""
+
 EventKind = Literal[
     "note",
     "tick",
@@ -73,6 +76,8 @@ class Assignment:
     """As `sweeps.search.trial.Trial` describes itself in plain data."""
     attempt: int
     """How often a lane has begun it; calls of an earlier attempt are void."""
+    has_gpu_alone: bool = False
+    """Whether no other trial of the sweep is on its GPU."""
 
     @property
     def trial_id(self) -> str:
@@ -90,8 +95,8 @@ class TrialState:
     """Nodes of the workers at each death since the trial last started from another state."""
     state: str | None = None
     """From which it last started."""
-    is_innocent: bool = False
-    """Whether what ends its worker is the machine's doing, such as a disk that cannot be written."""
+    cause: ErrorCause = "trial"
+    """What ended its worker, where that has said so."""
     why: str | None = None
     """Why its last lane died."""
     nodes: frozenset[str] = frozenset()
@@ -122,6 +127,8 @@ class Lane:
     nodes: frozenset[str] = frozenset()
     workers: tuple[tuple[str, int], ...] = ()
     """Node and process id of each."""
+    gpus: frozenset[tuple[str, str]] = frozenset()
+    """Node and id of each GPU that they use, perhaps with other lanes."""
     seen: float = field(default_factory=time.monotonic)
     """When it was last heard of without a trial, on the monotonic clock."""
 
@@ -137,6 +144,8 @@ class Channel:
     def __init__(self) -> None:
         self._trials: dict[str, TrialState] = {}
         self._queue: deque[str] = deque()
+        self._alone: set[str] = set()
+        """Trials that have not ended and need a GPU alone."""
         self._lanes: dict[str, Lane] = {}
         self._calls = itertools.count(1)
         self._max_lanes: int | None = None
@@ -148,16 +157,22 @@ class Channel:
 
     # Lanes
 
-    async def open_lane(self, lane: str, nodes: Collection[str], workers: Sequence[tuple[str, int]] = ()) -> bool:
+    async def open_lane(
+        self,
+        lane: str,
+        nodes: Collection[str],
+        workers: Sequence[tuple[str, int]] = (),
+        gpus: Sequence[tuple[str, str]] = (),
+    ) -> bool:
         """A lane has workers on these nodes, which are about to load; False if it must close.
 
-        `workers` has node and process id of each.
+        `workers` has node and process id of each, `gpus` node and id of each GPU that they use.
         """
         self._free(lane, UNEXPLAINED)  # it had workers before, whose death nobody has reported
         if self._takes_no_trials:
             self._emit(Event(kind="lane_closed", lane=lane, facts={"why": None}))
             return False
-        self._lanes[lane] = Lane(nodes=frozenset(nodes), workers=tuple(workers))
+        self._lanes[lane] = Lane(nodes=frozenset(nodes), workers=tuple(workers), gpus=frozenset(gpus))
         self._notify()
         return True
 
@@ -173,14 +188,14 @@ class Channel:
         def is_void() -> bool:
             return lane not in self._lanes or self._lanes[lane].call != call
 
-        await self._wait_until(lambda: bool(self._queue) or self._is_surplus() or is_void(), IDLE_SECONDS)
+        await self._wait_until(lambda: is_void() or self._is_surplus() or self._can_begin(lane), IDLE_SECONDS)
         if is_void():
             return "close"
-        if self._takes_no_trials or (not self._queue and self._is_surplus()):
+        if self._is_surplus():
             del self._lanes[lane]
             self._emit(Event(kind="lane_closed", lane=lane, facts={"why": None}))
             return "close"
-        return self._assign(self._queue.popleft(), lane) if self._queue else "wait"
+        return self._assign(self._queue.popleft(), lane) if self._can_begin(lane) else "wait"
 
     async def leave_node(self, lane: str) -> None:
         """A lane closes because a node of it is about to be taken away; its trial goes on elsewhere."""
@@ -244,11 +259,12 @@ class Channel:
         """Whether trials end after the epoch that they have just reported."""
         return self._takes_no_trials
 
-    async def report_error(self, trial_id: str, attempt: int, why: str, is_innocent: bool) -> None:
-        """The error of a worker that is about to end; the trial may be its cause, unless it is innocent."""
+    async def report_error(self, trial_id: str, attempt: int, why: str, cause: ErrorCause) -> None:
+        """The error of a worker that is about to end."""
         trial = self._hear(trial_id)
         if trial.attempt == attempt:  # of several workers the first says why; the others lose their peers
-            trial.why, trial.is_innocent = trial.why or why, trial.is_innocent or is_innocent
+            trial.why = trial.why or why
+            trial.cause = cause if trial.cause == "trial" else trial.cause
 
     async def report_end(
         self, trial_id: str, attempt: int, status: TrialStatus, error: str | None, facts: Mapping[str, Any]
@@ -351,9 +367,21 @@ class Channel:
         return self._is_stopped or self._is_winding_down
 
     def _is_surplus(self) -> bool:
-        """Whether an idle lane is one too many."""
+        """Whether an idle lane is one too many: no trial waits, and there is work for fewer lanes than are open."""
         num_open = sum(bool(lane.place) for lane in self._lanes.values())
-        return self._takes_no_trials or (self._max_lanes is not None and num_open > self._max_lanes)
+        has_work = self._max_lanes is None or num_open <= self._max_lanes
+        return self._takes_no_trials or not (self._queue or has_work)
+
+    def _can_begin(self, lane: str) -> bool:
+        """Whether the first queued trial may begin on a lane, which shares its GPUs with none that needs one alone.
+
+        While a trial waits for a GPU alone no lane takes another, so that some GPU becomes free.
+        """
+        if not self._queue or not self._alone:
+            return bool(self._queue)
+        lanes = {name for name, other in self._lanes.items() if other.gpus & self._lanes[lane].gpus}
+        beside = {name for name, trial in self._trials.items() if trial.lane in lanes and trial.end is None}
+        return not (beside & self._alone or (beside and self._queue[0] in self._alone))
 
     def _is_unwanted(self, trial: TrialState, attempt: int) -> bool:
         """Whether the trial has ended, or is another lane's: its worker has outlived its own."""
@@ -371,10 +399,10 @@ class Channel:
         why = None if trial.why is None else self._explain_death(trial.nodes, trial.why)
         own = self._lanes[lane]
         facts = {**own.place, "workers": own.workers, "attempt": trial.attempt, "why": why}
-        trial.why = None
+        trial.why, trial.cause = None, "trial"
         kind: EventKind = "started" if trial.attempt == 1 else "resumed"
         self._emit(Event(kind=kind, lane=lane, trial_id=trial_id, facts=facts))
-        return Assignment(trial=trial.trial, attempt=trial.attempt)
+        return Assignment(trial=trial.trial, attempt=trial.attempt, has_gpu_alone=trial_id in self._alone)
 
     def _record(self, trial: TrialState, trial_id: str, report: Mapping[str, Any]) -> None:
         """Records the first report of an epoch, for Tune if it is scored."""
@@ -397,11 +425,14 @@ class Channel:
         trial.lane, trial.nodes = None, own.nodes
         max_kills = MAX_ERRORS if trial.why else MAX_UNEXPLAINED
         trial.why = self._explain_death(own.nodes, trial.why or why)
+        if trial.cause == "shared_gpu" and trial_id not in self._alone:
+            self._alone.add(trial_id)
+            is_innocent, trial.why = True, f"{trial.why}; it is tried again alone on a GPU"
         kills = trial.kills if is_innocent else [*trial.kills, own.nodes]
         trial.kills = [nodes for nodes in kills if nodes <= self._alive or not self._alive]
         if self._takes_no_trials:
             self._end(trial_id, "interrupted", None, {})
-        elif trial.is_innocent:
+        elif trial.cause == "storage":
             self._end(trial_id, "interrupted", trial.why, {})
         elif len(trial.kills) >= max_kills:
             self._end(trial_id, "failed", f"its workers died {max_kills} times at one place: {trial.why}", {})
@@ -422,6 +453,7 @@ class Channel:
         if trial_id in self._queue:
             self._queue.remove(trial_id)
         trial.end = {"status": status, "error": error}
+        self._alone.discard(trial_id)
         known = {"how": status, "error": error, "was_started": trial.attempt > 0}
         self._emit(Event(kind="ended", lane=trial.lane, trial_id=trial_id, facts={**facts, **known}))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from sweeps.cluster.gpu_shares import tensor_share
+
 RESET_PEAK = "5"
 """Written to `clear_refs`, resets Linux's record of a process's peak resident memory (man 5 proc)."""
 
@@ -20,6 +22,13 @@ def reset_peak_memory(device: torch.device) -> None:
         return
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+
+
+def limit_memory(device: torch.device, share: float) -> None:
+    """Limits the tensors of this process to its share of a GPU, so that no other process there runs out of memory."""
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(tensor_share(share, total), device)
 
 
 def release_memory() -> None:

@@ -22,7 +22,7 @@ from mtlib.training.epoch_report import EpochReport, StepProgress
 from mtlib.training.step import Interrupted
 from results.records.epochs import read_epoch, write_epoch
 from results.records.trial_folder import scores_in
-from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.peak_memory import peak_memory
 from sweeps.lanes.trial_log import TrialLog
@@ -167,9 +167,9 @@ class TrialReporter:
         self.is_stopped = verdict == "stop"
         return not self.is_stopped
 
-    def report_error(self, why: str, *, is_innocent: bool) -> None:
-        """Reports, from any rank, the error that is about to end this worker, and whether the trial is innocent."""
-        ray.get(self._channel.report_error.remote(self._trial_id, self._attempt, why, is_innocent))
+    def report_error(self, why: str, cause: ErrorCause) -> None:
+        """Reports, from any rank, the error that is about to end this worker, and what it comes from."""
+        ray.get(self._channel.report_error.remote(self._trial_id, self._attempt, why, cause))
 
     def report_end(self, status: TrialStatus, error: str | None, facts: Mapping[str, Any]) -> None:
         """Reports how the trial ended."""

@@ -25,10 +25,10 @@ from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
 from results.records.trial_folder import TrialEnd, delete_end, read_end, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
-from sweeps.lanes.channel import Assignment, TrialStatus
+from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
-from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
+from sweeps.lanes.peak_memory import limit_memory, release_memory, reset_peak_memory
 from sweeps.lanes.reporter import TrialReporter
 from sweeps.lanes.stored_inputs import InputsReader, StoredInputs
 from sweeps.lanes.trial_run import TrialRun, describe_error, end_trial, run_trial, start_of
@@ -55,9 +55,11 @@ def run_lane(setup: LaneSetup) -> None:
     """Trains trials until the channel has none; runs on every worker of the lane, as Ray Train's training function."""
     torch.set_num_threads(setup.plan.options.cpus_per_worker)
     expect_workers(num_workers())
-    workers = gather_from_workers((ray.get_runtime_context().get_node_id(), os.getpid()))
+    node = ray.get_runtime_context().get_node_id()
+    workers = gather_from_workers((node, os.getpid()))
+    gpus = [(node, gpu) for node, found in gather_from_workers((node, ray.get_gpu_ids())) for gpu in found]
     nodes = sorted({node for node, _ in workers})
-    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes, workers))):
+    if not from_rank_0(lambda: ray.get(setup.channel.open_lane.remote(setup.lane, nodes, workers, gpus))):
         return
     if (faults := find_storage_faults(setup)) is not None:
         from_rank_0(lambda: ray.get(setup.channel.report_lane_failure.remote(setup.lane, *faults)))
@@ -115,6 +117,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
         Exception: one that perhaps not all workers met; they must be restarted.
     """
     plan, device = setup.plan, own_device(setup.plan.options.gpus_per_worker)
+    limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
@@ -142,7 +145,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
     except Exception as found:
         error, is_storage = describe_error(found), is_of_storage(found)
         if not (is_alone and is_storage):
-            reporter.report_error(error, is_innocent=is_storage)
+            reporter.report_error(error, cause_of(found, plan.options.gpus_per_worker))
             if not is_storage:  # where a log cannot be written either
                 reporter.log.add_error(found)
             raise
@@ -180,6 +183,13 @@ def record_unloaded(folder: TrialFolder, assignment: Assignment, status: TrialSt
 def is_of_storage(error: BaseException) -> bool:
     """Whether a disk is the cause: it is full, read-only, broken or away."""
     return isinstance(error, OSError | SafetensorError)
+
+
+def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
+    """What an error that ends a worker comes from."""
+    if is_of_storage(error):
+        return "storage"
+    return "shared_gpu" if gpus_per_worker < 1 and isinstance(error, torch.OutOfMemoryError) else "trial"
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

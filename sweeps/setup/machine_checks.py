@@ -39,7 +39,7 @@ def count_gpus(address: str | None) -> int:
 
 def describe_gpus(options: SweepOptions) -> str:
     """How many GPUs a worker has, and of how many this machine has."""
-    line = f"GPUs per worker: {options.gpus_per_worker:g}"
+    line = f"GPUs per worker: {'auto' if options.packs_gpus else f'{options.gpus_per_worker:g}'}"
     if options.address is not None:
         return f"{line} (--gpus-per-worker)"
     count = torch.cuda.device_count()

@@ -21,6 +21,7 @@ from results.analysis.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.analysis.ranking.render import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain
+from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
 from sweeps.search.stage_order import find_cuts
@@ -222,7 +223,7 @@ def max_concurrent(options: SweepOptions, num_trainings: int) -> int:
     wanted = min(num_trainings, options.concurrent or num_trainings)
     if options.address is not None:
         return wanted
-    fitting = (os.cpu_count() or 1) / (options.workers * options.cpus_per_worker)
+    workers = (os.cpu_count() or 1) // options.cpus_per_worker
     if options.gpus_per_worker > 0:
-        fitting = min(fitting, torch.cuda.device_count() / (options.workers * options.gpus_per_worker))
-    return min(wanted, max(1, int(fitting)))
+        workers = min(workers, workers_on_gpus(torch.cuda.device_count(), options.gpus_per_worker))
+    return min(wanted, max(1, workers // options.workers))

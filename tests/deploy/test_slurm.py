@@ -66,7 +66,7 @@ def network() -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, network: None) -> Iterator[dict[str, str]]:
+def cluster(tmp_path: Path, network: None) -> Iterator[dict[str, str]]:  # noqa: ARG001
     """The environment of a job on two nodes."""
     programs, project = tmp_path / "bin", tmp_path / "project"
     programs.mkdir()

@@ -123,6 +123,10 @@ def test_storage_may_be_in_a_bucket() -> None:
         (["--space", "smart_lambda", "--workers", "two"], r"--workers must be a whole number, got 'two'"),
         (["--space", "smart_lambda", "--workers", "1.5"], r"--workers must be a whole number, got '1.5'"),
         (["--space", "smart_lambda", "--gpus-per-worker", "x"], r"--gpus-per-worker must be a number, got 'x'"),
+        (["--space", "joint", "--gpus-per-worker", "auto", "--workers", "2"], "auto must come with one worker, .*"),
+            ["--space", "smart_lambda", "--gpus-per-worker", "auto", "--workers", "2"],
+            "auto must come with one worker, .*",
+        ),
         (["--space", "smart_lambda", "--set", "a"], r"--set must be KEY=VALUE, e\.g\. .*, got 'a'"),
         (["--space", "smart_lambda", "--set", "=1"], r"--set must be KEY=VALUE"),
         (["--vary", "smart.weight"], r"--vary must be KEY=VALUE, e\.g\. optimizer.learning_rate=1e-5,1e-4, got 'smart"),
@@ -317,3 +321,9 @@ def test_unknown_sweep_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is no sweep folder: it ") as raised:
         find_sweep_folder(name, str(tmp_path))
     assert "\n" not in str(raised.value)
+
+
+def test_gpus_that_are_to_be_shared_are_whole_until_they_are_measured() -> None:
+    options = read("--space", "smart_lambda", "--gpus-per-worker", "auto")
+    assert (options.gpus_per_worker, options.packs_gpus) == (1.0, True)
+    assert "packs_gpus" not in saved_options(options)

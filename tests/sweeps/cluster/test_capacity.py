@@ -40,7 +40,7 @@ def test_workers_of_a_lane_may_be_on_several_nodes_each_on_one() -> None:
     assert lanes_that_fit(nodes, Resources(cpus=4, gpus=0, memory=GB), num_workers=1) == 0
 
 
-@pytest.mark.parametrize(("share", "fitting"), [(1, 2), (0.5, 4), (1 / 3, 6)])
+@pytest.mark.parametrize(("share", "fitting"), [(1, 2), (0.6, 2), (0.5, 4), (0.4, 4), (1 / 3, 6)])
 def test_workers_share_gpus(share: float, fitting: int) -> None:
     node = Resources(cpus=100, gpus=2, memory=PLENTY)
     assert workers_that_fit(node, Resources(cpus=1, gpus=share, memory=GB)) == fitting

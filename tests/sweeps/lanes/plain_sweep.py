@@ -57,8 +57,8 @@ class PlainReporter:
         self.is_stopped = report.epoch == self._stop_after
         return not self.is_stopped
 
-    def report_error(self, why: str, *, is_innocent: bool) -> None:
-        self.errors.append(f"{why}, innocent" if is_innocent else why)
+    def report_error(self, why: str, cause: str) -> None:
+        self.errors.append(f"{why}, by {cause}")
 
     def report_end(self, status: TrialStatus, error: str | None, _facts: Mapping[str, Any]) -> None:
         self.end = (status, error)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sweeps.lanes import channel as channel_module
-from sweeps.lanes.channel import Assignment, Channel, Event
+from sweeps.lanes.channel import Assignment, Channel, ErrorCause, Event
 
 Call = Coroutine[Any, Any, Any]
 
@@ -166,7 +166,7 @@ async def test_restarted_lane_gets_its_trial_back_as_a_new_attempt() -> None:
     waiting = begin(channel.report_epoch("t", old.attempt, report(1)))
     await settle()
     await channel.submit(trial("other"))
-    await channel.report_error("t", old.attempt, "KeyError: 'lost'", False)
+    await channel.report_error("t", old.attempt, "KeyError: 'lost'", "trial")
     await channel.report_dead_workers("a", "a worker died")
     assert await waiting == "end"
     await channel.open_lane("a", ["n"])
@@ -212,12 +212,12 @@ async def test_call_of_dead_workers_takes_no_trial() -> None:
     assert (await alive).trial_id == "t"
 
 
-async def die(channel: Channel, state: str, error: str | None = None, *, is_innocent: bool = False) -> None:
+async def die(channel: Channel, state: str, error: str | None = None, cause: ErrorCause = "trial") -> None:
     """A lane starts the trial from a state, and its workers die, by an error of their own or unexplained."""
     own = await assign(channel)
     await channel.report_event("starting_point", "t", {"state": state})
     if error is not None:
-        await channel.report_error("t", own.attempt, error, is_innocent)
+        await channel.report_error("t", own.attempt, error, cause)
     await channel.report_dead_workers("a", "possibly out of memory")
 
 
@@ -256,7 +256,7 @@ async def test_end_of_a_lanes_run_is_not_its_trials_doing() -> None:
 @running
 async def test_trial_of_workers_that_died_of_a_broken_disk_is_interrupted() -> None:
     channel = Channel()
-    await die(channel, "", "OSError: read-only", is_innocent=True)
+    await die(channel, "", "OSError: read-only", "storage")
     (ended,) = await events(channel, "ended")
     assert (ended.facts["how"], ended.facts["error"]) == ("interrupted", "OSError: read-only")
 
@@ -426,13 +426,57 @@ async def test_lane_that_loads_is_silent_until_it_asks_for_a_trial() -> None:
     waiting.cancel()
 
 
+async def open_on(channel: Channel, lane: str, gpu: str) -> "asyncio.Task[Any]":
+    """Opens a lane on a GPU; its request for a trial."""
+    await channel.open_lane(lane, ["n"], gpus=[("n", gpu)])
+    request = begin(channel.next_trial(lane, place()))
+    await settle()
+    return request
+
+
+@running
+async def test_trial_that_ran_out_of_memory_on_a_shared_gpu_gets_one_alone_before_it_fails() -> None:
+    """Lanes a and b share a GPU, c has another one."""
+    channel = Channel()
+    await channel.set_places(4, ["n"])
+    for name in ("large", "t1", "t2", "t3", "t4"):
+        await channel.submit(trial(name))
+    large, _b, _c = [(await open_on(channel, lane, gpu)).result() for lane, gpu in (("a", "0"), ("b", "0"), ("c", "1"))]
+    assert (large.trial_id, large.has_gpu_alone) == ("large", False)
+    await channel.report_error("large", large.attempt, "CUDA out of memory", "shared_gpu")
+    await channel.report_dead_workers("a", "unexplained")
+    (requeued,) = await events(channel, "requeued")
+    assert requeued.facts["why"] == "CUDA out of memory; it is tried again alone on a GPU"
+
+    again = await open_on(channel, "a", "0")
+    assert not again.done(), "t1 is on its GPU"
+    await channel.report_end("t2", 1, "complete", None, {})
+    alone = await channel.next_trial("c", place())
+    assert isinstance(alone, Assignment)
+    assert (alone.trial_id, alone.has_gpu_alone) == ("large", True)
+    await settle()
+    assert again.result().trial_id == "t3", "a and b go on"
+    beside = await open_on(channel, "d", "1")
+    assert not beside.done(), "nothing joins it"
+
+    for _ in range(2):
+        await channel.report_error("large", alone.attempt, "CUDA out of memory", "shared_gpu")
+        await channel.report_dead_workers("c", "unexplained")
+        await settle()
+        if beside.done() and (alone := beside.result()).trial_id == "large":
+            await channel.report_error("large", alone.attempt, "CUDA out of memory", "shared_gpu")
+            await channel.report_dead_workers("d", "unexplained")
+    (ended,) = [event for event in await events(channel, "ended") if event.trial_id == "large"]
+    assert (ended.facts["how"], "out of memory" in ended.facts["error"]) == ("failed", True)
+
+
 @running
 async def test_first_worker_says_why_a_trial_lost_its_lane_and_a_disk_stays_the_cause() -> None:
     """The other workers only see that their peer has gone."""
     channel = Channel()
     own = await assign(channel)
-    await channel.report_error("t", own.attempt, "no space left", True)
-    await channel.report_error("t", own.attempt, "connection closed by peer", False)
+    await channel.report_error("t", own.attempt, "no space left", "storage")
+    await channel.report_error("t", own.attempt, "connection closed by peer", "trial")
     await channel.report_dead_workers("a", "unexplained")
     (end,) = [event for event in await events(channel) if event.kind == "ended"]
     assert (end.facts["how"], end.facts["error"]) == ("interrupted", "no space left")

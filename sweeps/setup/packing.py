@@ -1,0 +1,119 @@
+"""How many trials share a GPU (`--gpus-per-worker auto`), by the memory that short trainings like the trials' need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.errors import first_line
+from mtlib.stages.draws import stage_sets
+from mtlib.train import train
+from mtlib.training.preflight import required_features, table_of_texts
+from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, trials_per_gpu
+from sweeps.options import SweepOptions
+
+STEPS = 2
+"""Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
+WAIT_SECONDS = 600.0
+"""How long a GPU of a cluster may take to become free and to be measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredGpu:
+    """A GPU that trials were measured on."""
+
+    peak: int
+    """Most bytes that PyTorch reserved for the tensors of a trial."""
+    total: int
+    """Bytes of the GPU."""
+    cpus_per_gpu: float
+    """CPUs for each GPU, on the node that has the fewest."""
+
+
+def pack_gpus(
+    options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder
+) -> tuple[SweepOptions, str]:
+    """The options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that says so.
+
+    Raises:
+        ValueError: there is no GPU, none becomes free in time, or a trial does not fit one.
+    """
+    found = measure(options, configs, encoder)
+    by_cpus = int(found.cpus_per_gpu / options.cpus_per_worker)
+    number = max(1, min(trials_per_gpu(found.total, found.peak), by_cpus))
+    need = f"the {found.peak / 1e9:.1f} GB that steps with the longest texts took, {MEMORY_MARGIN - 1:.0%} more"
+    line = f"{number} trial{'s' * (number > 1)} on a GPU of {found.total / 1e9:.0f} GB: each gets {need}"
+    line += f", and {CONTEXT_BYTES / 1e9:.2g} GB for its process"
+    return replace(options, gpus_per_worker=1 / number, packs_gpus=False), line
+
+
+def measure(options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -> MeasuredGpu:
+    """Measures the trials on a GPU of this machine or the cluster; raises as `pack_gpus`."""
+    import ray  # here: only this needs it before the sweep begins
+    from ray.exceptions import RayError
+
+    from sweeps.cluster.capacity import total_resources
+    from sweeps.cluster.connection import connected_to_ray
+
+    with connected_to_ray(options.address):
+        nodes = [node for node in total_resources() if node.gpus >= 1]
+        if not nodes:
+            raise ValueError("--gpus-per-worker auto must find a GPU to measure, got none; name a number")
+        task = ray.remote(num_gpus=1, num_cpus=options.cpus_per_worker, max_retries=0, max_calls=1)(peak_and_total)
+        try:
+            peak, total = ray.get(task.remote(distinct_in_memory(configs), encoder), timeout=WAIT_SECONDS)
+        except RayError as error:
+            rule = "--gpus-per-worker auto must measure a step of each kind on a free GPU"
+            raise ValueError(f"{rule}, got: {first_line(getattr(error, 'cause', None) or error)}") from None
+    return MeasuredGpu(peak=peak, total=total, cpus_per_gpu=min(node.cpus / node.gpus for node in nodes))
+
+
+def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
+    """One configuration of each kind that may need another amount of memory."""
+    kinds: dict[Any, TrialConfig] = {}
+    for config in configs:
+        methods = (config.gradients, config.needs_teacher, config.optimizer.average_power is not None)
+        features = tuple(required_features(config, task) for task in config.active_tasks)
+        sizes = tuple(config.batch_size_of(name) for name in config.train_sets)
+        kinds.setdefault((config.encoder, config.precision, methods, features, sizes), config)
+    return list(kinds.values())
+
+
+def peak_and_total(configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -> tuple[int, int]:
+    """Most bytes reserved for the tensors of any of these configurations, and all bytes, of this process's GPU."""
+    device = torch.device("cuda")
+    peaks = []
+    for config in configs:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        train_shortly(config, encoder, device)
+        peaks.append(torch.cuda.max_memory_reserved(device))
+    return max(peaks), int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def train_shortly(config: TrialConfig, encoder: PretrainedEncoder, device: torch.device) -> None:
+    """Trains a few steps of each stage with texts of the greatest length, and scores the result."""
+    changes: dict[str, Any] = {"encoder.start_from": None}
+    for number, stage in enumerate(config.stages):
+        changes |= {f"stages.{number}.epochs": 1, f"stages.{number}.steps_per_epoch": STEPS * len(stage_sets(stage))}
+    config = config.override(changes)
+    train(config, longest_texts(config, encoder), encoder, device=device)
+
+
+def longest_texts(config: TrialConfig, encoder: PretrainedEncoder) -> Corpus:
+    """A corpus of texts of `encoder.max_length`: a batch of train rows of each set and of dev rows of each task."""
+    rows: Mapping[tuple[str, str], int] = {
+        **{(name, "train"): config.batch_size_of(name) for name in config.train_sets},
+        **{(task, "dev"): config.evaluation.batch_size for task in config.active_tasks},
+    }
+    corpus = {}
+    for (name, split), count in rows.items():
+        task = config.task(config.task_of(name))
+        table = table_of_texts(task, encoder, (config.encoder.max_length,) * count)
+        corpus[name, split] = replace(table, labels=(np.arange(count) % 2).astype(np.float32))
+    return corpus

@@ -1,0 +1,100 @@
+"""How many trials share a GPU, by given numbers; what is measured runs here on the CPU."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.train import train
+from sweeps.cluster.gpu_shares import tensor_share, trials_per_gpu, workers_on_gpus
+from sweeps.options import SweepOptions
+from sweeps.setup import packing
+from sweeps.setup.packing import MeasuredGpu, distinct_in_memory, longest_texts, pack_gpus, train_shortly
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("gpus", "share", "workers"), [(2, 0.6, 2), (2, 1, 2), (8, 1 / 8, 64), (1.4, 0.6, 1), (1.5, 0.5, 3), (0.5, 0.6, 0)]
+)
+def test_a_worker_has_its_share_of_one_gpu(gpus: float, share: float, workers: int) -> None:
+    assert workers_on_gpus(gpus, share) == workers
+
+
+@pytest.mark.parametrize(("total", "peak", "trials"), [(80, 3, 8), (24, 3, 5), (12, 3, 2), (8, 7, 1), (8, 30, 1)])
+def test_trials_on_a_gpu_follow_from_its_memory(total: int, peak: int, trials: int) -> None:
+    assert trials_per_gpu(total * GB, peak * GB) == trials
+
+
+@pytest.mark.parametrize("trials", [2, 5, 8])
+def test_tensors_and_processes_of_all_fit_the_gpu(trials: int) -> None:
+    total = 24 * GB
+    assert trials * (tensor_share(1 / trials, total) * total + 0.85 * GB) == pytest.approx(total)
+    assert tensor_share(1, total) == 1
+
+
+@pytest.mark.parametrize(("cpus_per_gpu", "cpus_per_worker", "share"), [(16, 1, 1 / 5), (3, 1, 1 / 3), (3, 2, 1)])
+def test_auto_becomes_a_share_that_memory_and_cpus_allow(
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_encoder: PretrainedEncoder,
+    cpus_per_gpu: float,
+    cpus_per_worker: int,
+    share: float,
+) -> None:
+    found = MeasuredGpu(peak=3 * GB, total=24 * GB, cpus_per_gpu=cpus_per_gpu)
+    monkeypatch.setattr(packing, "measure", lambda *_arguments: found)
+    options = SweepOptions(
+        name="s", storage="/x", gpus_per_worker=1.0, packs_gpus=True, cpus_per_worker=cpus_per_worker
+    )
+    packed, line = pack_gpus(options, [], tiny_encoder)
+    assert packed.gpus_per_worker == pytest.approx(share)
+    assert not packed.packs_gpus
+    assert line.endswith(
+        "on a GPU of 24 GB: each gets the 3.0 GB that steps with the longest texts took, 15% more, and 0.85 GB for its "
+        "process"
+    )
+
+
+@pytest.mark.ray
+def test_without_a_gpu_auto_is_refused(private_ray: None, tiny_encoder: PretrainedEncoder) -> None:  # noqa: ARG001
+    with pytest.raises(ValueError, match="must find a GPU to measure, got none"):
+        packing.measure(SweepOptions(name="s", storage="/x", packs_gpus=True), [], tiny_encoder)
+
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"smart.weight": 0.0},
+    {"optimizer.average_power": 8},
+    {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True, "gradients": "pcgrad"},
+    {"tasks.sst.batch_size": 16},
+]
+
+
+@pytest.mark.parametrize("changes", KINDS)
+def test_each_stage_is_trained_with_batches_of_the_longest_texts(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config.override(changes)
+    seen: list[TrialConfig] = []
+
+    def watch(shortened: TrialConfig, *arguments: Any, **settings: Any) -> None:
+        seen.append(shortened)
+        train(shortened, *arguments, **settings)
+
+    monkeypatch.setattr(packing, "train", watch)
+    train_shortly(config, tiny_encoder, torch.device("cpu"))
+    (shortened,) = seen
+    assert [stage.epochs for stage in shortened.stages] == [1, 1]
+    for (name, split), table in longest_texts(config, tiny_encoder).items():
+        size = config.batch_size_of(name) if split == "train" else config.evaluation.batch_size
+        encoding = config.tasks[table.task].encoding
+        assert list(table.lengths(encoding, config.encoder.max_length)) == [config.encoder.max_length] * size
+
+
+def test_kinds_that_need_another_amount_of_memory_are_measured_once(tiny_config: TrialConfig) -> None:
+    configs = [tiny_config.override(changes) for changes in KINDS]
+    again = [replace(config, seed=3) for config in configs]
+    assert distinct_in_memory([*configs, *again]) == configs
