@@ -189,7 +189,7 @@ def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
     """What an error that ends a worker comes from."""
     if is_of_storage(error):
         return "storage"
-    return "shared_gpu" if gpus_per_worker < 1 and isinstance(error, torch.OutOfMemoryError) else "trial"
+    return "shared_gpu" if 0 < gpus_per_worker < 1 and isinstance(error, torch.OutOfMemoryError) else "trial"
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import ray
+import torch
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
@@ -35,7 +36,7 @@ from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, run_lane, train_assigned
+from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
@@ -316,7 +317,20 @@ def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
     monkeypatch.setattr(sweeps.lanes.worker, "run_trial", fail)
     with pytest.raises(KeyError, match="lost"):
         plain_lane.run(KILLED)
-    assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost'"], None)
+    assert (plain_lane.reporters[-1].errors, plain_lane.reporters[-1].end) == (["KeyError: 'lost', by trial"], None)
+
+
+@pytest.mark.parametrize(
+    ("error", "gpus", "cause"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), 0.5, "shared_gpu"),
+        (torch.OutOfMemoryError("CUDA out of memory"), 1.0, "trial"),
+        (OSError("read-only"), 0.5, "storage"),
+        (KeyError("lost"), 0.5, "trial"),
+    ],
+)
+def test_memory_that_others_use_too_is_told_from_what_a_trial_does(error: Exception, gpus: float, cause: str) -> None:
+    assert cause_of(error, gpus) == cause
 
 
 @pytest.mark.parametrize("how", ["complete", "pruned", "failed"])
