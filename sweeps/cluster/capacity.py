@@ -8,7 +8,7 @@ import ray
 from ray.exceptions import RayError
 
 from mtlib.runtime.storage import local_path
-from sweeps.cluster.gpu_shares import ROUNDING, workers_on_gpus
+from sweeps.cluster.gpu_shares import ROUNDING_ERROR, workers_on_gpus
 from sweeps.cluster.placement import on_node
 from sweeps.options import SweepOptions, SweepPlan
 
@@ -55,7 +55,7 @@ def resources_per_worker(plan: SweepPlan) -> Resources:
 def workers_that_fit(node: Resources, need: Resources) -> int:
     """How many workers fit one node."""
     limits = ((node.cpus, need.cpus), (USABLE_MEMORY * node.memory, need.memory))
-    fitting = [int(available / required + ROUNDING) for available, required in limits if required]
+    fitting = [int(available / required + ROUNDING_ERROR) for available, required in limits if required]
     return min([*fitting, workers_on_gpus(node.gpus, need.gpus)] if need.gpus else fitting)
 
 
@@ -142,7 +142,7 @@ def describe_idle_gpus(plan: SweepPlan) -> str | None:
         return None
     num_wanted = sum(workers_on_gpus(node.gpus, need.gpus) for node in nodes)
     num_fitting = sum(workers_that_fit(node, need) for node in nodes)
-    per_gpu = int(1 / need.gpus + ROUNDING)
+    per_gpu = int(1 / need.gpus + ROUNDING_ERROR)
     num_idle = (num_wanted - num_fitting) // per_gpu
     if num_idle < 1:
         return None

@@ -1,6 +1,6 @@
 """How several workers share a GPU: how many fit, and how much of its memory each may use."""
 
-ROUNDING = 1e-9
+ROUNDING_ERROR = 1e-9
 """Three workers of a third of a GPU each fit one."""
 CONTEXT_BYTES = 850 * 10**6
 """Of a GPU's memory, what a process takes besides its tensors: CUDA itself and its kernels, measured on an H200."""
@@ -13,8 +13,8 @@ MOST_PER_GPU = 8
 
 def workers_on_gpus(available: float, share: float) -> int:
     """How many workers fit some GPUs, each with its share of a single one: with .6 of one, two fit two GPUs."""
-    whole = int(available + ROUNDING)
-    return whole * int(1 / share + ROUNDING) + int((available - whole) / share + ROUNDING)
+    whole = int(available + ROUNDING_ERROR)
+    return whole * int(1 / share + ROUNDING_ERROR) + int((available - whole) / share + ROUNDING_ERROR)
 
 
 def trials_per_gpu(total: int, peak: int) -> int:

@@ -17,7 +17,7 @@ from mtlib.training.preflight import required_features, table_of_texts
 from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, trials_per_gpu
 from sweeps.options import SweepOptions
 
-STEPS = 2
+STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
@@ -100,7 +100,10 @@ def train_shortly(config: TrialConfig, encoder: PretrainedEncoder, device: torch
     """Trains a few steps of each stage with texts of the greatest length, and scores the result."""
     changes: dict[str, Any] = {"encoder.start_from": None}
     for number, stage in enumerate(config.stages):
-        changes |= {f"stages.{number}.epochs": 1, f"stages.{number}.steps_per_epoch": STEPS * len(stage_sets(stage))}
+        changes |= {
+            f"stages.{number}.epochs": 1,
+            f"stages.{number}.steps_per_epoch": STEPS_PER_SET * len(stage_sets(stage)),
+        }
     config = config.override(changes)
     train(config, longest_texts(config, encoder), encoder, device=device)
 

@@ -329,7 +329,7 @@ def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
         (KeyError("lost"), 0.5, "trial"),
     ],
 )
-def test_memory_that_others_use_too_is_told_from_what_a_trial_does(error: Exception, gpus: float, cause: str) -> None:
+def test_memory_that_others_use_too_is_another_cause_than_the_trial(error: Exception, gpus: float, cause: str) -> None:
     assert cause_of(error, gpus) == cause
 
 
