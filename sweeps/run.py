@@ -39,6 +39,7 @@ from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
 from sweeps.cluster.garbage_collection import collect_rarely
+from sweeps.cluster.ray_settings import stay_on_loopback
 from sweeps.options import SweepOptions
 
 
@@ -54,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.dry_run:
             return print_only(lambda: show_dry_run(options))
 
+        if options.address is None:
+            stay_on_loopback()
         from sweeps.cli.listeners import printing_listener
         from sweeps.driver.whole_sweep import run_or_resume
 

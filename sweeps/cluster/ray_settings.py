@@ -1,7 +1,10 @@
 """Environment variables that Ray reads, some of them when it is imported: nothing here imports it."""
 
 import os
+import sys
 
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""With 0 a Ray is for one machine and listens on its loopback address alone, as it does on macOS and Windows anyway."""
 DRIVER_VARIABLES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trials write their own records
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's snapshots of the experiment are not used
@@ -27,3 +30,12 @@ def set_driver_variables() -> None:
     """Sets the driver's variables, before Ray is imported; those that the user has set stay."""
     for name, value in DRIVER_VARIABLES.items():
         os.environ.setdefault(name, value)
+
+
+def stay_on_loopback() -> None:
+    """Lets a Ray that this process starts listen on the loopback address alone, unless the user has set the variable.
+
+    Nothing happens if Ray has been imported, which has read it. The process cannot use a cluster afterwards.
+    """
+    if "ray" not in sys.modules:
+        os.environ.setdefault(LOOPBACK_VARIABLE, "0")

@@ -48,8 +48,9 @@ def describe_worker_errors(errors: Mapping[int, Exception]) -> str:
 
 def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> BackgroundRun:
     """Opens one lane on any nodes but the refused ones; Ray Train's own files go into `scratch`."""
-    from ray.train.torch import TorchTrainer
+    from ray.train.torch import TorchConfig, TorchTrainer
 
+    from sweeps.lanes.single_worker import SingleWorkerConfig
     from sweeps.lanes.worker import run_lane
 
     def train_lane(_shown: Mapping[str, Any]) -> None:
@@ -60,6 +61,7 @@ def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> Ba
     trainer = TorchTrainer(
         train_lane,
         train_loop_config={"sweep": options.name, "question": setup.plan.space.question},  # shown by Ray's dashboard
+        torch_config=SingleWorkerConfig() if options.workers == 1 else TorchConfig(),
         scaling_config=ScalingConfig(
             num_workers=options.workers,
             use_gpu=options.gpus_per_worker > 0,

@@ -12,11 +12,10 @@ import pytest
 
 from mtlib.runtime.storage import join_location
 from results.analysis.sweep import load_sweep
+from tests.deploy.network import HOST, NODES, needs_network, open_network
 from tests.s3_server import s3_server, uri_of
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = {"sweepnode0": "10.77.0.1", "sweepnode1": "10.77.0.2"}
-BRIDGE, HOST = "sweepbridge", "10.77.0.254"
 SRUN = f"""#!/usr/bin/env bash
 # Runs a command on each node, as one task; its exit code is the highest of them.
 while [[ $1 == --* ]]; do shift; done
@@ -39,34 +38,12 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.ray,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="it makes network namespaces"),
+    needs_network,
 ]
 
 
 @pytest.fixture
-def network() -> Iterator[None]:
-    """A network of the nodes and of this machine, which nothing else is in."""
-    commands = [f"ip link add {BRIDGE} type bridge", f"ip addr add {HOST}/24 dev {BRIDGE}", f"ip link set {BRIDGE} up"]
-    for number, (node, address) in enumerate(NODES.items()):
-        commands += [
-            f"ip netns add {node}",
-            f"ip link add sweepveth{number} type veth peer name eth0 netns {node}",
-            f"ip link set sweepveth{number} master {BRIDGE} up",
-            f"ip -n {node} addr add {address}/24 dev eth0",
-            f"ip -n {node} link set eth0 up",
-            f"ip -n {node} link set lo up",
-        ]
-    try:
-        for command in commands:
-            subprocess.run(command.split(), check=True)
-        yield
-    finally:
-        for command in (*(f"ip netns del {node}" for node in NODES), f"ip link del {BRIDGE}"):
-            subprocess.run(command.split(), check=False)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, network: None) -> Iterator[dict[str, str]]:  # noqa: ARG001
+def cluster(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a job on two nodes."""
     programs, project = tmp_path / "bin", tmp_path / "project"
     programs.mkdir()
@@ -80,7 +57,7 @@ def cluster(tmp_path: Path, network: None) -> Iterator[dict[str, str]]:  # noqa:
     activate.parent.mkdir(parents=True)
     activate.write_text(f'PATH="{Path(sys.executable).parent}:$PATH"\n')
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    with TemporaryDirectory(prefix="n", dir="/tmp") as folder:  # Ray's sockets need a short path
+    with open_network(), TemporaryDirectory(prefix="n", dir="/tmp") as folder:  # Ray's sockets need a short path
         yield {
             **kept,
             "PATH": f"{programs}:{os.environ['PATH']}",
