@@ -181,6 +181,12 @@ class Sweep:
         """Whether some line from this one on matches."""
         return any(re.search(expression, text) for _, text in self.lines[since:] if not text.startswith("#"))
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its last command has printed more than that it was interrupted, which it may be as it is loaded."""
+        start = max(number for number, (_, text) in enumerate(self.lines) if text.startswith("# sweeps/run.py"))
+        return any(not text.startswith("#") and text != "interrupted" for _, text in self.lines[start:])
+
     def has_epoch(self, since: int) -> bool:
         """Whether an epoch was trained since this line."""
         return bool(epochs_in(self.lines[since:]))
@@ -568,7 +574,7 @@ def strike(sweep: Sweep, name: str, draw: random.Random) -> Fault:
         return fault
     if not kind.ends:
         fault.harm.append(f"it ended the run with exit code {sweep.exit_code}")
-    is_silent = (kind.ends and not kind.says) or not sweep.has_folder
+    is_silent = (kind.ends and not kind.says) or not (sweep.has_folder and sweep.has_begun)
     if not is_silent and not sweep.says(RESUME_LINE, began):
         fault.harm.append(f"exit code {sweep.exit_code} without a command to go on")
     sweep.go_on()
@@ -596,12 +602,12 @@ def judge(sweep: Sweep, faults: Sequence[Fault]) -> None:
         fault.harm += [f"raw line: {raw[0]}"] if raw else []
         spoiled = {name for one in faults[: number + 1] for name in one.spoiled}
         again = [
-            trial
+            f"epoch {epoch} of {trial} is trained again, whose state was at step {fault.saved[trial]}"
             for trial, epoch in epochs_in(sweep.lines[fault.saved_at : end])
             if trial not in spoiled and epoch * STEPS < fault.saved.get(trial, 0)
         ]
         fault.retrained = STEPS * len(again)
-        fault.harm += [f"{fault.retrained} steps are trained again"] if again else []
+        fault.harm += again
 
 
 def epochs_in(lines: Sequence[tuple[float, str]]) -> list[tuple[str, int]]:

@@ -48,7 +48,9 @@ def test_silence_above_a_minute_is_harm(tmp_path: Path) -> None:
 
 def test_an_epoch_that_a_state_held_must_not_be_trained_again_unless_its_files_were_damaged(tmp_path: Path) -> None:
     lines = [(0.0, "0001-r0 epoch 1: SST 0.5"), (1.0, "0001-r0 epoch 2: SST 0.5")]
-    assert judged(tmp_path, lines, saved={"0001-r0": 40}) == ["20 steps are trained again"]
+    assert judged(tmp_path, lines, saved={"0001-r0": 40}) == [
+        "epoch 1 of 0001-r0 is trained again, whose state was at step 40"
+    ]
     assert judged(tmp_path, lines, saved={"0001-r0": 20, "0002-r0": 80}) == []
     assert judged(tmp_path, lines, saved={"0001-r0": 80}, spoiled=("0001-r0",)) == []
 

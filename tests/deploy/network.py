@@ -30,6 +30,7 @@ def open_network() -> Iterator[None]:
             f"ip -n {node} addr add {address}/24 dev eth0",
             f"ip -n {node} link set eth0 up",
             f"ip -n {node} link set lo up",
+            f"ip -n {node} route add default via {HOST}",  # by which Ray finds its address; nothing is sent there
         ]
     try:
         for command in commands:
