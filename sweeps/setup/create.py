@@ -1,5 +1,6 @@
 """Creates a new sweep: its folder and `sweep.json`."""
 
+import contextlib
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -35,13 +36,18 @@ def create_sweep(
     with writing_to(options.storage):
         if not make_folder(options.folder):
             check_name_is_free(options)  # raises: another command has taken it since
-        if inputs.held_out:
-            rows = held_out_rows(inputs.held_out)
-            write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
-        write_groups(options.folder, inputs.dev)
-        if inputs.space_source is not None:
-            write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
-        write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
+        try:
+            if inputs.held_out:
+                rows = held_out_rows(inputs.held_out)
+                write_hold_out(options.folder, HoldOutRecord(share=options.hold_out, tasks=rows))
+            write_groups(options.folder, inputs.dev)
+            if inputs.space_source is not None:
+                write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
+            write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
+        except OSError:  # its name stays free
+            with contextlib.suppress(OSError):
+                discard_unstarted(options.folder)
+            raise
     return plan
 
 

@@ -1,6 +1,7 @@
 """Creating a sweep: the files written before Ray starts."""
 
 import dataclasses
+import errno
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,6 +62,19 @@ def test_unwritable_storage_is_one_line(options: Build, inputs: SweepInputs, tmp
     with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
         create_sweep(options(storage=f"{tmp_path}/file"), inputs, ENCODER, [])
     assert "\n" not in str(raised.value)
+
+
+def test_a_disk_that_is_full_leaves_the_name_free(
+    options: Build, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("sweeps.setup.create.write_sweep", fill)
+        with pytest.raises(ValueError, match="No space left on device"):
+            create_sweep(options(), inputs, ENCODER, [])
+    create_sweep(options(), inputs, ENCODER, [])
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
