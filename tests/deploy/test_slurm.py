@@ -20,8 +20,7 @@ SRUN = f"""#!/usr/bin/env bash
 # Runs a command on each node, as one task; its exit code is the highest of them.
 while [[ $1 == --* ]]; do shift; done
 for node in {" ".join(NODES)}; do
-    RAY_TMPDIR=$NODE_FOLDERS/$node ip netns exec "$node" unshare --pid --fork --mount-proc --kill-child \
-        bash -c '"$@"; exit $?' bash "$@" &  # a shell, as processes that lose their parent become children of the first
+    RAY_TMPDIR=$NODE_FOLDERS/$node ip netns exec "$node" unshare --pid --fork --mount-proc --kill-child "$@" &
     pids+=($!)
 done
 code=0
@@ -67,7 +66,6 @@ def cluster(tmp_path: Path) -> Iterator[dict[str, str]]:
             "SLURM_JOB_NODELIST": "sweepnode[0-1]",
             "SLURM_JOB_NUM_NODES": str(len(NODES)),
             "SLURM_CPUS_ON_NODE": "1",
-            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # the head's end is noticed sooner, for the test
         }
 
 
