@@ -192,11 +192,12 @@ def run_sweep(
             be used, another sweep in the folder.
     """
     words = [*space_words(space, options.get("storage")), *option_words(options)]
-    found = find_options(parse_words(build_parser(), words), ray_address())
     listener = printing_listener() if verbose else silent_listener()
     if on_progress is not None:
         listener = reporting_listener(listener, on_progress)
-    ending = run_or_resume(found, listener, words)
+    with contextlib.ExitStack() as cluster:
+        found = find_options(parse_words(build_parser(), words), ray_address(), cluster)
+        ending = run_or_resume(found, listener, words)
     return FinishedSweep(
         folder=local_path(found.folder) or found.folder,
         exit_code=ending.exit_code,

@@ -4,6 +4,7 @@ Exit codes: 0 all trials ended well, 1 the sweep failed, 2 wrong use, 3 some tri
 interrupted.
 """
 
+import contextlib
 import errno
 import os
 import sys
@@ -51,16 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
             return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data)))
-        options = find_options(parsed, os.environ.get("RAY_ADDRESS"))
-        if options.dry_run:
-            return print_only(lambda: show_dry_run(options))
+        with contextlib.ExitStack() as cluster:
+            options = find_options(parsed, os.environ.get("RAY_ADDRESS"), cluster)
+            if options.dry_run:
+                return print_only(lambda: show_dry_run(options))
 
-        if options.address is None:
-            stay_on_loopback()
-        from sweeps.cli.listeners import printing_listener
-        from sweeps.driver.whole_sweep import run_or_resume
+            if options.address is None:
+                stay_on_loopback()
+            from sweeps.cli.listeners import printing_listener
+            from sweeps.driver.whole_sweep import run_or_resume
 
-        return run_or_resume(options, printing_listener(), arguments).exit_code
+            return run_or_resume(options, printing_listener(), arguments).exit_code
     except ValueError as error:
         print_error(error)
         return WRONG_USE

@@ -1,6 +1,7 @@
 """The command line of `sweeps/run.py`: its flags, help, exit codes, and the options that it stands for."""
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from mtlib.runtime.storage import absolute_location, check_answer, check_locatio
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
+from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
 
@@ -217,14 +219,23 @@ def tracker_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
-def find_options(arguments: argparse.Namespace, default_address: str | None) -> SweepOptions:
+def find_options(
+    arguments: argparse.Namespace, default_address: str | None, cluster: contextlib.ExitStack
+) -> SweepOptions:
     """`read_options` now; without --gpus-per-worker, a new sweep gets the GPUs that there are.
+
+    A cluster is connected to until `cluster` is closed.
 
     Raises:
         ValueError: as `read_options`, a tracker's package is missing, or there is no cluster at the address.
     """
     options = read_options(arguments, datetime.now(), default_address)
     check_trackers(options.log_to)
+    if options.address is not None:
+        set_driver_variables()
+        from sweeps.cluster.connection import connected_to_ray  # here: --help answers at once
+
+        cluster.enter_context(connected_to_ray(options.address))
     if options.resume or "--gpus-per-worker" in arguments.given:
         return options
     from sweeps.setup.machine_checks import use_gpus  # here: --help answers at once

@@ -51,6 +51,10 @@ CONNECT_SECONDS = 5.0
 """Time limit of a TCP connection to a cluster."""
 
 
+connected: dict[str, str | None] = {}
+"""The `dashboard` of the Ray that this process has connected to, while it is; nothing of one that its user has."""
+
+
 @contextlib.contextmanager
 def connected_to_ray(
     address: str | None, num_bytes: int = 0, note: Callable[[str], None] = lambda _text: None
@@ -62,7 +66,7 @@ def connected_to_ray(
 
     Args:
         address: of a cluster, e.g. `auto`; None for this machine alone. Ignored if Ray is connected already, which then
-            stays connected.
+            stays connected: a command that connects once is one job in Ray's dashboard.
         num_bytes: size of what the object store of a Ray on this machine must hold.
         note: gets a line where Ray must be started again.
 
@@ -71,12 +75,14 @@ def connected_to_ray(
     """
     silence_ray()
     if ray.is_initialized():
-        yield None
+        yield connected.get("dashboard")
         return
     dashboard = start_local(store_size(num_bytes), note) if address is None else connect(address)
+    connected["dashboard"] = dashboard
     try:
         yield dashboard
     finally:
+        connected.clear()
         if is_inside_ray():
             atexit.unregister(ray.shutdown)
         else:
