@@ -1,14 +1,30 @@
 #!/usr/bin/env bash
-# Runs a sweep, or what is left of it if its folder is in the storage: the command of a job that may be started again.
+# Runs a sweep, or what is left of it if it is in the storage: the command of a job that may be started again.
 #
-#   deploy/run_or_resume.sh NAME STORAGE --space SPACE [more flags of a new sweep]
+#   deploy/run_or_resume.sh NAME STORAGE --space SPACE [more flags of a new sweep] [-- flags of every run]
 #
-# Flags of a new sweep are ignored where it is resumed: it continues as it began.
+# Flags of a new sweep are ignored where it is resumed: it continues as it began. Those after `--`, such as --max-hours
+# and --data, are used by every run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=$1 storage=$2
 shift 2
-if python sweeps/status.py "$name" --storage "$storage" >/dev/null 2>&1; then
-    exec python sweeps/run.py --resume "$name" --storage "$storage" --address auto
-fi
-exec python sweeps/run.py --name "$name" --storage "$storage" --address auto "$@"
+begin=()
+while [[ $# -gt 0 && $1 != -- ]]; do
+    begin+=("$1")
+    shift
+done
+[[ $# -gt 0 ]] && shift
+code=0
+python - "$storage" "$name" <<'END' || code=$?
+import sys
+
+from mtlib.runtime.storage import is_file, join_location, open_folder
+
+sys.exit(0 if is_file(open_folder(join_location(*sys.argv[1:])), "sweep.json") else 3)
+END
+case $code in
+    0) exec python sweeps/run.py --resume "$name" --storage "$storage" --address auto "$@" ;;
+    3) exec python sweeps/run.py --name "$name" --storage "$storage" --address auto "${begin[@]}" "$@" ;;
+    *) exit "$code" ;; # the storage cannot be read, as was printed
+esac

@@ -132,8 +132,10 @@ def split_location(location: str | Path) -> tuple[str, str]:
 
 def without_home(text: str) -> str:
     """A text in which paths below the user's home begin with `~`: for what others may see."""
-    home = re.escape(str(Path.home()).rstrip("/"))
-    return re.sub(rf"(?<![\w+/.-]){home}(?=/)", "~", text) if home else text
+    home = Path.home()
+    for folder in {str(home), str(home.resolve())} - {"/"}:
+        text = re.sub(rf"(?<![\w+/.-])(file://)?{re.escape(folder)}(?![\w.-])", "~", text)
+    return text
 
 
 def local_path(location: Location) -> Path | None:

@@ -231,7 +231,7 @@ def find_options(
     """
     options = read_options(arguments, datetime.now(), default_address)
     check_trackers(options.log_to)
-    if options.address is not None:
+    if options.address is not None and not options.dry_run:
         set_driver_variables()
         from sweeps.cluster.connection import connected_to_ray  # here: --help answers at once
 

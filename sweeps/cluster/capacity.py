@@ -8,7 +8,7 @@ import ray
 from ray.exceptions import RayError
 
 from mtlib.runtime.storage import local_path
-from sweeps.cluster.gpu_shares import ROUNDING_ERROR, workers_on_gpus
+from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.cluster.placement import on_node
 from sweeps.options import SweepOptions, SweepPlan
 
@@ -55,7 +55,7 @@ def resources_per_worker(plan: SweepPlan) -> Resources:
 def workers_that_fit(node: Resources, need: Resources) -> int:
     """How many workers fit one node."""
     limits = ((node.cpus, need.cpus), (USABLE_MEMORY * node.memory, need.memory))
-    fitting = [int(available / required + ROUNDING_ERROR) for available, required in limits if required]
+    fitting = [int(available / required) for available, required in limits if required]
     return min([*fitting, workers_on_gpus(node.gpus, need.gpus)] if need.gpus else fitting)
 
 
@@ -140,10 +140,8 @@ def describe_idle_gpus(plan: SweepPlan) -> str | None:
     need, nodes = resources_per_worker(plan), total_resources()
     if not need.gpus:
         return None
-    num_wanted = sum(workers_on_gpus(node.gpus, need.gpus) for node in nodes)
-    num_fitting = sum(workers_that_fit(node, need) for node in nodes)
-    per_gpu = int(1 / need.gpus + ROUNDING_ERROR)
-    num_idle = (num_wanted - num_fitting) // per_gpu
+    per_gpu = workers_on_gpus(1, need.gpus)
+    num_idle = sum((workers_on_gpus(node.gpus, need.gpus) - workers_that_fit(node, need)) // per_gpu for node in nodes)
     if num_idle < 1:
         return None
     each = f"each worker needs {need.cpus:g} CPU{'s' * (need.cpus != 1)} and {need.memory / 1e9:.1f} GB of memory"

@@ -82,11 +82,18 @@ def connected_to_ray(
     try:
         yield dashboard
     finally:
-        connected.clear()
-        if is_inside_ray():
-            atexit.unregister(ray.shutdown)
-        else:
-            ray.shutdown()
+        disconnect()
+
+
+def disconnect() -> None:
+    """Disconnects from the Ray that this process has connected to by itself, once nothing needs it any more."""
+    if not connected:
+        return
+    connected.clear()
+    if is_inside_ray():
+        atexit.unregister(ray.shutdown)
+    else:
+        ray.shutdown()
 
 
 def end_process(code: int) -> NoReturn:

@@ -1,7 +1,7 @@
 """How several workers share a GPU: how many fit, and how much of its memory each may use."""
 
-ROUNDING_ERROR = 1e-9
-"""Three workers of a third of a GPU each fit one."""
+UNITS = 10_000
+"""Ray counts resources in units of 1/10,000, to which it rounds."""
 CONTEXT_BYTES = 850 * 10**6
 """Of a GPU's memory, what a process takes besides its tensors: CUDA itself and its kernels, measured on an H200."""
 MEMORY_MARGIN = 1.15
@@ -13,8 +13,9 @@ MOST_PER_GPU = 8
 
 def workers_on_gpus(available: float, share: float) -> int:
     """How many workers fit some GPUs, each with its share of a single one: with .6 of one, two fit two GPUs."""
-    whole = int(available + ROUNDING_ERROR)
-    return whole * int(1 / share + ROUNDING_ERROR) + int((available - whole) / share + ROUNDING_ERROR)
+    whole, rest = divmod(round(available * UNITS), UNITS)
+    need = round(share * UNITS)
+    return whole * (UNITS // need) + rest // need
 
 
 def trials_per_gpu(total: int, peak: int) -> int:
@@ -22,6 +23,11 @@ def trials_per_gpu(total: int, peak: int) -> int:
     return max(1, min(MOST_PER_GPU, int(total / (MEMORY_MARGIN * peak + CONTEXT_BYTES))))
 
 
+def share_of(number: int) -> float:
+    """The share of a GPU of each of so many workers: what Ray can count, so that all of them fit."""
+    return UNITS // number / UNITS
+
+
 def tensor_share(share: float, total: int) -> float:
     """The part of a GPU's memory, from 0 to 1, that the tensors of a worker with a share of the GPU may take."""
-    return 1.0 if share == 1 else max(0.0, share - CONTEXT_BYTES / total)
+    return 1.0 if share == 1 else max(share / 2, share - CONTEXT_BYTES / total)

@@ -31,7 +31,7 @@ from sweeps.cluster.capacity import (
     describe_small_stores,
     fits_cluster,
 )
-from sweeps.cluster.connection import connected_to_ray
+from sweeps.cluster.connection import connected_to_ray, disconnect
 from sweeps.cluster.interrupts import Interrupts
 from sweeps.cluster.placement import on_node
 from sweeps.cluster.ray_services import RayServices, find_services
@@ -187,6 +187,7 @@ def run_plan(
         try:
             error = run_on_ray(run)
         finally:
+            disconnect()  # a Ray that ends after the training has no effect on the ranking
             close_ledger(ledger)
             closing_errors = []
             if not ownership.is_lost:  # otherwise another driver writes them

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
+from search_spaces.space import grid_trials
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
@@ -76,7 +77,9 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     listener.show([*describe_family(encoder), *describe_precision(inputs)])
     if options.packs_gpus:
         listener.show([MEASURING])
-        options, packed = pack_gpus(options, inputs.space.configs, encoder)
+        num_trials = options.num_trials(options.num_drawn or len(grid_trials(inputs.space)))
+        at_a_time = min(num_trials, options.concurrent or num_trials)
+        options, packed = pack_gpus(options, inputs.space.configs, encoder, at_a_time)
         listener.show([packed])
     if options.resume:
         with Ownership(options.folder) as ownership:
@@ -127,12 +130,13 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     closing_errors = close_records(plan, ledger)
     listener.answer(options)
     ending = listener.finish(options, outcome_of(ledger, closing_errors))
-    listener.show(pass_on(options, Trackers(options.log_to, options.folder, plan.tasks, known.records)))
+    trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
+    listener.show(list(report_answer(options, trackers)))  # a listener need not read the lines
     return ending
 
 
-def pass_on(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
-    """Passes the answer of a sweep that has ended on to its trackers and its Optuna study; yields lines to show."""
+def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
+    """Sends the answer of a sweep that has ended to its trackers and to its Optuna study; yields lines to show."""
     from results.analysis.sweep import load_sweep  # here: it loads pandas, statistics and figures
     from sweeps.search.study import has_dashboard, note_answer
 
@@ -144,8 +148,10 @@ def pass_on(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
         answer = [f"No answer: {first_line(error)}"]
     yield from trackers.finish(answer, is_interrupted=False)
     if has_dashboard():
-        with contextlib.suppress(OSError):  # nothing depends on the study
+        try:
             note_answer(options.folder, "\n\n".join(answer))
+        except Exception as error:  # its package may raise anything, and nothing depends on it
+            yield f"The note for optuna-dashboard was not written: {first_line(error)}"
 
 
 def run_and_finish(
@@ -186,4 +192,5 @@ def run_and_finish(
         has_ended = not outcome.is_interrupted
         return ending
     finally:
-        listener.show(pass_on(options, trackers) if has_ended else trackers.finish([], is_interrupted=True))
+        lines = report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True)
+        listener.show(list(lines))  # a listener need not read them

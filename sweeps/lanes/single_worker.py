@@ -1,4 +1,4 @@
-"""Ray Train's settings of a lane with one worker: no process group, and so no port for its store, open to everybody."""
+"""Ray Train's settings of a lane with one worker: without a process group, whose store listens to everybody."""
 
 from typing import Any
 

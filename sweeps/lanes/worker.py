@@ -36,6 +36,8 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 Made = TypeVar("Made")
+NO_GPU_MEMORY = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
+"""In errors of CUDA and its libraries, for which PyTorch has no class of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +119,13 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
         Exception: one that perhaps not all workers met; they must be restarted.
     """
     plan, device = setup.plan, own_device(setup.plan.options.gpus_per_worker)
-    limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)
     reset_peak_memory(device)
     is_alone, is_first = num_workers() == 1, worker_rank() == 0  # before anything can happen to the others
     folder = trial_folder(plan.options, assignment.trial_id)
     reporter = TrialReporter(setup.channel, folder.root, assignment, plan.space.metric, plan.tasks, device, drain)
     run = None
     try:
+        limit_memory(device, 1.0 if assignment.has_gpu_alone else plan.options.gpus_per_worker)
         end = from_rank_0(lambda: find_end(folder, assignment))
         if end is not None:  # the worker before died after it had ended the trial
             if is_first:
@@ -189,7 +191,8 @@ def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
     """What an error that ends a worker comes from."""
     if is_of_storage(error):
         return "storage"
-    return "shared_gpu" if 0 < gpus_per_worker < 1 and isinstance(error, torch.OutOfMemoryError) else "trial"
+    has_no_memory = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_GPU_MEMORY)
+    return "shared_gpu" if 0 < gpus_per_worker < 1 and has_no_memory else "trial"
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

@@ -39,7 +39,7 @@ NUMBER_ATTRIBUTE = "configuration"
 TRIALS_ATTRIBUTE = "trials"
 """The ids of the sweep's trials that count, e.g. `0003-r0 0003-r1`: until its end the first."""
 FOLDER_ATTRIBUTE = "folder"
-"""Attribute of the study: the sweep's folder; of a trial: that of its first training."""
+"""Attribute of the study, the sweep's folder, and of a trial, the folder of its first training."""
 
 
 def open_study(journal: Path, name: str, metric: str, folder: str) -> optuna.Study:

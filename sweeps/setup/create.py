@@ -9,7 +9,15 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
-from mtlib.runtime.storage import delete_folder, list_files, make_folder, open_folder, split_location, write_bytes
+from mtlib.runtime.storage import (
+    delete_folder,
+    list_files,
+    local_path,
+    make_folder,
+    open_folder,
+    split_location,
+    write_bytes,
+)
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
 from results.records.trials import SPACE_FILE, write_sweep
@@ -44,9 +52,10 @@ def create_sweep(
             if inputs.space_source is not None:
                 write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
             write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
-        except OSError:  # its name stays free
-            with contextlib.suppress(OSError):
-                discard_unstarted(options.folder)
+        except OSError:
+            if local_path(options.folder) is not None:  # in a bucket another command may have taken the name
+                with contextlib.suppress(OSError):
+                    discard_unstarted(options.folder)
             raise
     return plan
 

@@ -1,5 +1,6 @@
 """How many trials share a GPU (`--gpus-per-worker auto`), by the memory that short trainings like the trials' need."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +15,13 @@ from mtlib.runtime.errors import first_line
 from mtlib.stages.draws import stage_sets
 from mtlib.train import train
 from mtlib.training.preflight import required_features, table_of_texts
-from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, trials_per_gpu
+from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, share_of, trials_per_gpu
+from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.options import SweepOptions
 
 STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
+BYTES_PER_PARAMETER = 4
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
 
@@ -33,34 +36,40 @@ class MeasuredGpu:
     """Bytes of the GPU."""
     cpus_per_gpu: float
     """CPUs for each GPU, on the node that has the fewest."""
+    count: int
+    """GPUs of this machine or the cluster."""
 
 
 def pack_gpus(
-    options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder
+    options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder, num_trials: int
 ) -> tuple[SweepOptions, str]:
     """The options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that says so.
+
+    `num_trials` is how many may run at a time.
 
     Raises:
         ValueError: there is no GPU, none becomes free in time, or a trial does not fit one.
     """
     found = measure(options, configs, encoder)
     by_cpus = int(found.cpus_per_gpu / options.cpus_per_worker)
-    number = max(1, min(trials_per_gpu(found.total, found.peak), by_cpus))
+    by_trials = math.ceil(num_trials / found.count)  # Ray fills one GPU before the next
+    number = max(1, min(trials_per_gpu(found.total, found.peak), by_cpus, by_trials))
     need = f"the {found.peak / 1e9:.1f} GB that steps with the longest texts took, {MEMORY_MARGIN - 1:.0%} more"
     line = f"{number} trial{'s' * (number > 1)} on a GPU of {found.total / 1e9:.0f} GB: each gets {need}"
     line += f", and {CONTEXT_BYTES / 1e9:.2g} GB for its process"
-    return replace(options, gpus_per_worker=1 / number, packs_gpus=False), line
+    return replace(options, gpus_per_worker=share_of(number), packs_gpus=False), line
 
 
 def measure(options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -> MeasuredGpu:
     """Measures the trials on a GPU of this machine or the cluster; raises as `pack_gpus`."""
+    set_driver_variables()
     import ray  # here: only this needs it before the sweep begins
     from ray.exceptions import RayError
 
     from sweeps.cluster.capacity import total_resources
     from sweeps.cluster.connection import connected_to_ray
 
-    with connected_to_ray(options.address):
+    with connected_to_ray(options.address, BYTES_PER_PARAMETER * encoder.num_parameters):
         nodes = [node for node in total_resources() if node.gpus >= 1]
         if not nodes:
             raise ValueError("--gpus-per-worker auto must find a GPU to measure, got none; name a number")
@@ -70,7 +79,8 @@ def measure(options: SweepOptions, configs: Sequence[TrialConfig], encoder: Pret
         except RayError as error:
             rule = "--gpus-per-worker auto must measure a step of each kind on a free GPU"
             raise ValueError(f"{rule}, got: {first_line(getattr(error, 'cause', None) or error)}") from None
-    return MeasuredGpu(peak=peak, total=total, cpus_per_gpu=min(node.cpus / node.gpus for node in nodes))
+    cpus_per_gpu = min(node.cpus / node.gpus for node in nodes)
+    return MeasuredGpu(peak=peak, total=total, cpus_per_gpu=cpus_per_gpu, count=int(sum(node.gpus for node in nodes)))
 
 
 def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
@@ -80,7 +90,9 @@ def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
         methods = (config.gradients, config.needs_teacher, config.optimizer.average_power is not None)
         features = tuple(required_features(config, task) for task in config.active_tasks)
         sizes = tuple(config.batch_size_of(name) for name in config.train_sets)
-        kinds.setdefault((config.encoder, config.precision, methods, features, sizes), config)
+        stages = tuple((stage_sets(stage), stage.sum_losses, stage.start_from) for stage in config.stages)
+        parts = (config.encoder, config.pals, config.evaluation, config.precision)
+        kinds.setdefault((parts, stages, methods, features, sizes), config)
     return list(kinds.values())
 
 

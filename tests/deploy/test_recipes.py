@@ -36,7 +36,7 @@ def commands_of(name: str) -> list[list[str]]:
     """The words of each call of `run_or_resume.sh` in a file, its comments included."""
     text = re.sub(r"\n#?\s{3,}", " ", (DEPLOY / name).read_text())
     found = re.findall(r"run_or_resume\.sh (NAME [^'\n\[]+)", text)
-    return [shlex.split(words.replace("SPACE", "smart_lambda")) for words in found]
+    return [[word for word in shlex.split(words.replace("SPACE", "joint")) if word != "--"] for words in found]
 
 
 def test_the_cluster_of_virtual_machines_fits_the_schema_of_rays_launcher() -> None:

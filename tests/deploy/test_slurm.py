@@ -90,10 +90,9 @@ def test_a_sweep_uses_both_nodes_and_a_requeued_job_goes_on(cluster: dict[str, s
         keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED")
         cluster |= {name: os.environ[name] for name in keys}
         sizes = ("--set", "stages.0.epochs=1", "stages.1.epochs=2", "stages.1.steps_per_epoch=40", "--no-reuse")
-        limit = ("--max-steps", "200", "--cpus-per-worker", "1")
-        first = submit(cluster, "mine", storage, "--space", "smart_lambda", *sizes, *limit)
+        job = ("mine", storage, "--space", "smart_lambda", *sizes, "--", "--max-steps", "600")
+        first, again = submit(cluster, *job), submit(cluster, *job)
         assert first.returncode == 4, first.stdout
-        again = submit(cluster, "mine", storage, "--space", "smart_lambda", *sizes)
         assert again.returncode == 0, again.stdout
         sweep = load_sweep(join_location(storage, "mine"))
     assert set(sweep.trials["status"]) == {"complete"}

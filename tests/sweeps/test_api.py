@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
+import optuna_dashboard
 import pandas as pd
 import pytest
 import ray
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 import sweeps.driver.run_sweep
 from mtlib.tasks import TASKS
@@ -24,6 +28,7 @@ from sweeps.driver.ledger import open_ledger
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
+from sweeps.search.study import JOURNAL_NAME
 from tests.sweeps.conftest import MakePlan
 
 SMALL = {"encoder.max_length": 32, "stages.0.epochs": 1, "stages.1.epochs": 1, "tasks.sst.scored_train_rows": 11}
@@ -228,6 +233,10 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     assert first == [("running", 0), ("running", 1), ("running", 2), ("complete", 2)]
     assert found.sweep.ranking()["smart.weight"].tolist() != []
     assert set(found.sweep.effects()["key"]) == {"smart.weight"}
+    study = optuna.load_study(
+        study_name=None, storage=JournalStorage(JournalFileBackend(f"{found.folder}/{JOURNAL_NAME}"))
+    )
+    assert optuna_dashboard.get_note(study).startswith(found.sweep.answer()[0])
     with pytest.raises(ValueError, match=r"selection.json"):
         found.predict(["good"], task="sst")
     selection = found.select(settings=Settings(num_folds=2), repeats=1)

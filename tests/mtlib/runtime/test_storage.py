@@ -34,6 +34,7 @@ from mtlib.runtime.storage import (
     retry,
     split_location,
     subfolder,
+    without_home,
     write_bytes,
 )
 from tests.killed import Killed
@@ -386,3 +387,11 @@ def test_mistaken_uri_is_one_line_at_once(location: str, error: str) -> None:
 def test_bucket_that_answers_and_any_path_are_no_mistake(bucket: str, tmp_path: Path) -> None:
     for location in (bucket, join_location(bucket, "not", "there"), tmp_path, "s3", "relative/s3:"):
         check_answer(location)
+
+
+def test_a_home_folder_is_not_shown_also_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lustre").mkdir()
+    (tmp_path / "home").symlink_to("lustre")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = " ".join(f"{tmp_path}/{name}" for name in ("home/x", "lustre/x", "home", "homes/x"))
+    assert without_home(f"{text} file://{tmp_path}/home/x") == f"~/x ~/x ~ {tmp_path}/homes/x ~/x"

@@ -18,6 +18,7 @@ from sweeps.cluster.capacity import (
     GPU_BASE_BYTES,
     SAVING_BYTES_PER_PARAMETER,
     Resources,
+    describe_idle_gpus,
     describe_small_stores,
     fits_cluster,
     lanes_that_fit,
@@ -169,3 +170,24 @@ def test_object_stores_that_are_too_small_are_named_in_one_line(
     assert "--object-store-memory" in line
     assert "--shm-size" in line
     assert describe_small_stores(plan, 10**8) is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "share", "num_nodes", "idle"),
+    [(4, 8, 1.0, 1, "4 of 8 GPUs stay idle"), (8, 8, 1.0, 1, None), (2, 1, 0.25, 2, None), (2, 0, 1.0, 1, None)],
+)
+def test_gpus_that_lack_cpus_are_named(
+    make_plan: MakePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    cpus: int,
+    gpus: int,
+    share: float,
+    num_nodes: int,
+    idle: str | None,
+) -> None:
+    nodes = [Resources(cpus=cpus, gpus=gpus, memory=PLENTY)] * num_nodes
+    monkeypatch.setattr(capacity, "total_resources", lambda: nodes)
+    line = describe_idle_gpus(make_plan(gpus_per_worker=share))
+    assert (line or "").partition(":")[0] == (idle or "")
+    if line is not None:
+        assert "each worker needs 1 CPU and 2.0 GB of memory; there are 4 CPUs, 8 GPUs" in line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeps.cluster.gpu_shares import tensor_share, trials_per_gpu, workers_on_gpus
+from sweeps.cluster.gpu_shares import share_of, tensor_share, trials_per_gpu, workers_on_gpus
 
 GB = 10**9
 
@@ -17,6 +17,18 @@ def test_a_worker_has_its_share_of_one_gpu(gpus: float, share: float, workers: i
 @pytest.mark.parametrize(("total", "peak", "trials"), [(80, 3, 8), (24, 3, 5), (12, 3, 2), (8, 7, 1), (8, 30, 1)])
 def test_trials_on_a_gpu_follow_from_its_memory(total: int, peak: int, trials: int) -> None:
     assert trials_per_gpu(total * GB, peak * GB) == trials
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_as_many_workers_as_share_a_gpu_fit_it_in_rays_units(number: int) -> None:
+    share = share_of(number)
+    assert round(share * 10_000) * number <= 10_000
+    assert workers_on_gpus(1, share) == number
+    assert workers_on_gpus(3, share) == 3 * number
+
+
+def test_tensors_have_some_of_a_small_gpu() -> None:
+    assert tensor_share(1 / 8, 6 * GB) == 1 / 16
 
 
 @pytest.mark.parametrize("trials", [2, 5, 8])

@@ -324,6 +324,7 @@ def test_error_of_a_single_worker_fails_the_trial_and_one_of_several_is_raised(
     ("error", "gpus", "cause"),
     [
         (torch.OutOfMemoryError("CUDA out of memory"), 0.5, "shared_gpu"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), 0.5, "shared_gpu"),
         (torch.OutOfMemoryError("CUDA out of memory"), 1.0, "trial"),
         (OSError("read-only"), 0.5, "storage"),
         (KeyError("lost"), 0.5, "trial"),

@@ -16,21 +16,25 @@ from sweeps.setup.packing import MeasuredGpu, distinct_in_memory, longest_texts,
 GB = 10**9
 
 
-@pytest.mark.parametrize(("cpus_per_gpu", "cpus_per_worker", "share"), [(16, 1, 1 / 5), (3, 1, 1 / 3), (3, 2, 1)])
+@pytest.mark.parametrize(
+    ("cpus_per_gpu", "cpus_per_worker", "at_a_time", "share"),
+    [(16, 1, 99, 0.2), (3, 1, 99, 0.3333), (3, 2, 99, 1), (16, 1, 8, 0.5), (16, 1, 1, 1)],
+)
 def test_auto_becomes_a_share_that_memory_and_cpus_allow(
     monkeypatch: pytest.MonkeyPatch,
     tiny_encoder: PretrainedEncoder,
     cpus_per_gpu: float,
     cpus_per_worker: int,
+    at_a_time: int,
     share: float,
 ) -> None:
-    found = MeasuredGpu(peak=3 * GB, total=24 * GB, cpus_per_gpu=cpus_per_gpu)
+    found = MeasuredGpu(peak=3 * GB, total=24 * GB, cpus_per_gpu=cpus_per_gpu, count=4)
     monkeypatch.setattr(packing, "measure", lambda *_arguments: found)
     options = SweepOptions(
         name="s", storage="/x", gpus_per_worker=1.0, packs_gpus=True, cpus_per_worker=cpus_per_worker
     )
-    packed, line = pack_gpus(options, [], tiny_encoder)
-    assert packed.gpus_per_worker == pytest.approx(share)
+    packed, line = pack_gpus(options, [], tiny_encoder, at_a_time)
+    assert packed.gpus_per_worker == share
     assert not packed.packs_gpus
     assert line.endswith(
         "on a GPU of 24 GB: each gets the 3.0 GB that steps with the longest texts took, 15% more, and 0.85 GB for its "
@@ -48,7 +52,11 @@ KINDS: list[dict[str, Any]] = [
     {},
     {"smart.weight": 0.0},
     {"optimizer.average_power": 8},
+    {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True},
     {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True, "gradients": "pcgrad"},
+    {"stages.1.start_from": "best"},
+    {"pals.size": 12, "pals.tasks": ("sst",)},
+    {"evaluation.batch_size": 7},
     {"tasks.sst.batch_size": 16},
 ]
 
