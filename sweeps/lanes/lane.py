@@ -50,8 +50,7 @@ def open_lane(setup: "LaneSetup", scratch: Path, refused: Collection[str]) -> Ba
     """Opens one lane on any nodes but the refused ones; Ray Train's own files go into `scratch`."""
     from ray.train.torch import TorchConfig, TorchTrainer
 
-    from sweeps.lanes.single_worker import SingleWorkerConfig
-    from sweeps.lanes.worker import run_lane
+    from sweeps.lanes.worker import SingleWorkerConfig, run_lane
 
     def train_lane(_shown: Mapping[str, Any]) -> None:
         run_lane(setup)

@@ -17,6 +17,8 @@ from typing import Any, TypeVar, cast
 import ray
 import torch
 from ray.actor import ActorHandle
+from ray.train.backend import Backend
+from ray.train.torch import TorchConfig, get_device
 from safetensors import SafetensorError
 
 from mtlib.config.trial import TrialConfig
@@ -38,6 +40,16 @@ from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 Made = TypeVar("Made")
 NO_GPU_MEMORY = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
 """In errors of CUDA and its libraries, for which PyTorch has no class of its own."""
+
+
+class SingleWorkerConfig(TorchConfig):  # type: ignore[misc]
+    """Ray Train's settings of a lane with one worker: without a process group, whose store listens to everybody."""
+
+    @property
+    def backend_cls(self) -> type[Any]:
+        """What Ray Train starts beside the worker."""
+        backend: type[Any] = Backend
+        return backend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +211,5 @@ def own_device(gpus_per_worker: float) -> torch.device:
     """The device that this worker trains on."""
     if gpus_per_worker == 0:
         return torch.device("cpu")
-    from ray.train.torch import get_device  # here: it takes a quarter of a second to import
-
     device: torch.device = get_device()
     return device

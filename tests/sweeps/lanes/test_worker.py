@@ -19,7 +19,8 @@ import torch
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
+from ray.train.backend import Backend
+from ray.train.torch import TorchConfig, TorchTrainer
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
@@ -36,7 +37,7 @@ from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, cause_of, run_lane, train_assigned
+from sweeps.lanes.worker import LaneSetup, SingleWorkerConfig, cause_of, run_lane, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
@@ -343,3 +344,10 @@ def test_end_that_a_worker_recorded_before_it_died_stands(plain_lane: PlainLane,
     assert (reporter.end, reporter.steps) == ((how, "why"), [])
     again = plain_lane.run(BAD, attempt=1)
     assert again.end != (how, "why"), "an end from an earlier run of the sweep does not count: the trial was queued"
+
+
+def test_nothing_is_started_beside_a_single_worker() -> None:
+    own, usual = SingleWorkerConfig(), TorchConfig()
+    assert own.backend_cls is Backend
+    assert usual.backend_cls is not Backend
+    assert (own.framework, own.train_func_context) == (usual.framework, usual.train_func_context)
