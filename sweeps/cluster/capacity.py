@@ -137,10 +137,10 @@ def describe_small_stores(plan: SweepPlan, num_bytes: int) -> str | None:
 
 def describe_idle_gpus(plan: SweepPlan) -> str | None:
     """A line that says how many GPUs no worker can use, for want of CPUs or memory; None without."""
-    need, nodes = resources_per_worker(plan), total_resources()
+    need = resources_per_worker(plan)
     if not need.gpus:
         return None
-    per_gpu = workers_on_gpus(1, need.gpus)
+    nodes, per_gpu = total_resources(), workers_on_gpus(1, need.gpus)
     num_idle = sum((workers_on_gpus(node.gpus, need.gpus) - workers_that_fit(node, need)) // per_gpu for node in nodes)
     if num_idle < 1:
         return None

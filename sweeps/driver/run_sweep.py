@@ -61,6 +61,8 @@ STOP_SECONDS = 4.0
 """After Ctrl-C: the time for trials to save their state, and then for lanes to close."""
 SAVE_SECONDS = 60.0
 """The time for trials to save their state where no signal ends the sweep."""
+LOST_SECONDS = 20.0
+"""That time where Ray itself is lost: its client ends the driver, in silence, 60 s after the loss."""
 CLOSING_SECONDS = 20.0
 """The time for lanes to close and for Tune to end, so that their resources are free; they need a few seconds."""
 STORAGE_SECONDS = 20.0
@@ -355,7 +357,7 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
-            deadline = time.monotonic() + (STOP_SECONDS if sweep.run.interrupts.count else SAVE_SECONDS)
+            deadline = time.monotonic() + seconds_to_save(sweep)
             sweep.searcher.stop()
             ray.get(sweep.channel.stop.remote())
     sweep.stopper.stop()
@@ -364,6 +366,13 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         command = resume_command(sweep.run.plan.options.folder)
         sweep.run.note(f"Stopped by SIGTERM. Continue with: {command}")
     return error or sweep.tune_run.error
+
+
+def seconds_to_save(sweep: RunningSweep) -> float:
+    """How long trials may take to save their state at a sweep's early end."""
+    if sweep.run.interrupts.count:
+        return STOP_SECONDS
+    return SAVE_SECONDS if sweep.services.are_well else LOST_SECONDS
 
 
 def wind_down_at_limit(sweep: RunningSweep) -> bool:

@@ -49,6 +49,7 @@ from sweeps.driver.run_sweep import (
     keep_house,
     run_on_ray,
     run_plan,
+    seconds_to_save,
     watch_storage,
 )
 from sweeps.lanes.channel import Event
@@ -322,6 +323,18 @@ def test_housekeeping_does_not_count_as_inside_ray_and_ends_before_the_records_a
     threading.Timer(0.5, may_end.set).start()
     close_sweep(sweep, 0.0)
     assert not sweep.housekeeping.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("num_signals", "is_well", "seconds"), [(0, True, 60), (0, False, 20), (1, True, 4), (1, False, 4)]
+)
+def test_trials_are_waited_for_no_longer_than_ray_lets_the_driver_live(
+    make_plan: MakePlan, num_signals: int, is_well: bool, seconds: float
+) -> None:
+    sweep = idle_sweep(make_plan())
+    sweep.services = Mock(are_well=is_well)
+    cast(Any, sweep.run.interrupts).count = num_signals
+    assert seconds_to_save(sweep) == seconds
 
 
 def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
