@@ -7,7 +7,7 @@
 # and --data, are used by every run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-name=$1 storage=$2
+name=${1-} storage=${2?usage: NAME STORAGE [flags of a new sweep] [-- flags of every run]}
 shift 2
 begin=()
 while [[ $# -gt 0 && $1 != -- ]]; do

@@ -136,6 +136,11 @@ class SweepOptions:
         require(SAFE_NAME.fullmatch(self.name) is not None, rule, repr(self.name))
 
     @property
+    def gpus_as_typed(self) -> str:
+        """The value of --gpus-per-worker."""
+        return "auto" if self.packs_gpus else f"{self.gpus_per_worker:g}"
+
+    @property
     def folder(self) -> str:
         """The sweep's own folder."""
         return join_location(self.storage, self.name)

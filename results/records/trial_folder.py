@@ -186,7 +186,7 @@ def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) ->
 
 def log_path(trial_id: str, rank: int = 0) -> str:
     """Where a trial's log is in the sweep's folder. A worker of another rank has one where it met an error."""
-    return f"trials/{trial_id}/log{f'-{rank}' if rank else ''}.txt"
+    return trial_path(trial_id, f"log{f'-{rank}' if rank else ''}.txt")
 
 
 def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What a sweep shows while it runs and at its end: everything, on the terminal, or nothing."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from mtlib.runtime.command_line import discard_output
@@ -32,7 +32,13 @@ def printing_listener() -> Listener:
 
 def silent_listener() -> Listener:
     """Prints nothing and selects no ensembles."""
-    return Listener(show=lambda _lines: None, watch=watch_nothing, answer=lambda _options: None, finish=end_silently)
+    return Listener(show=discard_lines, watch=watch_nothing, answer=lambda _options: None, finish=end_silently)
+
+
+def discard_lines(lines: Iterable[str]) -> None:
+    """Reads lines, which may be made as they are read, and shows none."""
+    for _line in lines:
+        pass
 
 
 @contextlib.contextmanager

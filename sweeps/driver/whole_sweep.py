@@ -51,7 +51,8 @@ class Listener:
     """What the caller of a sweep does with what it hears."""
 
     show: Callable[[Iterable[str]], None]
-    """Gets lines about the sweep before its first trial."""
+    """Gets lines about the sweep before its first trial and after its end; reads them all, as they may be made by work.
+    """
     watch: Callable[[], "AbstractContextManager[OnEvent]"]
     """Opened while trials run; yields the function that gets each event."""
     answer: Callable[[SweepOptions], None]
@@ -131,7 +132,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
     listener.answer(options)
     ending = listener.finish(options, outcome_of(ledger, closing_errors))
     trackers = Trackers(options.log_to, options.folder, plan.tasks, known.records)
-    listener.show(list(report_answer(options, trackers)))  # a listener need not read the lines
+    listener.show(report_answer(options, trackers))
     return ending
 
 
@@ -192,5 +193,4 @@ def run_and_finish(
         has_ended = not outcome.is_interrupted
         return ending
     finally:
-        lines = report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True)
-        listener.show(list(lines))  # a listener need not read them
+        listener.show(report_answer(options, trackers) if has_ended else trackers.finish([], is_interrupted=True))

@@ -39,7 +39,7 @@ def count_gpus(address: str | None) -> int:
 
 def describe_gpus(options: SweepOptions) -> str:
     """How many GPUs a worker has, and of how many this machine has."""
-    line = f"GPUs per worker: {'auto' if options.packs_gpus else f'{options.gpus_per_worker:g}'}"
+    line = f"GPUs per worker: {options.gpus_as_typed}"
     if options.address is not None:
         return f"{line} (--gpus-per-worker)"
     count = torch.cuda.device_count()
@@ -55,4 +55,4 @@ def check_capacity(options: SweepOptions, num_cpus: int, num_gpus: int) -> None:
     require(options.workers * cpus <= num_cpus, rule, f"{workers} --cpus-per-worker {cpus}")
     rule = f"a trial must fit this machine, which has {num_gpus or 'no'} GPU{'s' * (num_gpus != 1)}"
     gpus = options.gpus_per_worker
-    require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {gpus:g}")
+    require(options.workers * gpus <= num_gpus, rule, f"{workers} --gpus-per-worker {options.gpus_as_typed}")

@@ -17,11 +17,13 @@ from mtlib.train import train
 from mtlib.training.preflight import required_features, table_of_texts
 from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, share_of, trials_per_gpu
 from sweeps.cluster.ray_settings import set_driver_variables
+from sweeps.lanes.peak_memory import release_memory, reset_peak_memory
 from sweeps.options import SweepOptions
 
 STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
 BYTES_PER_PARAMETER = 4
+"""Of the encoder's weights, which Ray's object store holds while they are measured."""
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
 
@@ -101,8 +103,8 @@ def peak_and_total(configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -
     device = torch.device("cuda")
     peaks = []
     for config in configs:
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
+        release_memory()
+        reset_peak_memory(device)
         train_shortly(config, encoder, device)
         peaks.append(torch.cuda.max_memory_reserved(device))
     return max(peaks), int(torch.cuda.get_device_properties(device).total_memory)
