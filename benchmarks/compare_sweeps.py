@@ -6,8 +6,9 @@ Prints:   per sweep and file what differs first, or that it is equal; exit code 
 
 BEFORE and AFTER are two folders of sweeps (`--storage`), made by one set of commands with two versions of the code on
 one machine, or two sweeps. Compared are `trials.parquet`, `curves.parquet`, every epoch's predictions, the weights that
-were kept and every `selection*.json` and `predicted*.csv`. Not compared: hashes, versions, times, memory, hosts,
-paths, and fields that only one of the two has (these are named).
+were kept and every `selection*.json` and `predicted*.csv`; also `ranking.csv` and `effects.csv`, where
+`python results/table.py SWEEP --csv`, without and with `--effects`, was redirected to these. Not compared: hashes,
+versions, times, memory, hosts, paths, and fields that only one of the two has (these are named).
 """
 
 import argparse
@@ -55,7 +56,7 @@ def main() -> int:
 def list_files(folder: Path) -> list[Path]:
     """The files to compare, by path relative to the folder; hidden folders, such as that of stages, are left out."""
     patterns = (
-        *("trials.parquet", "curves.parquet", "selection*.json", "predicted*.csv"),
+        *("trials.parquet", "curves.parquet", "selection*.json", "predicted*.csv", "ranking.csv", "effects.csv"),
         *("trials/*/epochs/*.parquet", "trials/*/checkpoint/weights/*.safetensors"),
     )
     names = [path.relative_to(folder) for pattern in patterns for path in folder.rglob(pattern)]

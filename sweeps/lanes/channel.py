@@ -188,14 +188,18 @@ class Channel:
         def is_void() -> bool:
             return lane not in self._lanes or self._lanes[lane].call != call
 
-        await self._wait_until(lambda: is_void() or self._is_surplus() or self._can_begin(lane), IDLE_SECONDS)
+        def is_answered() -> bool:
+            return is_void() or self._is_surplus() or self._next_for(lane) is not None
+
+        await self._wait_until(is_answered, IDLE_SECONDS)
         if is_void():
             return "close"
         if self._is_surplus():
             del self._lanes[lane]
             self._emit(Event(kind="lane_closed", lane=lane, facts={"why": None}))
             return "close"
-        return self._assign(self._queue.popleft(), lane) if self._can_begin(lane) else "wait"
+        trial_id = self._next_for(lane)
+        return "wait" if trial_id is None else self._assign(trial_id, lane)
 
     async def leave_node(self, lane: str) -> None:
         """A lane closes because a node of it is about to be taken away; its trial goes on elsewhere."""
@@ -372,16 +376,28 @@ class Channel:
         has_work = self._max_lanes is None or num_open <= self._max_lanes
         return self._takes_no_trials or not (self._queue or has_work)
 
-    def _can_begin(self, lane: str) -> bool:
-        """Whether the first queued trial may begin on a lane, which shares its GPUs with none that needs one alone.
+    def _next_for(self, lane: str) -> str | None:
+        """The queued trial that a lane may begin now.
 
-        While a trial waits for a GPU alone no lane takes another, so that some GPU becomes free.
+        A trial that needs a GPU alone waits for the one with the fewest others, where no lane takes another meanwhile.
         """
-        if not self._queue or not self._alone:
-            return bool(self._queue)
+        if not self._alone:
+            return next(iter(self._queue), None)
+        beside = self._running_beside(lane)
+        if beside & self._alone:
+            return None
+        first_alone = next((trial_id for trial_id in self._queue if trial_id in self._alone), None)
+        if first_alone is not None:
+            opened = [name for name, other in self._lanes.items() if other.place]
+            freest = min(opened, key=lambda name: (len(self._running_beside(name)), sorted(self._lanes[name].gpus)))
+            if self._lanes[freest].gpus & self._lanes[lane].gpus:
+                return None if beside else first_alone
+        return next((trial_id for trial_id in self._queue if trial_id not in self._alone), None)
+
+    def _running_beside(self, lane: str) -> set[str]:
+        """Trials on the GPUs of a lane, its own included."""
         lanes = {name for name, other in self._lanes.items() if other.gpus & self._lanes[lane].gpus}
-        beside = {name for name, trial in self._trials.items() if trial.lane in lanes and trial.end is None}
-        return not (beside & self._alone or (beside and self._queue[0] in self._alone))
+        return {name for name, trial in self._trials.items() if trial.lane in lanes and trial.end is None}
 
     def _is_unwanted(self, trial: TrialState, attempt: int) -> bool:
         """Whether the trial has ended, or is another lane's: its worker has outlived its own."""
@@ -394,6 +410,7 @@ class Channel:
         return trial
 
     def _assign(self, trial_id: str, lane: str) -> Assignment:
+        self._queue.remove(trial_id)
         trial = self._hear(trial_id)
         trial.lane, trial.attempt = lane, trial.attempt + 1
         why = None if trial.why is None else self._explain_death(trial.nodes, trial.why)

@@ -164,6 +164,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.log.add_error(found)
             raise
         status = "interrupted"
+    release_memory()  # before the channel lets another trial begin on the same GPU
     if is_first and not (status == "interrupted" and drain.is_draining):
         try:
             if run is not None:
@@ -173,7 +174,6 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
         except OSError as found:  # its states are still there
             reporter.report_end("interrupted", describe_error(found), {"wall_seconds": reporter.wall_seconds})
-    release_memory()
 
 
 def find_end(folder: TrialFolder, assignment: Assignment) -> TrialEnd | None:

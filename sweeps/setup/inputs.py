@@ -19,9 +19,9 @@ from mtlib.demo.corpus import demo_folder
 from mtlib.demo.overrides import DEMO_NOTE, demo_overrides, demo_stages
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
-from mtlib.runtime.storage import check_answer, exists, join_location
+from mtlib.runtime.storage import check_answer, exists, is_file, join_location, open_folder
 from mtlib.tasks import Task, in_order
-from results.records.trials import SPACE_FILE, read_sweep, sweep_tasks
+from results.records.trials import SPACE_FILE, SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
 from search_spaces.space import Grid, SearchSpace, changed_keys, grid_configs, search_domain
@@ -91,8 +91,12 @@ class SweepInputs:
 def check_name_is_free(options: SweepOptions) -> None:
     """Raises ValueError if a new sweep's name is taken already, or its storage does not answer."""
     check_answer(options.storage)
+    if options.resume or not exists(options.folder):
+        return
+    is_sweep = is_file(open_folder(options.folder), SWEEP_FILE)
     rule = "a sweep's name must be new; choose another with --name, or leave it out for one made from the time"
-    require(options.resume or not exists(options.folder), rule, options.folder)
+    hint = "" if is_sweep else f"; it has no {SWEEP_FILE}: if a sweep was killed when it began there, delete it"
+    raise ValueError(f"{rule}, got {options.folder}{hint}")
 
 
 def read_inputs(options: SweepOptions) -> SweepInputs:

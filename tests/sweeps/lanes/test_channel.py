@@ -471,6 +471,37 @@ async def test_trial_that_ran_out_of_memory_on_a_shared_gpu_gets_one_alone_befor
 
 
 @running
+async def test_other_gpus_go_on_while_a_trial_waits_for_the_freest_one_alone() -> None:
+    """Lanes a and b share a GPU, c and d another one."""
+    channel = Channel()
+    await channel.set_places(4, ["n"])
+    for name in ("large", "t1", "t2", "t3", "t4", "t5", "t6"):
+        await channel.submit(trial(name))
+    for lane, gpu in (("a", "0"), ("b", "0"), ("c", "1"), ("d", "1")):
+        await open_on(channel, lane, gpu)
+    await channel.report_error("large", 1, "CUDA out of memory", "shared_gpu")
+    await channel.report_dead_workers("a", "unexplained")
+
+    waiting = await open_on(channel, "a", "0")
+    await channel.report_end("t2", 1, "complete", None, {})
+    going_on = begin(channel.next_trial("c", place()))
+    await settle()
+    assert not waiting.done(), "t1 is on the freest GPU, where no trial begins meanwhile"
+    assert going_on.result().trial_id == "t4"
+
+    await channel.report_end("t1", 1, "complete", None, {})
+    await settle()
+    assert waiting.result().trial_id == "large"
+    assert waiting.result().has_gpu_alone
+    held_back = begin(channel.next_trial("b", place()))
+    await settle()
+    assert not held_back.done()
+    await channel.report_end("large", 2, "complete", None, {})
+    await settle()
+    assert held_back.result().trial_id == "t5"
+
+
+@running
 async def test_first_worker_says_why_a_trial_lost_its_lane_and_a_disk_stays_the_cause() -> None:
     """The other workers only see that their peer has gone."""
     channel = Channel()
