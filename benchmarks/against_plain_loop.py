@@ -37,7 +37,7 @@ from results.analysis.comparison.bootstrap import CONFIDENCE, Floats, Numbers, b
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, load_models
-from results.inference.predictor import ALONE, Predictor
+from results.inference.predictor import Predictor, ensemble_of
 from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.tables import read_trials
@@ -126,9 +126,10 @@ def predictions_by(sweep: Path, record: TrialRecord, held_out: Tables, folder: P
 def predict_held_out(sweep: Path, record: TrialRecord, held_out: Tables) -> Iterator[pd.DataFrame]:
     """A trial's predictions of the held-out rows of each task."""
     member = Member(sweep=str(sweep), trial=record.trial_id, epoch=record.epochs, weight=1.0)
+    ensemble = ensemble_of([member])
     models = load_models([member], next(iter(held_out)), ModelSource(places={str(sweep): sweep}, device="cpu"))
     for task, table in held_out.items():
-        outputs = predict_table(Predictor(task=TASKS[task], models=models, ensemble=ALONE), table)
+        outputs = predict_table(Predictor(task=TASKS[task], models=models, ensemble=ensemble), table)
         yield prediction_frame(HELD_OUT, task, table.ids, outputs)
 
 

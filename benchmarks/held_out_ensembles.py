@@ -1,10 +1,10 @@
 """Are chosen ensembles really better on rows held out, and does the expected score hold?
 
-Command:  python benchmarks/held_out_ensembles.py SWEEP [SWEEP ...] --output FOLDER [--soups]
-Cost:     each member predicts the held-out rows: about 10 s a model with MiniLM on 2 CPU cores; --soups adds minutes
-Prints:   per sweep and task, of the automatic choice (and of the best soup): the expected score with its interval and
-          the score on the held-out rows; the lead over the best single model, expected and on the held-out rows, with
-          95 % intervals; then over all: how often it was better, by how much, and how often the two scores agree
+Command:  python benchmarks/held_out_ensembles.py SWEEP [SWEEP ...] --output FOLDER
+Cost:     each member predicts the held-out rows: about 10 s a model with MiniLM on 2 CPU cores
+Prints:   per sweep and task, of the automatic choice: the expected score with its interval and the score on the
+          held-out rows; the lead over the best single model, expected and on the held-out rows, with 95 % intervals;
+          then over all: how often it was better, by how much, and how often the two scores agree
 Writes:   FOLDER/SWEEP.csv, from which a repeated command reads; FOLDER/calibration.png and .svg
 
 The sweeps must have been run with `--hold-out`. An expected score and the score on held-out rows both have errors, over
@@ -27,7 +27,7 @@ from mtlib.data.load import read_held_out
 from mtlib.runtime.command_line import run_command
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
-from results.ensembles.methods import AUTOMATIC, SINGLE, SOUP
+from results.ensembles.methods import AUTOMATIC, SINGLE
 from results.ensembles.outputs import values_of
 from results.figures.chart import Axis, Chart, Panel, Series
 from results.figures.matplotlib_figure import write_images
@@ -46,16 +46,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", metavar="SWEEP", type=Path, nargs="+")
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True)
-    parser.add_argument("--soups", action="store_true", help="measure the best soup of each task too")
     options = parser.parse_args()
-    return run_command(lambda: measure(options.sweeps, options.output, with_soups=options.soups))
+    return run_command(lambda: measure(options.sweeps, options.output))
 
 
-def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
+def measure(sweeps: Sequence[Path], folder: Path) -> None:
     """Prints the choices of sweeps beside their scores on held-out rows, and writes them and their plot to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    methods = (AUTOMATIC, SOUP) if with_soups else (AUTOMATIC,)
-    paths = {sweep: folder / f"{sweep.name}{'-soups' * with_soups}.csv" for sweep in sweeps}
+    paths = {sweep: folder / f"{sweep.name}.csv" for sweep in sweeps}
     missing = [sweep for sweep, path in paths.items() if not path.exists()]
     for sweep in missing:
         read_sweep(sweep)
@@ -63,7 +61,7 @@ def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
     frames = []
     for sweep, path in paths.items():
         if sweep in missing:
-            pd.DataFrame(measure_sweep(sweep.absolute(), methods)).to_csv(path, index=False)
+            pd.DataFrame(measure_sweep(sweep.absolute())).to_csv(path, index=False)
         frames.append(pd.read_csv(path).assign(sweep=sweep.name))
         print_frame(frames[-1])
     found = pd.concat(frames, ignore_index=True)
@@ -73,23 +71,21 @@ def measure(sweeps: Sequence[Path], folder: Path, *, with_soups: bool) -> None:
         print(f"Written: {written}")
 
 
-def measure_sweep(sweep: Path, methods: Sequence[str]) -> list[dict[str, object]]:
-    """A row for each task and method of a sweep."""
-    chosen = {
-        name: select_from(SelectionRequest(sweeps=[sweep], method=name), on_progress=print)
-        for name in (SINGLE, *methods)
-    }
+def measure_sweep(sweep: Path) -> list[dict[str, object]]:
+    """A row for each task of a sweep."""
+    single, best = (
+        select_from(SelectionRequest(sweeps=[sweep], method=name), on_progress=print) for name in (SINGLE, AUTOMATIC)
+    )
     source, read = ModelSource(places={str(sweep): sweep}, device="cpu"), cache(read_held_out)
     rows = []
-    for name, task in chosen[SINGLE].definitions.items():
-        table = read_held_out_rows(chosen[SINGLE], name, source, None, read)
+    for name, task in single.definitions.items():
+        table = read_held_out_rows(single, name, source, None, read)
         labels = table.labels.astype(np.float64)
-        outputs = [predict_table(load_predictor(own, name, source), table) for own in chosen.values()]
+        outputs = [predict_table(load_predictor(own, name, source), table) for own in (single, best)]
         values = np.stack([values_of(task, own, labels) for own in outputs])
         scores = score_examples(task, values, labels)
         resampled = bootstrap_scores(task, values, labels, groups=text_groups_of(table))
-        for number, method in enumerate(methods, start=1):
-            rows.append(row_of(chosen[method], task, scores[[0, number]], resampled[[0, number]]))
+        rows.append(row_of(best, task, scores, resampled))
     return rows
 
 

@@ -54,20 +54,6 @@ class TaskFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaderboardFile:
-    """Format of a task's predictions for the leaderboard of CS224N's default project."""
-
-    stem: str
-    """Files are `<stem>-dev-output.csv` and `<stem>-test-output.csv`."""
-    column: str
-    """Header of the predictions, spelled as the leaderboard does."""
-
-    def file_name(self, split: str) -> str:
-        """Name of the file of `split`, `dev` or `test`."""
-        return f"{self.stem}-{split}-output.csv"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Task:
     """The fixed properties of a task: files, labels, score. `TaskConfig` has its settings."""
 
@@ -100,8 +86,6 @@ class Task:
     """Number of fixed train rows that are scored each epoch, to show over-fitting; 0 for none."""
     glue: GlueFiles | None = None
     """The task's files in a GLUE folder; None if GLUE has no such task."""
-    leaderboard: LeaderboardFile | None = None
-    """The task's file on the course's leaderboard; None if it has no such task."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", self.metric or default_metric(self.kind))
@@ -161,7 +145,6 @@ TASKS: dict[str, Task] = {
             label_column="sentiment",
             file_stem="ids-sst",
             scored_train_rows=2000,
-            leaderboard=LeaderboardFile(stem="sst", column="Predicted_Sentiment"),
         ),
         Task(
             name="qqp",
@@ -174,7 +157,6 @@ TASKS: dict[str, Task] = {
             glue=GlueFiles(
                 folder="QQP", id_column="id", text_columns=("question1", "question2"), label_column="is_duplicate"
             ),
-            leaderboard=LeaderboardFile(stem="para", column="Predicted_Is_Paraphrase"),
         ),
         Task(
             name="sts",
@@ -187,7 +169,6 @@ TASKS: dict[str, Task] = {
             glue=GlueFiles(
                 folder="STS-B", id_column="index", text_columns=("sentence1", "sentence2"), label_column="score"
             ),
-            leaderboard=LeaderboardFile(stem="sts", column="Predicted_Similiary"),
         ),
     )
 }

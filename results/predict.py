@@ -6,7 +6,7 @@ import itertools
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -24,13 +24,11 @@ from mtlib.tasks import TASKS, Task
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
     CARD_FILE,
-    SCRIPT_FILE,
     is_bundle,
     load_bundled,
     local_bundle_folder,
     read_bundle,
 )
-from results.inference.leaderboard import write_leaderboard
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
@@ -50,33 +48,26 @@ from results.records.selection import SELECTION_FILE, Selection, read_selection
 
 STANDARD_OUTPUT = "-"
 COMMAND, EXAMPLE_SWEEP = "python results/predict.py", "~/multitask-sweeps/NAME"
-INCOMPATIBLE = {
-    "--leaderboard": ("--task", "--input", "--format", "--columns", "--bundle"),
-    "--bundle": ("--input", "--output", "--format", "--columns", "--device", "--data"),
-}
-"""Flags that must not be given with another one."""
+NOT_FOR_BUNDLES = ("--input", "--output", "--format", "--columns", "--device")
+"""Flags that must not be given with `--bundle`."""
 
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples:
   a file of your own; a column `id` is kept, rows without one are numbered from 0
-    {command} --task TASK --input reviews.csv --output predictions.csv
+    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --output predictions.csv
   whose texts are in columns of other names; JSON lines in and out
-    {command} --task TASK --input pairs.jsonl --columns question,other \\
+    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input pairs.jsonl --columns question,other \\
       --output predictions.jsonl
   a text per line (or two with a tab between) through a pipe
-    echo "A fine film" | {command} --task TASK --input -
-  the six files of the course's leaderboard, from the folder with its dev and test files
-    {command} --leaderboard --data DIR --output predictions
-"""
-EXAMPLES_OF_SWEEPS = """\
+    echo "A fine film" | {COMMAND} {EXAMPLE_SWEEP} --task TASK --input -
   where the encoder that the sweep began with has moved
-    {command} --task TASK --input reviews.csv --encoder DIR
-  a folder that predicts by itself, without the sweep: weights, tokenizers, the code, a card (--task: of one task alone)
-    {command} --bundle my-bundle
-    python my-bundle/predict.py --task TASK --input reviews.csv --output predictions.csv
-"""
-REST = f"""
-tasks and their columns: {{tasks}}
+    {COMMAND} {EXAMPLE_SWEEP} --task TASK --input reviews.csv --encoder DIR
+  a folder that predicts without the sweep: weights, tokenizers, a card (--task: of one task alone)
+    {COMMAND} {EXAMPLE_SWEEP} --bundle my-bundle
+    {COMMAND} my-bundle --task TASK --input reviews.csv --output predictions.csv
+
+tasks and their columns: {"; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in TASKS.values())}; others
+as in their tasks.toml
 
 input: .csv (tabs or commas, a header line, standard quoting), .tsv (tabs, a header line, no quoting), .jsonl (an object
 per line), .txt (a text per line); UTF-8; or .parquet. It is read as it is predicted, so it may be larger than memory. A
@@ -91,49 +82,28 @@ exit codes: {SUCCESS} predicted, {WRONG_USE} wrong use, {INTERRUPTED} interrupte
 Write = Callable[[str], object]
 
 
-def main(arguments: Sequence[str] | None = None, bundle: Path | None = None) -> int:
-    """Runs the command with these arguments (None: those of this process) and returns the exit code.
-
-    `bundle` is the folder of the bundle whose own command this is.
-    """
-    return run_command(lambda: run_predict(arguments, bundle))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with these arguments (None: those of this process) and returns the exit code."""
+    return run_command(lambda: run_predict(arguments))
 
 
-def run_predict(arguments: Sequence[str] | None, bundle: Path | None) -> None:
-    """Predicts a file or the leaderboard's files, or writes a bundle."""
-    options = parse_words(build_parser(bundle), arguments)
-    rule = f"{BUNDLE_FILE} of a bundle must be where it was written"
-    require(bundle is None or is_bundle(bundle), rule, f"none in {bundle}")
+def run_predict(arguments: Sequence[str] | None) -> None:
+    """Predicts a file, or writes a bundle."""
+    options = parse_words(build_parser(), arguments)
     check_options(options)
-    if options.leaderboard:
-        selection, load = read_source(options)
-        data, folder = (Path(place).expanduser() for place in (options.data, options.output))
-        write_leaderboard(selection, data, folder, load, print_note, overwrite=options.overwrite)
-    elif options.bundle is None:
+    if options.bundle is None:
         predict_file(options)
     else:
         make_bundle(options)
 
 
-def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
-    """The parser of this command, or of the command of the bundle in a folder, which names no selection."""
-    program = COMMAND if bundle is None else f"python {shlex.quote(sys.argv[0])}"
-    command = f"{COMMAND} {EXAMPLE_SWEEP}" if bundle is None else program
-    examples = EXAMPLES if bundle else EXAMPLES + EXAMPLES_OF_SWEEPS
-    usage = f"{'' if bundle else 'SELECTION '}--task TASK --input FILE|- [--output FILE|-] [more below]"
-    description = "Predicts text with the ensemble that was selected for a task."
-    tasks = "; ".join(f"{task.name} ({', '.join(task.text_columns)})" for task in known_tasks(bundle).values())
-    others = "" if bundle else "; others as in their tasks.toml"
-    epilog = examples.format(command=command) + REST.format(tasks=tasks + others)
-    parser = new_parser(program, usage, description, epilog)
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    usage = "SELECTION --task TASK --input FILE|- [--output FILE|-] [more below]"
+    parser = new_parser(COMMAND, usage, "Predicts text with the ensemble that was selected for a task.", EXAMPLES)
     add = parser.add_argument
-    if bundle is None:
-        place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
-        add("selection", nargs="?", metavar="SELECTION", help=place)
-        add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
-        add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
-    else:
-        parser.set_defaults(selection=str(bundle), encoder=None, bundle=None)
+    place = f"name or folder of a sweep with {SELECTION_FILE}, that file, a URI, or a bundle's folder"
+    add("selection", nargs="?", metavar="SELECTION", help=place)
     add("--task", metavar="TASK", help="what to predict (default: the selection's task, if it has one alone)")
     add("--input", metavar="FILE|-", help="text to predict, - for standard input")
     add("--output", metavar="FILE|-", help=".csv or .jsonl; - or left out: CSV to standard output")
@@ -144,33 +114,21 @@ def build_parser(bundle: Path | None = None) -> argparse.ArgumentParser:
     )
     add("--columns", metavar="A[,B]", help="columns of the texts (default: those of the task's own files)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
-    add("--leaderboard", action="store_true", help="write the files of CS224N's leaderboard into the folder --output")
-    add("--data", metavar="DIR", help="folder with the dev and test files for --leaderboard")
+    add("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trials' own)")
+    add("--bundle", metavar="DIR", help="write a new folder that predicts without the sweep")
     add("--overwrite", action="store_true", help="replace what is there; never what is read")
     return parser
-
-
-def known_tasks(bundle: Path | None) -> Mapping[str, Task]:
-    """The tasks of a bundle, if it can be read; otherwise the built-in ones."""
-    try:
-        return TASKS if bundle is None else read_bundle(bundle).definitions
-    except (ValueError, OSError):  # --help works all the same, and predicting says what is wrong
-        return TASKS
 
 
 def check_options(options: argparse.Namespace) -> None:
     """Raises ValueError if something is missing, or flags do not go together."""
     rule = "SELECTION must name the folder of a sweep, or a URI (see --help)"
     require(options.selection is not None, rule, "none")
-    for flag, others in INCOMPATIBLE.items():
-        for other in others if flag in options.given else ():
-            require(other not in options.given, f"{other} cannot be combined with {flag}", "both")
-    if options.leaderboard:
-        require(options.data is not None, "--leaderboard needs --data DIR", "none")
-        require(options.output not in (None, STANDARD_OUTPUT), "--leaderboard needs --output DIR", options.output)
-    elif options.bundle is None:
+    if options.bundle is None:
         require(options.input is not None, "--input must name a file, or - for standard input", "none")
-        require(options.data is None, "--data must be named with --leaderboard alone", options.data)
+        return
+    for flag in NOT_FOR_BUNDLES:
+        require(flag not in options.given, f"{flag} cannot be combined with --bundle", "both")
 
 
 def predict_file(options: argparse.Namespace) -> None:
@@ -248,8 +206,8 @@ def make_bundle(options: argparse.Namespace) -> None:
     size = format_bytes(num_bytes)
     tasks = ", ".join(selection.tasks)
     print_note(f"{folder}: {size}, predicts {tasks} without the sweep; expected scores are in {CARD_FILE}")
-    script = shlex.quote(str(folder / SCRIPT_FILE))
-    print_note(f"python {script} --task {next(iter(selection.tasks))} --input FILE --output predictions.csv")
+    task = next(iter(selection.tasks))
+    print_note(f"{COMMAND} {shlex.quote(str(folder))} --task {task} --input FILE --output predictions.csv")
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:

@@ -24,17 +24,17 @@ from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import absolute_location, join_location
 from results.analysis.ranking.expected_best import describe_expected, sweep_expected
-from results.ensembles.methods import AUTOMATIC, SOUP, method_lines
+from results.ensembles.methods import AUTOMATIC, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps
 from results.records.files import check_output, find_sweep, folder_name
 from results.records.selection import SELECTION_FILE, Selection, read_selection, write_selection
 from results.records.trials import OVERALL
 from results.selection.report import render_held_out_scores, render_selection
-from results.selection.select_all import SelectionRequest, select_from
+from results.selection.select_all import REPEATS, SelectionRequest, select_from
 
 FOR_MODELS = ("--data", "--encoder", "--device")
-"""Flags that need a command that loads models; the only ones that may be given with `--score-hold-out`."""
+"""Flags of `--score-hold-out`, which loads models; the only ones that may be given with it."""
 
 EXAMPLES = f"""\
 examples:
@@ -44,16 +44,14 @@ examples:
     python results/selector.py ~/multitask-sweeps/A ~/multitask-sweeps/B
   at most five models for each task, added greedily
     python results/selector.py ~/multitask-sweeps/NAME --method greedy --max-models 5
-  one model whose weights are the mean of several trials' (slow: models are loaded, and score dev)
-    python results/selector.py ~/multitask-sweeps/NAME --method soup
   once, at the very end: the selection's scores on train rows that run.py --hold-out kept from all trials
     python results/selector.py ~/multitask-sweeps/NAME --score-hold-out
 
 then predict text of your own:
   python results/predict.py ~/multitask-sweeps/NAME --task TASK --input texts.csv --output predictions.csv
 
-No model is loaded to select, except for soups: dev predictions of every epoch are in the sweep's folder. Members are
-epochs whose weights have been kept. selection.json is overwritten each time, with the requested tasks alone.
+No model is loaded to select: dev predictions of every epoch are in the sweep's folder. Members are epochs
+whose weights have been kept. selection.json is overwritten each time, with the requested tasks alone.
 
 methods:
 {method_lines()}
@@ -89,10 +87,9 @@ def read_selector_command(words: Sequence[str]) -> argparse.Namespace:
     for flag in options.given if options.score_hold_out else ():
         is_allowed = flag in ("--score-hold-out", *FOR_MODELS)
         require(is_allowed, f"{flag} must not be given with --score-hold-out", "both")
-    has_models = options.score_hold_out or options.method == SOUP
-    rule = f"must come with --score-hold-out or --method {SOUP}, which load models"
-    for flag in () if has_models else FOR_MODELS:
-        require(flag not in options.given, f"{flag} {rule}", "none of them")
+    for flag in () if options.score_hold_out else FOR_MODELS:
+        rule = f"{flag} must come with --score-hold-out, which loads models"
+        require(flag not in options.given, rule, "no such flag")
     options.encoder = None if options.encoder is None else read_encoder_name(options.encoder)
     options.data = None if options.data is None else Path(options.data).expanduser()
     return options
@@ -108,9 +105,6 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         repeats=options.repeats,
         base=options.base,
         calibrate=options.calibrate,
-        encoder=options.encoder,
-        device=options.device,
-        data=options.data,
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)
@@ -180,16 +174,17 @@ def build_parser() -> argparse.ArgumentParser:
     add("--calibrate", action="store_true", help=words)
     words = "compare with its configuration, e.g. 0003 or NAME/0003 (default: the base of the first SWEEP)"
     add("--base", metavar="TRIAL", help=words)
-    add("--repeats", type=whole_number, metavar="N", help="of cross-fitting, with other folds (default: 5, of soups 2)")
+    words = f"of cross-fitting, with other folds (default: {REPEATS})"
+    add("--repeats", type=whole_number, default=REPEATS, metavar="N", help=words)
     add("--bags", type=whole_number, default=5, metavar="N", help="of greedy selection; 0: none (default: 5)")
     add("--seed", type=whole_number, default=0, metavar="N", help="of folds, bags and resamples (default: 0)")
     add("--output", metavar="FOLDER", help="where selection.json goes (default: the first SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own selection always is")
     words = "score the selection on the rows that run.py --hold-out held out: once, at the end"
     add("--score-hold-out", action="store_true", help=words)
-    add("--data", metavar="DIR", help="data folder, where models are loaded (default: the sweep's own)")
-    add("--encoder", metavar="NAME|DIR", help="pretrained encoder, where models are loaded, if it has moved")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where models are loaded to")
+    add("--data", metavar="DIR", help="data folder of the held-out rows (default: the sweep's own)")
+    add("--encoder", metavar="NAME|DIR", help="pretrained encoder of the models that score, if it has moved")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where models score")
     return parser
 
 

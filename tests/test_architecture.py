@@ -94,7 +94,6 @@ BETTER_TERMS = {
     "nobody": "no, none",
     "refusal": "error",
     "said": "given, recorded, printed",
-    "taste": "predictions of a soup",
     "told": "passed, reported, described",
     "way to choose": "selection method",
     "ways to choose": "selection methods",

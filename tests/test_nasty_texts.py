@@ -217,7 +217,6 @@ def test_cards_show_texts_as_they_are(trained_folder: Path) -> None:
     selection = replace(selection_of(trained_folder, members), definitions=tasks)
     bundle = Bundle(
         created="2024-06-01",
-        wheel="x.whl",
         python="3.11",
         packages={},
         models={"models/1": BundledModel(origin=f"trial of {NASTY}", files={})},

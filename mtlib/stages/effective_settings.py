@@ -1,6 +1,4 @@
-"""Which settings of a configuration affect a trained number, and which a prediction; no other file lists them.
-
-Keys of stages use the former, soups the latter.
+"""Which settings of a configuration affect a trained number, for keys of stages; no other file lists them.
 
 A trained number is the state after some epochs of a stage, with the scores and predictions of every epoch up to there.
 A field is inert where its value cannot change that: the settings of a task that has not been active yet, those of a
@@ -12,14 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS
-from mtlib.config.data import DataConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.losses import LOSSES, num_outputs
-from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
+from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, settings_of, to_dict
-from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig, default_task_config
+from mtlib.config.trial import TrialConfig
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
 from mtlib.tasks import Task
@@ -145,7 +140,6 @@ def bare_definition(task: Task) -> Task:
         file_stem="",
         scored_train_rows=0,
         glue=None,
-        leaderboard=None,
     )
 
 
@@ -204,53 +198,3 @@ def memory_layout(config: TrialConfig) -> Tree:
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,
         "loss_weighting": config.loss_weighting,
     }
-
-
-def prediction_config(config: TrialConfig, task: str) -> TrialConfig:
-    """The part of a configuration that a prediction of one active task depends on; all else has its default.
-
-    Trials for which it is equal have the same weights by name, shape and meaning. Rates, penalties, losses, dropout,
-    seeds, plans and other tasks' heads do not count.
-    """
-    encoder = EncoderConfig(
-        name=config.encoder.name, max_length=config.encoder.max_length, dropout=None, attention_dropout=None
-    )
-    return TrialConfig(
-        stages=(StageConfig(tasks=(task,)),),
-        encoder=encoder,
-        pals=predicting_pals(config.pals, task),
-        tasks={task: predicting_task(config.tasks[task], config.task(task))},
-        data=DataConfig(tasks={task: bare_definition(config.task(task))}),
-        relational_tasks=(task,) if task in config.relational_tasks else (),
-        precision=config.precision,
-    )
-
-
-def predicting_pals(pals: PalsConfig, task: str) -> PalsConfig:
-    """A task's projected attention; the default where it has none."""
-    if pals.size == 0 or task not in pals.tasks:
-        return PalsConfig()
-    num_heads = pals.num_heads if pals.function == "attention" else PalsConfig().num_heads
-    return replace(pals, tasks=(task,), num_heads=num_heads, zero_start=False)
-
-
-def predicting_task(settings: TaskConfig, task: Task) -> TaskConfig:
-    """How a task's texts are encoded and read by its head; a binary task's loss decides how many outputs that has."""
-    default = default_task_config(task)
-    is_default = num_outputs(settings.loss, task) == num_outputs(default.loss, task)
-    return replace(
-        default,
-        loss=default.loss if is_default else settings.loss,
-        encoding=settings.encoding,
-        pooling=settings.pooling,
-        head=settings.head,
-        hidden_units=settings.hidden_units,
-        target_scale=settings.target_scale,
-        cosine_projection=settings.cosine_projection or settings.head != "cosine",
-    )
-
-
-def predicting_parts(config: TrialConfig) -> frozenset[str]:
-    """The parts of a model, as in `mtlib.stages.active_weights`, that predictions of a configuration's tasks use."""
-    own = {f"{group}.{task}" for group in ("heads", "pals") for task in config.active_tasks}
-    return frozenset({"encoder", *own, *(["relational"] if config.relational_tasks else [])})

@@ -1,6 +1,5 @@
 """An ensemble of candidates: members, weights, outputs and score."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,12 +41,8 @@ def weighted_ensemble(members: Numbers, weights: Floats, max_models: int) -> Ens
     return Ensemble(members=tuple(members[order].tolist()), weights=tuple(shares.tolist()))
 
 
-Combine = Callable[[Pool, Ensemble, Numbers], Floats]
-"""Gives an ensemble's outputs for some rows, (rows, width)."""
-
-
 def ensemble_outputs(pool: Pool, ensemble: Ensemble, rows: Numbers) -> Floats:
-    """As `Combine`, by averaging its members' outputs."""
+    """An ensemble's outputs for some rows, (rows, width): the mean of its members'."""
     outputs = pool.outputs[np.array(ensemble.members)][:, rows].astype(np.float64)
     return combine_outputs(pool.task, outputs, ensemble)
 

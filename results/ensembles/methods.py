@@ -6,7 +6,6 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.selection_method import Choose, SelectionMethod
 from results.ensembles.stacking import choose_weights
-from results.records.selection import MEAN_RANKS
 
 SINGLE = "single"
 
@@ -23,19 +22,14 @@ AUTOMATIC, ONE_MODEL = "auto", "one_model"
 """Choosing among all methods; the best model for all tasks together."""
 BASE, FIRST_VALUES = "base", "first_values"
 """What methods are compared with: the base configuration, or where that was not trained the one of the first values."""
-SOUP, UNIFORM_SOUP, GREEDY_SOUP = "soup", "soup_uniform", "soup_greedy"
-"""Weight soups, which load models, on the command line; and both kinds of them on disk."""
-COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS, SOUP)
+COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS)
 """Values of `--method`."""
 TITLES = {
     BASE: "base configuration",
     FIRST_VALUES: "configuration of the first values",
     ONE_MODEL: "one model for all tasks",
     **{name: method.title for name, method in SELECTION_METHODS.items()},
-    UNIFORM_SOUP: "uniform soup",
-    GREEDY_SOUP: "greedy soup",
     AUTOMATIC: "choosing among them",
-    MEAN_RANKS: "mean rank of the best k",
 }
 """By name on disk, as shown in tables and verdicts."""
 
@@ -46,7 +40,6 @@ def method_lines() -> str:
         AUTOMATIC: "the simplest of the best",
         ONE_MODEL: TITLES[ONE_MODEL],
         **{name: method.title for name, method in SELECTION_METHODS.items()},
-        SOUP: "weight soup, uniform or greedy (loads models)",
     }
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 

@@ -16,7 +16,6 @@ from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import outputs_of
 from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.readers import TextRow
-from results.inference.soup_model import load_soup
 from results.records.selection import BundledMember, Member, Selection
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -28,7 +27,6 @@ MAX_CHUNK_CHARACTERS = 2**22
 PREDICTED_SPLIT = "test"
 MAX_WEIGHT_SUM_ERROR = 1e-6
 """How far the sum of weights may be from 1."""
-ALONE = Ensemble(members=(0,), weights=(1.0,))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,18 +40,14 @@ class Predictor:
 
 
 def load_predictor(selection: Selection, task: str, source: ModelSource) -> Predictor:
-    """Loads what was selected for a task, one of the selection's: an ensemble, or the one model that a soup is.
+    """Loads the ensemble that was selected for a task, one of the selection's.
 
     Raises:
-        ValueError: as `load_models` or `load_soup`, or weights of members make no sense.
+        ValueError: as `load_models`, or weights of members make no sense.
     """
-    chosen = selection.tasks[task]
-    ensemble = ensemble_of(chosen.members)
-    if chosen.is_soup:
-        soup = load_soup(chosen.members, task, source)
-        return Predictor(task=selection.definitions[task], models=(soup,), ensemble=ALONE)
-    models = load_models(chosen.members, task, source)
-    return Predictor(task=selection.definitions[task], models=models, ensemble=ensemble)
+    members = selection.tasks[task].members
+    ensemble = ensemble_of(members)
+    return Predictor(task=selection.definitions[task], models=load_models(members, task, source), ensemble=ensemble)
 
 
 def ensemble_of(members: Sequence[Member | BundledMember]) -> Ensemble:

@@ -54,13 +54,11 @@ def selected_model(sweep: Sweep, selection: Selection, single: Predicted) -> Pre
         single: the best single model of the task, whose examples are predicted, in their order.
 
     Raises:
-        ValueError: a soup was selected, or nothing; predictions of a member are missing, or are of other examples.
+        ValueError: nothing was selected; predictions of a member are missing, or are of other examples.
     """
     chosen = selection.tasks.get(single.task.name)
     if chosen is None:
         raise ValueError("the selection does not have this task")
-    if chosen.is_soup:
-        raise ValueError("a soup was selected, one model of averaged weights, whose dev predictions are not recorded")
     folders = find_sweeps(selection, sweep.path)
     outputs = np.stack([member_outputs(member, folders, single) for member in chosen.members])
     averaged = combine_outputs(single.task, outputs, ensemble_of(chosen.members))

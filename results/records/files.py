@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -188,11 +188,11 @@ def write_json(root: fs.SubTreeFileSystem, path: str, value: Mapping[str, Any]) 
     write_bytes(root, path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(root: fs.SubTreeFileSystem, path: str, removed: Collection[str] = ()) -> dict[str, Any]:
-    """Reads a JSON object, leaving keys out at any depth; FileNotFoundError if there is none, ValueError if damaged."""
+def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
+    """Reads a JSON object; FileNotFoundError if there is none, ValueError if it is damaged."""
     text = read_bytes(root, path)
     try:
-        value = json.loads(text, object_hook=lambda tree: {key: tree[key] for key in tree if key not in removed})
+        value = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{full_path(root, path)}: truncated or damaged: {first_line(error)}") from None
     if not isinstance(value, dict):
@@ -211,20 +211,17 @@ def write_dataclass(root: fs.SubTreeFileSystem, path: str, value: Any) -> None:
     write_json(root, path, {JSON_KEYS.get(name, name): tree[name] for name in tree})
 
 
-def read_dataclass(
-    root: fs.SubTreeFileSystem, path: str, declared: type[Declared], removed: Collection[str] = ()
-) -> Declared:
+def read_dataclass(root: fs.SubTreeFileSystem, path: str, declared: type[Declared]) -> Declared:
     """Reads a JSON object that a dataclass declares; its first field is the file's version.
 
     Args:
         declared: the dataclass; the default of its first field is the version that the file must have.
-        removed: keys that are ignored, at any depth.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, of another version, or not as declared; one line names it.
     """
-    tree, name, key = read_json(root, path, removed), full_path(root, path), next(iter(declared.__annotations__))
+    tree, name, key = read_json(root, path), full_path(root, path), next(iter(declared.__annotations__))
     check_version(tree, name, key, getattr(declared, key))
     names = {key: field for field, key in JSON_KEYS.items()}
     try:

@@ -10,11 +10,6 @@ from results.records.files import read_dataclass, write_dataclass
 from results.records.trials import SWEEP_FILE, why_no_sweep
 
 SELECTION_FILE = "selection.json"
-REMOVED_KEYS = ("max_latency_ms", "latency_ms", "knots")
-"""Keys of earlier versions of the project, ignored wherever a file has them."""
-MEAN_RANKS = "topk_ranks"
-"""A selection method of earlier versions, whose predictions of a regression were no estimates of the label. Where it
-was tried but not chosen, the selection is as good as before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +53,7 @@ class MethodScore:
     num_models: int
     """Members of what it chooses from all of dev."""
     mean_absolute_error: float | None = None
-    """Of a regression, cross-fitted, in the unit of its labels; else None, as in earlier versions' files."""
+    """Of a regression, cross-fitted, in the unit of its labels; else None."""
     lead: float
     """Cross-fitted score minus that of the best single model."""
     lead_interval: tuple[float, ...]
@@ -83,7 +78,7 @@ class Contender:
     number: int
     """Of the configuration in the sweep: its trials are `<number>-r<replicate>`."""
     params: Mapping[str, str] = field(default_factory=dict)
-    """Searched values by key, as text; none in files of earlier versions."""
+    """Searched values by key, as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +124,6 @@ class TaskSelection:
     not known."""
     num_configurations: int = 0
     """That are compared: where only the best were trained again, these."""
-    is_soup: bool = False
-    """Whether the weights of the members' models are averaged to one model, instead of the models' outputs."""
     trade_offs: tuple[TradeOff, ...] = ()
     """Scores by number of models, the fewest first."""
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -138,8 +131,6 @@ class TaskSelection:
 
     def __post_init__(self) -> None:
         require(bool(self.members), "a selection must have members", "none")
-        rule = "a selection of an ensemble by its mean rank must be made again with python results/selector.py"
-        require(self.method != MEAN_RANKS, rule, f"the method {MEAN_RANKS}")
         require_name(self.method, [method.name for method in self.methods], "method")
 
     @property
@@ -167,9 +158,9 @@ class RecordedSearch:
     """A sweep's search and scheduler, as recorded in its `sweep.json`."""
 
     search: str
-    """`grid`, `random` or `tpe`; `not recorded` in sweeps of earlier versions."""
+    """`grid`, `random` or `tpe`; `not recorded` where `sweep.json` lacks it."""
     scheduler: str
-    """`asha` or `none`; `not recorded` in sweeps of earlier versions."""
+    """`asha` or `none`; `not recorded` likewise."""
     num_configurations: int
     """Configurations with a trial that has not failed."""
 
@@ -197,7 +188,7 @@ class Selection:
     not_chosen: Mapping[str, str] = field(default_factory=dict)
     """Why nothing was chosen for other tasks, by the task's name."""
     definitions: Mapping[str, Task] = field(default_factory=lambda: TASKS)
-    """Of these tasks and of those in `not_chosen`; files of earlier versions, of the built-in tasks, have none."""
+    """Of these tasks and of those in `not_chosen`."""
     evaluations: tuple[HeldOutScores, ...] = ()
     """Every score on the held-out rows."""
 
@@ -214,7 +205,7 @@ def write_selection(folder: Location, selection: Selection) -> None:
 def read_selection(folder: Location) -> Selection:
     """Reads `selection.json` from a sweep's folder; ValueError if it is missing, damaged or of another version."""
     try:
-        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection, removed=REMOVED_KEYS)
+        return read_dataclass(open_folder(folder), SELECTION_FILE, Selection)
     except (FileNotFoundError, NotADirectoryError) as error:
         hint = "make one with python results/selector.py"
         rule = f"{folder} must hold {SELECTION_FILE} ({hint}), got none"

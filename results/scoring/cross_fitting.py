@@ -25,7 +25,7 @@ from results.analysis.comparison.bootstrap import (
 from results.analysis.comparison.groups import count_groups, sum_groups
 from results.analysis.comparison.influence import influence_values
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Combine, ensemble_outputs
+from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.folds import assign_folds, count_folds, iter_folds
 from results.ensembles.outputs import values_of
 from results.ensembles.selection_method import Choose, Settings
@@ -158,7 +158,6 @@ def cross_fit(
     rows: Numbers,
     *,
     num_repeats: int = 1,
-    combine: Combine = ensemble_outputs,
 ) -> CrossFitted:
     """Scores a method by cross-fitting on some rows of a pool.
 
@@ -178,7 +177,7 @@ def cross_fit(
         found = np.empty(len(rows))
         for outside, inside in iter_folds(folds[-1]):
             chosen = method(pool, rows[outside], settings)
-            outputs = combine(pool, chosen, rows[inside])
+            outputs = ensemble_outputs(pool, chosen, rows[inside])
             found[inside] = values_of(pool.task, outputs, labels[inside])
         values.append(found)
     return CrossFitted(task=pool.task, labels=labels, values=np.stack(values), folds=np.stack(folds), groups=groups)

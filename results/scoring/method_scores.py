@@ -10,7 +10,7 @@ from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, score_rows
+from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import MethodScore
 from results.scoring.base_configuration import BaseConfiguration
@@ -68,12 +68,11 @@ def evaluate_method(
     *,
     chosen: Ensemble,
     kept: Pool,
-    combine: Combine = ensemble_outputs,
 ) -> EvaluatedMethod:
     """Scores a selection method by cross-fitting on all examples, and `chosen` of `kept`, its ensemble, in sample."""
     rows = np.arange(len(pool.labels))
-    fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats, combine=combine)
-    in_sample = score_rows(kept, combine(kept, chosen, rows), rows)
+    fitted = cross_fit(pool, method, settings, rows, num_repeats=num_repeats)
+    in_sample = score_rows(kept, ensemble_outputs(kept, chosen, rows), rows)
     return evaluate_fitted(name, fitted, settings, in_sample=in_sample, num_models=len(chosen.members))
 
 

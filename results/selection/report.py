@@ -182,12 +182,7 @@ def ensemble_size(chosen: TaskSelection) -> str:
     """The number of models, where a method may choose several."""
     if chosen.method in (ONE_MODEL, SINGLE):
         return ""
-    models = counted(len(chosen.members), "model")
-    if not chosen.is_soup:
-        return f", {models}"
-    if len(chosen.members) == 1:
-        return ", of one trial alone: averaging it with others did not help"
-    return f", one model averaged from {models}"
+    return f", {counted(len(chosen.members), 'model')}"
 
 
 def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -243,9 +238,7 @@ def selection_legend(selection: Selection) -> Iterator[str]:
     """What the columns mean, and what they leave out."""
     tasks = selection.tasks.values()
     rule = "the simplest method within one standard error (of the difference) of the best"
-    if any(chosen.is_soup for chosen in tasks):
-        rule = rule.replace("method", "soup")
-    elif all(chosen.automatic is None for chosen in tasks):
+    if all(chosen.automatic is None for chosen in tasks):
         rule = "by the method that was requested"
     times = "once" if selection.num_repeats == 1 else f"{selection.num_repeats} times"
     yield "on dev: the score on dev of what is chosen by all of dev; too high."
@@ -259,9 +252,6 @@ def selection_legend(selection: Selection) -> Iterator[str]:
     )
     if selection.is_calibrated:
         yield "temperature: what a model's logits are divided by before probabilities are averaged."
-    if any(chosen.is_soup for chosen in tasks):
-        yield "models of a soup are those whose weights are averaged; predicting costs one model."
-        yield "Soups are of kept epochs alone, which were chosen by all of dev; their scores are corrected for that."
     bases = {base.name for base in map(find_base_score, tasks) if base is not None}
     if not bases:
         yield "No trial has the base configuration of the space; --base TRIAL names one to compare with."

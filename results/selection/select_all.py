@@ -2,29 +2,24 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from mtlib.runtime.errors import first_line, require, require_name
 from mtlib.runtime.storage import Location
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL, SOUP
+from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL
 from results.ensembles.selection_method import Settings
-from results.inference.models import ModelSource
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep
-from results.scoring.base_configuration import BaseConfiguration, find_base
+from results.scoring.base_configuration import find_base
 from results.scoring.shared_model import SharedModel, choose_shared_model
 from results.selection.select_ensemble import check_rows, select_ensemble
-from results.selection.select_soup import choose_soups
 
-REPEATS, SOUP_REPEATS = 5, 2
+REPEATS = 5
 """Repeats of cross-fitting by default."""
-SOUP_TRIALS = 20
-"""The best trials of a task that may be in a soup: each soup that is scored takes as long as scoring dev."""
 
 OnProgress = Callable[[str], None]
 
@@ -40,36 +35,24 @@ class SelectionRequest:
     method: str = AUTOMATIC
     """One of `COMMAND_LINE_METHODS`."""
     settings: Settings = field(default_factory=Settings)
-    repeats: int | None = None
-    """Repeats of cross-fitting, at least 1; None: 5, or 2 for soups, which take long."""
+    repeats: int = REPEATS
+    """Of cross-fitting, at least 1."""
     base: str | None = None
     """Trial whose configuration is the base configuration, see `find_base`; None for the first sweep's base."""
     calibrate: bool = False
     """Whether logits are divided by a temperature before they are averaged as probabilities."""
-    encoder: str | None = None
-    """Pretrained encoder of all members, for soups, which run models; None for the one that trials name."""
-    device: str = "auto"
-    """Device on which models run."""
-    data: Path | None = None
-    """Data folder with the dev texts, for soups; None for the sweep's own."""
-
-    @property
-    def num_repeats(self) -> int:
-        """`repeats`, or its default."""
-        default = SOUP_REPEATS if self.method == SOUP else REPEATS
-        return default if self.repeats is None else self.repeats
 
 
 def select_from(
     request: SelectionRequest, *, command: str = "", on_progress: OnProgress = lambda _line: None
 ) -> Selection:
-    """Chooses the ensembles of some tasks from sweeps; `on_progress` gets a line for each task, and for each soup.
+    """Chooses the ensembles of some tasks from sweeps; `on_progress` gets a line for each task.
 
     A task for which nothing can be chosen does not keep the others from it.
 
     Raises:
         ValueError: one line: a name or a number is wrong, there is no sweep, no trial was scored; or, where nothing can
-            be chosen for any task, as `read_pool`, `select_ensemble` and `choose_soups`.
+            be chosen for any task, as `read_pool` and `select_ensemble`.
     """
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
@@ -92,7 +75,15 @@ def select_from(
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
         with unless_wrong(name, not_chosen):
-            found[name] = select_task(pool, request, shared_model, base, on_progress)
+            found[name] = select_ensemble(
+                pool,
+                settings,
+                method=request.method,
+                num_repeats=request.repeats,
+                shared_model=shared_model,
+                base=base,
+                calibrate=request.calibrate,
+            )
     if not found:
         raise ValueError(next(iter(not_chosen.values())))
     return Selection(
@@ -100,7 +91,7 @@ def select_from(
         command=command,
         sweeps={sweep: (info.get("data") or {}).get("fingerprint", "not recorded") for sweep, info in infos.items()},
         num_folds=settings.num_folds,
-        num_repeats=request.num_repeats,
+        num_repeats=request.repeats,
         seed=settings.seed,
         max_models=settings.max_models,
         is_calibrated=request.calibrate,
@@ -120,37 +111,6 @@ def unless_wrong(name: str, not_chosen: dict[str, str]) -> Iterator[None]:
         not_chosen[name] = first_line(error)
 
 
-def select_task(
-    pool: Pool,
-    request: SelectionRequest,
-    shared_model: SharedModel | None,
-    base: BaseConfiguration,
-    on_progress: OnProgress,
-) -> TaskSelection:
-    """A task's soup, if that is the requested method, or else its ensemble."""
-    if request.method == SOUP:
-        places = {str(sweep): sweep for sweep in request.sweeps}
-        source = ModelSource(places=places, encoder=request.encoder, device=request.device)
-        return choose_soups(
-            pool,
-            replace(request.settings, num_considered=SOUP_TRIALS),
-            source=source,
-            data=request.data,
-            num_repeats=request.num_repeats,
-            base=base,
-            on_progress=on_progress,
-        )
-    return select_ensemble(
-        pool,
-        request.settings,
-        method=request.method,
-        num_repeats=request.num_repeats,
-        shared_model=shared_model,
-        base=base,
-        calibrate=request.calibrate,
-    )
-
-
 def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> SharedModel | None:
     """The best model for all tasks together; None if there is no task, one task alone, or no such model.
 
@@ -158,10 +118,10 @@ def find_shared_model(pools: Mapping[str, Pool], request: SelectionRequest) -> S
         ValueError: it is the requested method, and there is none.
     """
     is_requested = request.method == ONE_MODEL
-    if not pools or request.method == SOUP or (len(pools) == 1 and not is_requested):
+    if not pools or (len(pools) == 1 and not is_requested):
         return None
     try:
-        return choose_shared_model(pools, request.settings, num_repeats=request.num_repeats)
+        return choose_shared_model(pools, request.settings, num_repeats=request.repeats)
     except ValueError:
         if is_requested:
             raise
@@ -174,9 +134,9 @@ def check_request(request: SelectionRequest) -> None:
     require(settings.max_models >= 1, "--max-models must be at least 1", settings.max_models)
     require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
-    require(request.num_repeats >= 1, "--repeats must be at least 1", request.num_repeats)
+    require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
     require_name(request.method, COMMAND_LINE_METHODS, "method")
-    is_both = request.calibrate and request.method in (ONE_MODEL, SOUP)
+    is_both = request.calibrate and request.method == ONE_MODEL
     require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 
 

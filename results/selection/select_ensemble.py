@@ -11,7 +11,7 @@ from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool, without_copies
-from results.ensembles.ensemble import Combine, Ensemble, ensemble_outputs, equal_ensemble
+from results.ensembles.ensemble import Ensemble, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
@@ -32,11 +32,11 @@ from results.scoring.shared_model import SharedModel
 from results.selection.contenders import find_contenders
 
 
-def automatic_method(methods: Mapping[str, Choose], combine: Combine = ensemble_outputs) -> Choose:
+def automatic_method(methods: Mapping[str, Choose]) -> Choose:
     """The selection method that cross-fits several ones, the simplest first, and takes the simplest of the best."""
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-        fitted = {name: cross_fit(pool, method, settings, rows, combine=combine) for name, method in methods.items()}
+        fitted = {name: cross_fit(pool, method, settings, rows) for name, method in methods.items()}
         return methods[one_standard_error_rule(fitted)](pool, rows, settings)
 
     return choose

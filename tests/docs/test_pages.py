@@ -53,7 +53,6 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "results/predict.py": build_predict_parser,
     "mtlib.data": data.build_parser,
     "mtlib.demo": demo.build_parser,
-    "my-bundle/predict.py": lambda: build_predict_parser(Path("my-bundle")),
 }
 FOLDERS = ("mtlib", "search_spaces", "results", "sweeps", "tests", "benchmarks", "examples", "docs", ".ci")
 

@@ -74,7 +74,7 @@ def test_the_commands_of_the_page_run(mine: Path) -> None:
         "results/selector.py",
         "results/predict.py",
         "results/predict.py",
-        "my-bundle/predict.py",
+        "results/predict.py",
     ]
     _, encoder = demo_folder(mine.parent / "cache")
     predicted = []

@@ -75,18 +75,6 @@ def test_data_files_have_the_cs224n_names() -> None:
     ]
 
 
-def test_leaderboard_files_have_the_cs224n_names() -> None:
-    found = [TASKS[name].leaderboard for name in ("sst", "qqp", "sts")]
-    names = [file.file_name(split) for file in found if file for split in ("dev", "test")]
-    assert names == [
-        *("sst-dev-output.csv", "sst-test-output.csv"),
-        *("para-dev-output.csv", "para-test-output.csv"),
-        *("sts-dev-output.csv", "sts-test-output.csv"),
-    ]
-    columns = [file.column for file in found if file]
-    assert columns == ["Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similiary"]
-
-
 def test_tasks_have_the_cs224n_labels() -> None:
     facts = {name: (task.kind, task.label_range, task.num_classes, task.num_logits) for name, task in TASKS.items()}
     assert facts == {

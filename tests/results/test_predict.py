@@ -23,7 +23,7 @@ from results import predict
 from results.predict import build_parser, check_options, main
 from results.records.selection import read_selection, write_selection
 from tests.one_line_error import one_line_exit
-from tests.results.inference.bundle.bundled_sweep import bundle_without_wheel
+from tests.results.inference.bundle.bundled_sweep import make_bundle
 from tests.results.inference.trained_sweep import FIRST, SECOND, recorded_logits
 from tests.scripts import ROOT, run_process, run_script
 
@@ -163,12 +163,6 @@ def test_only_task_need_not_be_named(trained_folder: Path, reviews: Path, tmp_pa
     assert "unknown task of the selection 'qqp'; known: sst" in line
 
 
-def test_leaderboard_is_written(trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
-    run(trained_folder, "--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
-    assert len(list((tmp_path / "out").glob("*-output.csv"))) == 6
-    assert len(capsys.readouterr().err.splitlines()) == 6
-
-
 WRONG: list[tuple[list[str], str]] = [
     (["--task", "sst"], "--input must name a file, or - for standard input, got none"),
     (["--task", "sst", "--input", "GONE.csv"], "--input must be a readable file, got GONE.csv: No such file"),
@@ -181,19 +175,13 @@ WRONG: list[tuple[list[str], str]] = [
         "reviews.csv:1: column sentence1 is missing; did you mean 'sentence'? known: sentence, id "
         "(--columns names those of the texts, if they are others)",
     ),
-    (["--task", "sst", "--input", "reviews.csv", "--data", "."], "--data must be named with --leaderboard alone"),
     (["--task", "sst", "--input", "reviews.csv", "--encoder", "./no"], "--encoder must be a hub name or a folder that"),
-    (["--leaderboard", "--output", "out"], "--leaderboard needs --data DIR, got none"),
-    (["--leaderboard", "--data", "."], "--leaderboard needs --output DIR, got None"),
-    (["--leaderboard", "--data", ".", "--output", "-"], "--leaderboard needs --output DIR, got -"),
-    (["--leaderboard", "--data", ".", "--output", "out", "--task", "sst"], "--task cannot be combined with --leader"),
     (["--bundle", "b", "--input", "-"], "--input cannot be combined with --bundle, got both"),
     (["--bundle", "."], "--bundle must be new, or be overwritten with --overwrite, got "),
     (["--bundle", "", "--overwrite"], "a bundle's folder may replace an empty folder, or one that holds bundle.json"),
     (["--bundle", "s3://mine/b"], "--bundle must name a folder on this machine, got s3://mine/b"),
     (["--bundle", "b", "--task", "sts2"], "unknown task of the selection 'sts2'; did you mean 'sts'?"),
     (["--bundle", "b", "--encoder", "./no"], "--encoder must be a hub name or a folder that exists"),
-    (["--leaderboard", "--data", ".", "--output", "out"], "lacks ids-sst-dev.csv, ids-sst-test-student.csv, quora-dev"),
 ]
 
 
@@ -210,7 +198,6 @@ def test_wrong_use_is_one_line_before_models_are_loaded(
         raise AssertionError("loaded")
 
     monkeypatch.setattr(predict, "load_predictor", fail)
-    monkeypatch.setattr("results.inference.bundle.write.build_wheel", fail)
     monkeypatch.chdir(reviews.parent)
     assert message in one_line_exit(main, capsys, trained_folder, *arguments)
     assert [path.name for path in reviews.parent.iterdir()] == ["reviews.csv"]
@@ -293,15 +280,13 @@ def test_input_is_never_overwritten_under_any_name(
 
 
 def test_other_files_are_overwritten_on_request_only(
-    trained_folder: Path, reviews: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
+    trained_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "mine").mkdir()
-    for name in ("a.csv", "a.jsonl", "sts-dev-output.csv"):
+    for name in ("a.csv", "a.jsonl"):
         output = tmp_path / "mine" / name
         output.write_text("mine")
         words = ["--task", "sst", "--input", reviews, "--output", output]
-        if name == "sts-dev-output.csv":
-            words = ["--leaderboard", "--data", tiny_folder, "--output", output.parent]
         capsys.readouterr()  # of the run before
         line = one_line_exit(main, capsys, trained_folder, *words)
         assert f"--output must be new, or be overwritten with --overwrite, got {output}" in line
@@ -360,7 +345,7 @@ def test_mistyped_command_is_one_line(words: list[str], message: str, capsys: py
 
 def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:
     text = run_script("results/predict.py", ["--help"], tmp_path)
-    assert "python results/predict.py ~/multitask-sweeps/NAME --leaderboard --data DIR" in text
+    assert "python results/predict.py ~/multitask-sweeps/NAME --task TASK --input reviews.csv" in text
 
 
 def test_moved_sweep_predicts_from_its_new_place(
@@ -377,7 +362,7 @@ def test_moved_sweep_predicts_from_its_new_place(
 def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of the trained sweep; must not be changed."""
     place = tmp_path_factory.mktemp("bundles") / "bundle"
-    bundle_without_wheel(read_selection(trained_folder), trained_folder, place)
+    make_bundle(read_selection(trained_folder), trained_folder, place)
     return place
 
 
@@ -391,28 +376,6 @@ def test_bundle_predicts_like_the_sweep(
     assert capsys.readouterr().out == wanted != ""
 
 
-def test_leaderboard_is_written_from_a_bundle(
-    bundle_folder: Path, trained_folder: Path, tiny_folder: Path, tmp_path: Path
-) -> None:
-    for place, output in ((trained_folder, tmp_path / "wanted"), (bundle_folder, tmp_path / "found")):
-        run(place, "--leaderboard", "--data", tiny_folder, "--output", output)
-    names = sorted(path.name for path in (tmp_path / "wanted").iterdir())
-    assert len(names) == 6
-    for name in names:
-        assert (tmp_path / "found" / name).read_bytes() == (tmp_path / "wanted" / name).read_bytes()
-
-
-def test_leaderboard_needs_a_bundle_of_all_tasks(
-    trained_folder: Path, tiny_folder: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    selection = read_selection(trained_folder)
-    one = replace(selection, tasks={"sst": selection.tasks["sst"]})
-    bundle_without_wheel(one, trained_folder, tmp_path / "bundle")
-    words = ("--leaderboard", "--data", tiny_folder, "--output", tmp_path / "out")
-    line = one_line_exit(main, capsys, tmp_path / "bundle", *words)
-    assert "for the leaderboard a selection must have all its tasks, got none for qqp, sts" in line
-
-
 def test_flags_that_do_not_apply_to_a_bundle_are_one_line(bundle_folder: Path, reviews: Path, capsys: Capture) -> None:
     line = one_line_exit(main, capsys, bundle_folder, "--bundle", reviews.parent / "more")
     assert "--bundle SELECTION must be a sweep, not a bundle, which can be copied as it is" in line
@@ -422,45 +385,13 @@ def test_flags_that_do_not_apply_to_a_bundle_are_one_line(bundle_folder: Path, r
     assert "--encoder cannot be combined with a bundle, whose models have their own, got bert-base-uncased" in line
 
 
-def test_bundles_own_command_needs_no_selection(
-    bundle_folder: Path, reviews: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["--task", "sst", "--input", str(reviews), "--device", "cpu"]
-    assert main(words, bundle_folder) == 0
-    wanted = capsys.readouterr().out
-    monkeypatch.setattr("sys.argv", ["predict.py", *words])
-    assert main(None, bundle_folder) == 0
-    assert capsys.readouterr().out == wanted
-    assert len(wanted.splitlines()) == 5
-    for wrong, message in (
-        (["--task", "sst", "--inputs", "a"], "unknown flag '--inputs'; did you mean '--input'?"),
-        (["--task", "sst", "--input", "a.csv", "--encoder", "b"], "unknown flag '--encoder'"),
-        (["--bundle", "b"], "unknown flag '--bundle'"),
-        ([str(reviews), *words], "every value must follow its flag"),
-    ):
-        assert main(wrong, bundle_folder) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"error: {message}")
-
-
-def test_bundle_without_a_manifest_does_not_search_for_the_sweep(
-    bundle_folder: Path, reviews: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    moved = shutil.copytree(bundle_folder, tmp_path / "moved")
-    (moved / "bundle.json").unlink()
-    assert main(["--task", "sst", "--input", str(reviews)], moved) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"error: bundle.json of a bundle must be where it was written, got none in {moved}\n"
-
-
 def test_ctrl_c_while_bundling_exits_with_130_and_leaves_nothing(
     trained_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("results.inference.bundle.write.build_wheel", interrupt)
+    monkeypatch.setattr("results.inference.bundle.write.file_crc32", interrupt)
     assert main([str(trained_folder), "--bundle", str(tmp_path / "bundle")]) == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert not list(tmp_path.iterdir())
@@ -475,7 +406,6 @@ def options_of(*words: str) -> argparse.Namespace:
     [
         ("--input", "a.csv"),
         (*("--task", "sst", "--input", "-", "--output", "b.csv"), *("--format", "lines", "--columns", "a")),
-        ("--leaderboard", "--data", "a", "--output", "b", "--device", "cpu", "--encoder", "c"),
         ("--bundle", "b"),
         ("--bundle", "b", "--task", "sst", "--encoder", "c"),
     ],
@@ -488,30 +418,16 @@ def test_compatible_flags_are_accepted(words: tuple[str, ...]) -> None:
     ("flag", "value"),
     [
         *[("input", "-"), ("output", "b.csv"), ("format", "csv"), ("columns", "a")],
-        *[("device", "auto"), ("data", "a"), ("leaderboard", None)],
+        ("device", "auto"),
     ],
 )
-def test_flags_without_effect_on_bundling_are_refused(flag: str, value: str | None) -> None:
-    words = [f"--{flag}", *([value] if value is not None else [])]
-    with pytest.raises(ValueError) as caught:
-        check_options(options_of("--bundle", "b", *words))
-    pair = ("bundle", "leaderboard") if flag == "leaderboard" else (flag, "bundle")
-    assert str(caught.value) == f"--{pair[0]} cannot be combined with --{pair[1]}, got both"
+def test_flags_without_effect_on_bundling_are_refused(flag: str, value: str) -> None:
+    with pytest.raises(ValueError, match=rf"^--{flag} cannot be combined with --bundle, got both$"):
+        check_options(options_of("--bundle", "b", f"--{flag}", value))
 
 
-def test_refused_flag_is_named_for_any_value() -> None:
-    with pytest.raises(ValueError, match="--task cannot be combined with --leaderboard, got both"):
-        check_options(options_of("--leaderboard", "--data=a", "--output=b", "--task=sst"))
-
-
-def test_help_explains_the_called_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["my models/predict.py"])
-    text, own = build_parser().format_help(), build_parser(Path("my models")).format_help()
+def test_help_explains_bundles() -> None:
+    text = build_parser().format_help()
     assert "python results/predict.py ~/multitask-sweeps/NAME --bundle my-bundle\n" in text
-    assert "python my-bundle/predict.py --task TASK --input reviews.csv" in text
-    assert "python 'my models/predict.py' --task TASK --input reviews.csv" in own
-    assert "python 'my models/predict.py' --leaderboard --data DIR" in own
-    for word in ("SELECTION", "--encoder", "--bundle", "multitask-sweeps/NAME", "results/predict.py"):
-        assert word in text
-        assert word not in own
+    assert "python results/predict.py my-bundle --task TASK --input reviews.csv" in text
     assert "{" not in text.replace("{csv,tsv,jsonl,lines,parquet}", "").replace("{auto,cpu,cuda}", "")

@@ -221,7 +221,7 @@ def test_trial_with_deleted_weights_is_not_selected(sweep: Path, capsys: Capture
     assert one_line_exit(main, capsys, sweep, *FAST) == "some candidate of sst must have its weights still, got none"
 
 
-FOR_MODELS = "must come with --score-hold-out or --method soup, which load models"
+FOR_MODELS = "must come with --score-hold-out, which loads models"
 WRONG: list[tuple[list[str], str]] = [
     ([], "SWEEP must name the folder of a sweep, or a URI (see --help), got none"),
     (["mine", "--metod", "auto"], "unknown flag '--metod'; did you mean '--method'? known: "),
@@ -236,7 +236,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["mine", "--bags", "1.5"], "--bags must be a whole number, got '1.5'"),
     (["mine", "--repeats", "0"], "--repeats must be at least 1, got 0"),
     (["mine", "--max-latency-ms", "5"], "unknown flag '--max-latency-ms'; known: "),
-    (["mine", "--method", "soup", "--calibrate"], "--calibrate must not be given with --method soup, one model, got"),
     (["mine", "--method", "one_model", "--calibrate"], "--calibrate must not be given with --method one_model, one"),
     (["mine", "--base", "0007-r0"], "unknown trial of "),
     (["mine", "--score-hold-out", "--calibrate"], "--calibrate must not be given with --score-hold-out, got both"),
@@ -362,19 +361,6 @@ def held(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
     hold_out_rows(folder, tiny_folder)
     select_pairs(folder)
     return folder
-
-
-SMALL = ("--repeats", "1", "--max-models", "2", "--device", "cpu")
-
-
-def test_a_soup_is_chosen_where_it_is_asked_for_and_scored_as_one_model(held: Path, capsys: Capture) -> None:
-    lines = run(capsys, held, "--method", "soup", "--task", "sst", *SMALL)
-    found = read_selection(held).tasks["sst"]
-    assert found.is_soup
-    assert [score.name for score in found.methods] == ["single", "soup_uniform", "soup_greedy"]
-    assert any(line.startswith("Chosen for SST: ") and "soup, " in line for line in lines)
-    scored = score(capsys, held)
-    assert scored[2].startswith("SST")
 
 
 def score(capsys: Capture, folder: Path | str, *words: object) -> list[str]:

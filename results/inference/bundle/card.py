@@ -1,11 +1,11 @@
-"""The cards of a bundle and of a soup, in Markdown."""
+"""The card of a bundle, in Markdown."""
 
 import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
-from results.inference.bundle.manifest import BUNDLE_FILE, LICENCE_FILE, MODELS_FOLDER, NEEDS_FILE, SCRIPT_FILE, Bundle
+from results.inference.bundle.manifest import BUNDLE_FILE, MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict
 
@@ -29,34 +29,6 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
-def soup_card(title: str, origins: Sequence[str]) -> str:
-    """The card of one model that is the mean of several: the usual one would say how a single trial was trained.
-
-    Args:
-        title: of the task that it predicts.
-        origins: whose weights were averaged.
-    """
-    lines = (
-        *(
-            "---",
-            "library_name: transformers",
-            "tags:",
-            "- multitask-sweeps",
-            "---",
-            "",
-            f"# Soup for {markdown(title)}",
-            "",
-        ),
-        f"One model, whose weights are the mean of those of {len(origins)} trained models:",
-        *("", *(f"- {markdown(origin)}" for origin in origins), ""),
-        "`trial.json` describes how the model reads text; its training settings do not apply. The encoder loads with",
-        "`transformers.AutoModel.from_pretrained`, the whole model with `mtlib.checkpoints.export.load_exported`.",
-        "",
-        "Source: Wortsman et al. (2022), Model soups.",
-    )
-    return "\n".join(lines) + "\n"
-
-
 def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
     """The YAML that the Hugging Face hub reads (JSON strings are YAML too), the headline and one sentence."""
     yield "---"
@@ -72,11 +44,13 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
 def running_lines(bundle: Bundle) -> Iterator[str]:
     """How to install what it needs, and how to predict."""
     tasks = [bundle.definitions[name] for name in bundle.tasks]
-    yield from ("## How to run it", "", "With Python 3.11 or later, wherever this folder is:", "", "```")
+    version = bundle.packages.get(PACKAGE, "")
+    yield from ("## How to run it", "", f"With Python 3.11 or later and {PACKAGE} {version}, in this folder:")
+    yield from ("", "```")
     yield f"pip install -r {NEEDS_FILE}"
     for task in tasks:
-        yield f"python {SCRIPT_FILE} --task {task.name} --input FILE --output predictions.csv"
-    yield from (f"python {SCRIPT_FILE} --help      # pipes, JSON lines, other columns, the course's leaderboard", "```")
+        yield f"{PACKAGE} predict . --task {task.name} --input FILE --output predictions.csv"
+    yield from (f"{PACKAGE} predict --help      # pipes, JSON lines, other columns", "```")
     yield ""
     yield f"For the CPU alone, install torch first: `pip install torch=={bundle.packages.get('torch', '')} --index-url"
     yield "https://download.pytorch.org/whl/cpu`."
@@ -141,13 +115,10 @@ def member_table(bundle: Bundle) -> Iterator[str]:
 def file_table(bundle: Bundle) -> Iterator[str]:
     """What the folder holds, and the versions that it was made with."""
     held = {
-        SCRIPT_FILE: "predicts; all else is called by it",
-        NEEDS_FILE: "the packages that it needs; neither Ray nor Optuna is among them",
+        NEEDS_FILE: "the packages that predict with it",
         BUNDLE_FILE: "each task's ensemble, and checksums of the models' files",
         SELECTION_FILE: "the selection as it was made: every selection method that was tried, with its scores",
         MODELS_FOLDER: "the models, each loads with `transformers` or `mtlib.checkpoints.export.load_exported`",
-        bundle.wheel: "the code, multitask-sweeps; `pip install` can install it, but need not",
-        LICENCE_FILE: "of the code",
     }
     yield from ("## What is in this folder", "", "| name | what it holds |", "| --- | --- |")
     yield from (f"| `{name}` | {what} |" for name, what in held.items())
@@ -165,5 +136,4 @@ def limitation_lines(bundle: Bundle) -> Iterator[str]:
     yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
     yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
     yield from ("", "## Licence", "")
-    yield f"`{LICENCE_FILE}` is the licence of the code (`{SCRIPT_FILE}` and the wheel). The weights have no licence of"
-    yield "their own; those of the pretrained encoder and the data apply."
+    yield "The weights have no licence of their own; those of the pretrained encoder and the data apply."

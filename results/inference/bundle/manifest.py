@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
@@ -11,14 +11,16 @@ from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import read_dataclass, read_json, write_dataclass
-from results.records.selection import REMOVED_KEYS, BundledMember
+from results.records.files import read_dataclass, write_dataclass
+from results.records.selection import BundledMember
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder
 
 BUNDLE_FILE = "bundle.json"
-CARD_FILE, LICENCE_FILE, NEEDS_FILE, SCRIPT_FILE = "README.md", "LICENSE", "requirements.txt", "predict.py"
+CARD_FILE, NEEDS_FILE = "README.md", "requirements.txt"
+PACKAGE = "multitask-sweeps"
+"""The package that predicts with a bundle."""
 MODELS_FOLDER = "models"
 TOKENIZER = "token"
 """How names of a tokenizer's files begin: `tokenizer.json`, `tokenizer_config.json`."""
@@ -41,8 +43,6 @@ class Bundle:
     version: int = 1
     created: str
     """ISO 8601, UTC."""
-    wheel: str
-    """File name of the project's wheel."""
     python: str
     """Version that it was made with."""
     packages: Mapping[str, str]
@@ -81,18 +81,8 @@ def write_bundle_file(folder: Path, bundle: Bundle) -> None:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Reads `bundle.json`; ValueError if it is damaged, of another version, or of an ensemble by its mean rank."""
-    root = open_folder(folder)
-    if has_knots(read_json(root, BUNDLE_FILE)):
-        raise ValueError(f"{folder / BUNDLE_FILE}: an ensemble by its mean rank must be selected and bundled again")
-    return read_dataclass(root, BUNDLE_FILE, Bundle, removed=REMOVED_KEYS)
-
-
-def has_knots(tree: Any) -> bool:
-    """Whether some member maps outputs to ranks by `knots`, a key of earlier versions, empty in all other members."""
-    if isinstance(tree, dict):
-        return bool(tree.get("knots")) or any(map(has_knots, tree.values()))
-    return isinstance(tree, list) and any(map(has_knots, tree))
+    """Reads `bundle.json`; ValueError if it is damaged or of another version."""
+    return read_dataclass(open_folder(folder), BUNDLE_FILE, Bundle)
 
 
 def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") -> Predictor:

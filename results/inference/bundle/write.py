@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING
 from mtlib.checkpoints.model_card import is_hub_name
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.storage import Location, open_folder, read_bytes
-from results.inference.bundle.card import bundle_card, soup_card
+from results.inference.bundle.card import bundle_card
 from results.inference.bundle.manifest import (
     BUNDLE_FILE,
     CARD_FILE,
-    LICENCE_FILE,
     MODELS_FOLDER,
     NEEDS_FILE,
-    SCRIPT_FILE,
+    PACKAGE,
     Bundle,
     BundledModel,
     write_bundle_file,
 )
-from results.inference.bundle.wheel import build_wheel
 from results.inference.card_facts import trial_card_facts
 from results.inference.models import ModelSource, find_encoders, find_trials, load_models
-from results.inference.predictor import ensemble_of, load_predictor
-from results.records.files import PROJECT_FOLDER, check_output, folder_name
+from results.inference.predictor import ensemble_of
+from results.records.files import check_output, folder_name
 from results.records.selection import SELECTION_FILE, BundledMember, Member, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, read_sweep
@@ -33,33 +31,13 @@ from results.records.trials import OVERALL, read_sweep
 if TYPE_CHECKING:
     from mtlib.checkpoints.model_card import CardFacts
 
-NEEDED = ("huggingface_hub", "numpy", "pyarrow", "rich", "safetensors", "scipy", "tokenizers", "torch", "transformers")
-"""Packages that predicting imports: a part of those that the project needs."""
-NEEDS = "# What predict.py needs, in the versions that this bundle was made with; others may do, and round otherwise.\n"
-
-SCRIPT = '''\
-"""Predicts text with the models beside this file; `--help` shows how."""
-
-import sys
-from pathlib import Path
-
-FOLDER = Path(__file__).resolve().parent
-if sys.version_info < (3, 11):
-    sys.exit("error: predicting takes Python 3.11 or later, got " + sys.version.split()[0])
-sys.path[0] = str(FOLDER / "{wheel}")  # Python imports from it as from a folder
-
-try:
-    from results.predict import main
-
-    code = main(sys.argv[1:], FOLDER)
-except ModuleNotFoundError as error:
-    sys.exit(f"error: {{error}} (pip install -r {{FOLDER / '{needs}'}})")
-sys.exit(code)
-'''
+NEEDED = (PACKAGE, "numpy", "pyarrow", "safetensors", "scipy", "tokenizers", "torch", "transformers")
+"""Packages whose versions may change a prediction."""
+NEEDS = "# The versions that this bundle was made with; others may do, and round otherwise.\n"
 
 
-ModelKey = str | tuple[str, str, int]
-"""What identifies a model of a bundle: sweep, trial and epoch, or the task that a soup is for."""
+ModelKey = tuple[str, str, int]
+"""Sweep, trial and epoch of a model."""
 
 
 def write_bundle(
@@ -83,7 +61,7 @@ def write_bundle(
 
     Raises:
         ValueError: in one line: the folder must not be replaced (see `check_output`) or cannot be written, a model
-            cannot be loaded, or the project's wheel cannot be built.
+            cannot be loaded.
     """
     for chosen in selection.tasks.values():
         ensemble_of(chosen.members)  # raises ValueError if the weights are invalid
@@ -95,22 +73,21 @@ def write_bundle(
     from mtlib.runtime.environment import versions_of
 
     with written_aside(folder, "a bundle's folder", BUNDLE_FILE) as partial:
-        wheel = build_wheel(partial)
         places, models = write_models(selection, source, partial, on_line)
         bundle = Bundle(
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wheel=wheel,
             python=platform.python_version(),
             packages={name: version.partition("+")[0] for name, version in versions_of(NEEDED).items()},
             models=models,
-            tasks={task: bundled_members(task, chosen, places) for task, chosen in selection.tasks.items()},
+            tasks={task: bundled_members(chosen, places) for task, chosen in selection.tasks.items()},
             definitions={task: selection.definitions[task] for task in selection.tasks},
         )
         (partial / SELECTION_FILE).write_bytes(read_bytes(open_folder(home), SELECTION_FILE))
         (partial / CARD_FILE).write_text(
             bundle_card(selection, bundle, list(filter(is_hub_name, names))), encoding="utf-8"
         )
-        write_code(partial, bundle)
+        needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
+        (partial / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
         write_bundle_file(partial, bundle)
     return folder_bytes(folder)
 
@@ -119,31 +96,24 @@ def write_models(
     selection: Selection, source: ModelSource, folder: Path, on_line: Callable[[str], None]
 ) -> tuple[dict[ModelKey, str], dict[str, BundledModel]]:
     """Writes each model once, one after another; returns their folders in the bundle, and what is in these."""
-    wanted: dict[ModelKey, tuple[str, tuple[Member, ...]]] = {}  # the first task that needs it, and what it is made of
+    wanted: dict[ModelKey, tuple[str, Member]] = {}  # with the first task that needs it
     for task, chosen in selection.tasks.items():
         for member in chosen.members:
-            wanted.setdefault(model_key(task, chosen, member), (task, chosen.members if chosen.is_soup else (member,)))
+            wanted.setdefault((member.sweep, member.trial, member.epoch), (task, member))
     places, models = dict[ModelKey, str](), dict[str, BundledModel]()
-    for number, (key, (task, members)) in enumerate(wanted.items(), 1):
+    for number, (key, (task, member)) in enumerate(wanted.items(), 1):
         place = places[key] = f"{MODELS_FOLDER}/{number}"
-        models[place] = write_model(selection, task, members, source, folder / place)
+        models[place] = write_model(task, member, source, folder / place)
         size = format_bytes(folder_bytes(folder / place))
         on_line(f"model {number} of {len(wanted)}: {place}, {models[place].origin}, {size}")
     return places, models
 
 
-def model_key(task: str, chosen: TaskSelection, member: Member) -> ModelKey:
-    """The key of the model that has a member's weights, by itself or in a soup."""
-    return task if chosen.is_soup else (member.sweep, member.trial, member.epoch)
-
-
-def bundled_members(task: str, chosen: TaskSelection, places: Mapping[ModelKey, str]) -> tuple[BundledMember, ...]:
+def bundled_members(chosen: TaskSelection, places: Mapping[ModelKey, str]) -> tuple[BundledMember, ...]:
     """A task's ensemble of the models in these folders."""
-    if chosen.is_soup:
-        return (BundledMember(model=places[task], weight=1.0),)
     return tuple(
         BundledMember(
-            model=places[model_key(task, chosen, member)],
+            model=places[member.sweep, member.trial, member.epoch],
             weight=member.weight,
             temperature=member.temperature,
         )
@@ -151,21 +121,16 @@ def bundled_members(task: str, chosen: TaskSelection, places: Mapping[ModelKey, 
     )
 
 
-def write_model(
-    selection: Selection, task: str, members: tuple[Member, ...], source: ModelSource, folder: Path
-) -> BundledModel:
-    """Writes the model of one member, or the soup of a task, into a new folder."""
+def write_model(task: str, member: Member, source: ModelSource, folder: Path) -> BundledModel:
+    """Writes a member's model into a new folder."""
     from mtlib.checkpoints.export import export_model
 
-    is_soup = selection.tasks[task].is_soup
-    (loaded,) = load_predictor(selection, task, source).models if is_soup else load_models(members, task, source)
-    facts = member_card_facts(members[0], task, source)
+    (loaded,) = load_models([member], task, source)
+    facts = member_card_facts(member, task, source)
     export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
-    origins = [f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}" for member in members]
-    if is_soup:
-        (folder / CARD_FILE).write_text(soup_card(selection.definitions[task].title, origins), encoding="utf-8")
     files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
-    return BundledModel(origin=f"mean of {len(members)} models' weights" if is_soup else origins[0], files=files)
+    origin = f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
+    return BundledModel(origin=origin, files=files)
 
 
 def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFacts":
@@ -176,14 +141,6 @@ def member_card_facts(member: Member, task: str, source: ModelSource) -> "CardFa
     scores = (name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch)
     info, root, best = read_sweep(place), open_folder(place), next(scores, task)
     return trial_card_facts(info, root, record, best, member.epoch, len(records))
-
-
-def write_code(folder: Path, bundle: Bundle) -> None:
-    """Writes what predicts with a bundle, what that needs, and the licence of it."""
-    needs = "".join(f"{name}=={version}\n" for name, version in bundle.packages.items())
-    (folder / SCRIPT_FILE).write_text(SCRIPT.format(wheel=bundle.wheel, needs=NEEDS_FILE), encoding="utf-8")
-    (folder / NEEDS_FILE).write_text(NEEDS + needs, encoding="utf-8")
-    (folder / LICENCE_FILE).write_bytes((PROJECT_FOLDER / LICENCE_FILE).read_bytes())
 
 
 def folder_bytes(folder: Path) -> int:

@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
-from mtlib.tasks import TASKS
-
 Changes = dict[str, Any]
 
 INERT = "inert"
@@ -500,38 +496,3 @@ BASES: dict[str, Base] = {
         },
     ),
 }
-
-
-SAME_PREDICTION: list[dict[str, Any]] = [
-    {"seed": 5, "replicate": 2, "optimizer.learning_rate": 1e-4, "smart.weight": 1.0, "smart.tasks": ["qqp"]},
-    {"encoder.dropout": 0.0, "encoder.attention_dropout": 0.2, "encoder.trained_layers": [1]},
-    {"simcse.weight": 0.1, "simcse.tasks": ["sst", "qqp"], "loss_weighting": "uncertainty"},
-    {"tasks.sst.loss": "ordinal_log_loss", "tasks.sts.encoding": "bi", "tasks.sts.pooling": "mean"},
-    {"pals.size": 12, "pals.tasks": ["sts"], "relational_tasks": ["sst", "sts"], "evaluation.batch_size": 5},
-    {"stages.0.epochs": 4, "encoder.start_from": "elsewhere", "tasks.qqp.cosine_projection": False},
-    {"data.hold_out": 0.1, "tasks.qqp.batch_size": 3},
-]
-"""Changes that keep the shape of QQP's model."""
-OTHER_PREDICTION: list[dict[str, Any]] = [
-    {"encoder.max_length": 16},
-    {"encoder.name": "another"},
-    {"precision": "bf16"},
-    {"tasks.qqp.encoding": "bi"},
-    {"tasks.qqp.encoding": "cross_no_separator"},
-    {"tasks.qqp.pooling": "mean"},
-    {"tasks.qqp.hidden_units": 8},
-    {"tasks.qqp.loss": "cross_entropy"},
-    {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"},
-    {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False},
-    {"pals.size": 12, "pals.tasks": ["qqp"]},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.num_heads": 4},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.placement": "layer"},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "identity"},
-    {"pals.size": 12, "pals.tasks": ["qqp"], "pals.function": "low_rank"},
-    {"relational_tasks": ["qqp"]},
-]
-"""Changes that give it different shapes."""
-
-
-def all_tasks_config() -> TrialConfig:
-    return TrialConfig(stages=(StageConfig(tasks=tuple(TASKS)),)).override({"encoder.name": "tiny"})

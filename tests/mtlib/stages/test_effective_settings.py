@@ -13,13 +13,12 @@ from torch import Tensor
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
-from mtlib.config.losses import LOSSES
 from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig, default_task_config
+from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.stages.effective_settings import effective_settings, length_counts, predicting_task, prediction_config
+from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.tasks import TASKS, Task
 from search_spaces.presets import general
 from tests.mtlib.config.config_cases import RANDOM_ORDERS
@@ -28,17 +27,14 @@ from tests.mtlib.stages.inert_cases import (
     BASES,
     BEST,
     INERT,
-    OTHER_PREDICTION,
     REACHES,
     REFUSED,
-    SAME_PREDICTION,
     SAME_START,
     SCORES,
     START,
     Case,
     Changes,
     Table,
-    all_tasks_config,
 )
 from tests.mtlib.stages.trained_states import Outcome, Trainer, assert_equal, difference
 
@@ -117,7 +113,6 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "label_values": (["4", "3", "2", "1", "0"], False),
     "scored_train_rows": (3, False),
     "glue": (GLUE_FILES, False),
-    "leaderboard": (None, False),
     "label_range": ([0, 6], True),
     "kind": ("regression", True),
     "metric": ("macro_f1", True),
@@ -414,25 +409,3 @@ def test_settings_are_plain_data_without_paths(alone: TrialConfig) -> None:
     assert alone.encoder.name not in json.dumps(settings)
     assert settings["tasks"].keys() == {"sst", "qqp", "sts"}
     assert effective_settings(alone, 0, 1)["tasks"].keys() == {"qqp"}
-
-
-@pytest.mark.parametrize("changes", SAME_PREDICTION)
-def test_settings_that_do_not_affect_a_prediction_do_not_change_the_shape(changes: dict[str, Any]) -> None:
-    base = all_tasks_config()
-    assert prediction_config(base.override(changes), "qqp") == prediction_config(base, "qqp")
-    assert base.override(changes) != base
-
-
-def test_settings_that_affect_a_prediction_change_the_shape() -> None:
-    base = all_tasks_config()
-    shapes = {prediction_config(base.override(changes), "qqp") for changes in OTHER_PREDICTION}
-    assert len(shapes | {prediction_config(base, "qqp")}) == len(OTHER_PREDICTION) + 1
-    zero = {"pals.size": 12, "pals.tasks": ["qqp", "sst"], "pals.zero_start": True}
-    assert prediction_config(base.override(zero), "qqp") in shapes
-
-
-def test_losses_with_equal_outputs_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LOSSES, "another", LOSSES["binary_cross_entropy"])
-    other = default_task_config(TASKS["qqp"])
-    object.__setattr__(other, "loss", "another")
-    assert predicting_task(other, TASKS["qqp"]) == default_task_config(TASKS["qqp"])

@@ -59,7 +59,7 @@ def test_all_methods_are_tried_where_none_is_requested() -> None:
 
 @pytest.mark.parametrize(
     ("requested", "found"),
-    [("greedy", ["single", "greedy"]), ("single", ["single"]), ("one_model", ["single"]), ("soup", ["single"])],
+    [("greedy", ["single", "greedy"]), ("single", ["single"]), ("one_model", ["single"])],
 )
 def test_requested_method_is_listed_with_the_best_single(requested: str, found: list[str]) -> None:
     assert methods_for(requested) == {name: SELECTION_METHODS[name].choose for name in found}

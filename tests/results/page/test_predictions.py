@@ -67,10 +67,8 @@ def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
     return found
 
 
-def test_soup_or_missing_task_is_one_line(recorded_sweep: Sweep) -> None:
+def test_missing_task_is_one_line(recorded_sweep: Sweep) -> None:
     single, both = single_of(recorded_sweep), selection_of_two(recorded_sweep)
-    soup = selection_of_two(recorded_sweep, is_soup=True)
-    assert one_line_error(selected_model, recorded_sweep, soup, single).startswith("a soup was selected")
     none = replace(both, tasks={"qqp": both.tasks["qqp"]})
     assert "does not have this task" in one_line_error(selected_model, recorded_sweep, none, single)
 

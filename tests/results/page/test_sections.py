@@ -152,9 +152,10 @@ def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 
 def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    inputs = PageInputs(sweep=sweep, selection=selection_of_two(sweep, is_soup=True))
+    selection = selection_of_two(sweep)
+    inputs = PageInputs(sweep=sweep, selection=replace(selection, tasks={"qqp": selection.tasks["qqp"]}))
     blocks = next(list(section.blocks) for section in sweep_sections(inputs) if section.name == "predictions")
-    assert "SST: what was selected is not shown: a soup was selected" in texts_of(blocks)
+    assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
     confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
     assert len(confusion.panels) == 1
 

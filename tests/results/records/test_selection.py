@@ -16,7 +16,6 @@ from results.records.selection import (
     MethodScore,
     Selection,
     TaskSelection,
-    TradeOff,
     read_selection,
     write_selection,
 )
@@ -207,29 +206,3 @@ def test_expected_score_is_that_of_the_selections_method() -> None:
 )
 def test_lead_is_significant_where_its_interval_excludes_0(interval: tuple[float, float], is_significant: bool) -> None:
     assert build_score("topk", lead_interval=interval).is_significant is is_significant
-
-
-def test_removed_keys_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
-    trade_off = TradeOff(name="topk", max_models=2, num_models=2, cross_fitted=0.5, standard_error=0.1, is_best=True)
-    expected = build_selection(tasks={"sst": build_task(trade_offs=(trade_off,))})
-    write_selection(tmp_path, expected)
-    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    tree["max_latency_ms"] = 20.0
-    tree["tasks"]["sst"]["trade_offs"][0] |= {"max_latency_ms": None, "latency_ms": 3.5}
-    tree["tasks"]["sst"]["members"][0]["knots"] = []
-    (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
-    assert read_selection(tmp_path) == expected
-
-
-def test_a_selection_by_mean_ranks_must_be_made_again_and_one_that_tried_them_is_read(tmp_path: Path) -> None:
-    """Earlier versions wrote ranks as predictions of a regression."""
-    tried = (build_score("single", 0.5), build_score("topk_ranks", 0.4))
-    for method in ("single", "topk_ranks"):
-        selection = build_selection()
-        tree = json.loads(json.dumps(to_dict(selection)))
-        tree["tasks"]["sts"] |= {"method": method, "methods": [to_dict(score) for score in tried]}
-        (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
-        if method == "single":
-            assert read_selection(tmp_path).tasks["sts"].methods == tried
-        else:
-            assert "must be made again with python results/selector.py" in reading_error(tmp_path)

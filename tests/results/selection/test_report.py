@@ -187,21 +187,6 @@ def test_automatic_selection_has_its_own_expected_score_and_lead() -> None:
     ]
 
 
-def test_a_soup_is_one_model_averaged_from_its_members() -> None:
-    soup = build_score("soup_greedy")
-    chosen = build_task(3, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
-    sentence = "Chosen for SST: greedy soup, one model averaged from 3 models."
-    assert next(verdict(TASKS["sst"], chosen)) == sentence
-    lines = list(selection_legend(build_selection(chosen)))
-    assert any("predicting costs one model" in line for line in lines)
-    assert any(line.startswith("<: what was chosen, the simplest soup within one standard error") for line in lines)
-    alone = build_task(1, method="soup_greedy", methods=(SINGLE, soup), is_soup=True)
-    assert next(verdict(TASKS["sst"], alone)).endswith(
-        "greedy soup, of one trial alone: averaging it with others did not help."
-    )
-    assert not any("soup" in line for line in selection_legend(build_selection(build_task())))
-
-
 def test_temperatures_are_shown_with_their_members() -> None:
     chosen = build_task(2)
     warm = replace(chosen, members=(replace(chosen.members[0], temperature=1.234), chosen.members[1]))

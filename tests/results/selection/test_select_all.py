@@ -11,14 +11,13 @@ from mtlib.config.schema import to_dict
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import Predictions
-from results.ensembles.candidates import Pool, read_pool
-from results.ensembles.methods import ONE_MODEL, SOUP
+from results.ensembles.candidates import read_pool
+from results.ensembles.methods import ONE_MODEL
 from results.ensembles.selection_method import Settings
-from results.records.selection import RecordedSearch, TaskSelection
+from results.records.selection import RecordedSearch
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.scoring.shared_model import choose_shared_model
-from results.selection import select_all as choosing
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, scored_tasks, select_from
 from results.selection.select_ensemble import select_ensemble
@@ -84,22 +83,6 @@ def test_without_a_common_epoch_there_is_no_shared_model_unless_requested(sweep:
         select_from(SelectionRequest(sweeps=[sweep], method=ONE_MODEL, settings=FAST, repeats=1))
 
 
-def test_soups_are_tried_less_often_and_of_fewer_trials_unless_asked_for(
-    sweep: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[int, int]] = []
-
-    def choose(pool: Pool, settings: Settings, *, num_repeats: int, **_: object) -> TaskSelection:
-        asked.append((settings.num_considered, num_repeats))
-        return select_ensemble(pool, settings, method="single")
-
-    monkeypatch.setattr(choosing, "choose_soups", choose)
-    for num_repeats in (None, 4):
-        select_from(SelectionRequest(sweeps=[sweep], method=SOUP, tasks=["sst"], repeats=num_repeats))
-    assert asked == [(20, 2), (20, 4)]
-    assert SelectionRequest(sweeps=[sweep]).num_repeats == 5
-
-
 def test_another_definition_of_a_task_that_is_not_selected_does_not_matter(tmp_path: Path) -> None:
     first, second = (build_sweep(tmp_path / name, 0.5, 1.0) for name in ("a", "b"))
     other = {**TASKS, "qqp": replace(TASKS["qqp"], metric="f1")}
@@ -153,7 +136,7 @@ def test_a_task_with_one_dev_row_leaves_all_others_as_they_are(sweep: Path, task
     assert f"Nothing was chosen for {TASKS[task].title}: " in " ".join(brief_verdict(found))
 
 
-@pytest.mark.parametrize("method", ["auto", "one_model", "soup"])
+@pytest.mark.parametrize("method", ["auto", "one_model"])
 def test_the_first_reason_is_the_error_where_nothing_can_be_chosen(sweep: Path, method: str) -> None:
     for task in TASKS:
         with_dev_set(sweep, task, [1.0])

@@ -4,17 +4,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from mtlib.tasks import TASKS
-from results.inference.bundle import write as bundle
 from results.inference.bundle.write import write_bundle
 from results.inference.models import ModelSource
 from results.records.selection import Selection, write_selection
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, selection_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
-WHEEL = "multitask_sweeps-0-py3-none-any.whl"
 
 
 def copy_sweep(trained_folder: Path, place: Path) -> Path:
@@ -40,15 +36,8 @@ def source_of(folder: Path) -> ModelSource:
     return ModelSource(places={str(folder): folder}, device="cpu")
 
 
-def bundle_without_wheel(selection: Selection, folder: Path, place: Path) -> list[str]:
-    """Bundles a sweep's selection into a folder, with an empty file for a wheel; returns the notes."""
-
-    def build(target: Path) -> str:
-        (target / WHEEL).touch()
-        return WHEEL
-
-    said: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundle, "build_wheel", build)
-        write_bundle(selection, folder, source_of(folder), place, said.append)
-    return said
+def make_bundle(selection: Selection, folder: Path, place: Path) -> list[str]:
+    """Bundles a sweep's selection into a folder; returns the notes."""
+    notes: list[str] = []
+    write_bundle(selection, folder, source_of(folder), place, notes.append)
+    return notes

@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from mtlib.tasks import TASKS
-from results.inference.bundle.card import bundle_card, soup_card
+from results.inference.bundle.card import bundle_card
 from results.inference.bundle.manifest import Bundle, BundledModel
 from results.records.selection import BundledMember, HeldOutScores, Member, Selection
 from tests.results.inference.trained_sweep import selection_of
@@ -26,9 +26,8 @@ def bundle() -> Bundle:
     both = (BundledMember(model="models/1", weight=0.75), BundledMember(model="models/2", weight=0.25))
     return Bundle(
         created="2024-06-01T10:00:00.000+00:00",
-        wheel="multitask_sweeps-0.1.0-py3-none-any.whl",
         python="3.11.7",
-        packages={"numpy": "2.4.6", "torch": "2.13.0"},
+        packages={"multitask-sweeps": "0.1.0", "numpy": "2.4.6", "torch": "2.13.0"},
         models={f"models/{number}": BundledModel(origin=f"trial {number}", files={}) for number in (1, 2)},
         tasks={"sst": (BundledMember(model="models/2", weight=1.0, temperature=1.5),), "sts": both},
     )
@@ -82,11 +81,11 @@ def test_card_lists_every_hold_out_evaluation(selection: Selection, bundle: Bund
     assert "QQP" not in text, "a task that the bundle does not have"
 
 
-def test_card_states_usage_inputs_and_licences(selection: Selection, bundle: Bundle) -> None:
+def test_card_states_usage_inputs_and_the_licence(selection: Selection, bundle: Bundle) -> None:
     text = bundle_card(selection, bundle, [])
-    assert "python predict.py --task sts --input FILE --output predictions.csv" in text
+    assert "multitask-sweeps predict . --task sts --input FILE --output predictions.csv" in text
     assert "pip install -r requirements.txt" in text
-    assert "On 2024-06-01: Python 3.11.7, numpy 2.4.6, torch 2.13.0." in text
+    assert "On 2024-06-01: Python 3.11.7, multitask-sweeps 0.1.0, numpy 2.4.6, torch 2.13.0." in text
     assert "torch==2.13.0 --index-url" in text
     assert "The weights have no licence of" in text
     for task in ("sst", "sts"):
@@ -100,9 +99,3 @@ def test_front_matter_is_valid(selection: Selection, bundle: Bundle) -> None:
     assert data["tags"] == ["multi-task", "multitask-sweeps", "sst", "sts"]
     assert "license" not in data
     assert "base_model" not in read_front(bundle_card(selection, bundle, []))
-
-
-def test_the_card_of_a_soup_names_all_that_is_in_it() -> None:
-    text = soup_card("SST", ["trial a", "trial b"])
-    assert "mean of those of 2 trained models:\n\n- trial a\n- trial b\n" in text
-    assert read_front(text)["tags"] == ["multitask-sweeps"]

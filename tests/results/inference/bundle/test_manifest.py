@@ -24,8 +24,8 @@ from results.records.selection import BundledMember
 from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import (
     TEXTS,
-    bundle_without_wheel,
     copy_sweep,
+    make_bundle,
     select_mixed,
     source_of,
 )
@@ -35,7 +35,6 @@ def build_bundle(**changes: object) -> Bundle:
     """A bundle of one model, without files."""
     values = {
         "created": "2024-05-01T10:00:00.000+00:00",
-        "wheel": "a.whl",
         "python": "3.11.7",
         "packages": {"numpy": "2.4.6"},
         "models": {"models/1": BundledModel(origin="a trial", files={"config.json": 1})},
@@ -50,7 +49,7 @@ def bundle_folder(trained_folder: Path, tmp_path_factory: pytest.TempPathFactory
     home = tmp_path_factory.mktemp("bundled")
     sweep = copy_sweep(trained_folder, home)
     selection = select_mixed(sweep)
-    bundle_without_wheel(selection, sweep, home / "bundle")
+    make_bundle(selection, sweep, home / "bundle")
     shutil.rmtree(sweep)
     return home / "bundle"
 
@@ -129,10 +128,6 @@ def test_bundle_is_recognized_by_its_file(tmp_path: Path) -> None:
         ({"tasks": {"sstt": []}}, "unknown task 'sstt'; did you mean 'sst'?"),
         ({"tasks": {"sst": []}}, "the ensemble of sst must have members, got none"),
         ({"tasks": {"sst": [{"model": "models/1"}]}}, "tasks.sst.0.weight is missing"),
-        (
-            {"tasks": {"sts": [{"model": "models/1", "weight": 1.0, "knots": [0.1]}]}},
-            "selected and bundled again",
-        ),
         ({"models": {"models/1": {"origin": "a", "files": {"a": "b"}}}}, "must be a whole number, got 'b'"),
     ],
 )

@@ -1,48 +1,41 @@
 """A bundle predicts as the selection does in an environment with only its requirements, or is not written."""
 
 import gc
+import os
 import re
 import resource
 import shutil
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from packaging.requirements import Requirement
-from safetensors.torch import load_file
 
 from mtlib.checkpoints.export import load_exported
 from mtlib.tasks import TASKS
 from results.inference.bundle import write as bundle
-from results.inference.bundle.manifest import load_bundled, read_bundle
+from results.inference.bundle.manifest import read_bundle
 from results.inference.bundle.write import format_bytes, write_bundle
 from results.inference.models import LoadedModel, find_trials, load_models
-from results.inference.predictor import load_predictor, predict_texts
 from results.predict import main
-from results.records.selection import Selection, read_selection, write_selection
+from results.records.selection import Selection, read_selection
 from tests.one_line_error import one_line_error
 from tests.results.inference.bundle.bundled_sweep import (
     TEXTS,
-    bundle_without_wheel,
     copy_sweep,
+    make_bundle,
     select_mixed,
     source_of,
 )
 from tests.results.inference.test_models import rewrite_encoder
-from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch, member_of, selection_of
+from tests.results.inference.trained_sweep import FIRST, SECOND, kept_epoch
 
 ROOT = Path(__file__).resolve().parents[4]
-NEEDED = {
-    *("huggingface-hub", "numpy", "pyarrow", "rich", "safetensors"),
-    *("scipy", "tokenizers", "torch", "transformers"),
-}
 
 
 @pytest.fixture
@@ -58,90 +51,35 @@ def bundle_error(selection: Selection, sweep: Path, place: Path, **changes: Any)
     return one_line_error(write_bundle, selection, sweep, source, place, lambda _: None)
 
 
-def requirements_of(name: str) -> Iterator[str]:
-    """A distribution and all that it requires on this machine, as normalized names."""
-    pending, seen = [name], set[str]()
-    while pending:
-        one = re.sub("[-_.]+", "-", pending.pop()).lower()
-        try:
-            needs = distribution(one).requires or []
-        except PackageNotFoundError:
-            continue
-        if one not in seen:
-            seen.add(one)
-            wanted = [
-                need for need in map(Requirement, needs) if not need.marker or need.marker.evaluate({"extra": ""})
-            ]
-            pending += [need.name for need in wanted]
-    yield from seen
-
-
-def link_packages(requirements: Path, folder: Path) -> set[str]:
-    """Fills a folder with links to exactly what installing the requirements would install; returns their names."""
-    lines = [line for line in requirements.read_text().splitlines() if not line.startswith("#")]
-    asked = {Requirement(line).name for line in lines}
-    folder.mkdir()
-    for name in {found for one in asked for found in requirements_of(one)}:
-        for path in distribution(name).files or []:
-            top = path.parts[0]
-            if top not in ("..", "__pycache__") and not (folder / top).exists():
-                (folder / top).symlink_to(Path(str(distribution(name).locate_file(top))))
-    return {re.sub("[-_.]+", "-", name).lower() for name in asked}
-
-
-def run_alone(script: Path, links: Path, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs a bundle's command with the linked packages only, without checkout and network."""
-    home = links.parent / "home"
-    home.mkdir(exist_ok=True)
-    environment = {"PYTHONPATH": str(links), "HOME": str(home), "HF_ENDPOINT": "http://127.0.0.1:9", "PATH": "/usr/bin"}
-    return subprocess.run(
-        [sys.executable, "-S", "-B", str(script), *words],
-        cwd=home,
-        env={**environment, "OMP_NUM_THREADS": "1"},
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-
-
-def test_bundled_command_predicts_alone_as_the_selection(
+def test_bundle_predicts_without_the_sweep_and_its_encoder(
     sweep: Path, tiny_encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without sweep, encoder, checkout, network, Ray and Optuna, in another folder, through a pipe."""
-    num_models = len(epochs_of(sweep))
+    """By the command that it names, from another folder, through a pipe, without a network."""
     encoder = shutil.copytree(tiny_encoder_folder, tmp_path / "encoder")
     rewrite_encoder(sweep, (FIRST, SECOND), str(encoder))
     place = tmp_path / "first" / "bundle"
     assert main([str(sweep), "--bundle", str(place)]) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    *models, made, how = said.err.splitlines()
-    wanted_lines = [f"model {number + 1} of {num_models}" for number in range(num_models)]
-    assert [line.split(":")[0] for line in models] == wanted_lines
-    wanted = rf"{place}: [\d.]+ MB, predicts sst, qqp, sts without the sweep; expected scores are in README.md"
-    assert re.fullmatch(wanted, made)
-    assert how == f"python {place}/predict.py --task sst --input FILE --output predictions.csv"
+    notes = capsys.readouterr()
+    assert notes.out == ""
+    *models, made, how = notes.err.splitlines()
+    assert [line.split(":")[0] for line in models] == [
+        f"model {number + 1} of {len(epochs_of(sweep))}" for number in range(len(epochs_of(sweep)))
+    ]
+    assert re.match(rf"{place}: [\d.]+ MB, predicts sst, qqp, sts without the sweep", made)
+    assert how == f"python results/predict.py {place} --task sst --input FILE --output predictions.csv"
     rows = "\n".join(TEXTS)
     (tmp_path / "a.txt").write_text(rows)
     assert main([str(sweep), "--task", "sst", "--input", str(tmp_path / "a.txt"), "--device", "cpu"]) == 0
     wanted = capsys.readouterr().out
-    moved, links = tmp_path / "second place" / "mine", tmp_path / "packages"
+    moved = tmp_path / "second place" / "mine"
     moved.parent.mkdir()
     place.rename(moved)
     shutil.rmtree(sweep)
     shutil.rmtree(encoder)
-    assert link_packages(moved / "requirements.txt", links) == NEEDED
-    done = run_alone(moved / "predict.py", links, "--task", "sst", "--input", "-", "--device", "cpu", text=rows)
+    command = [sys.executable, str(ROOT / "results/predict.py"), str(moved), "--task", "sst", "--input", "-"]
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HOME": str(tmp_path)}
+    done = subprocess.run([*command, "--device", "cpu"], input=rows, env=environment, capture_output=True, text=True)
     assert done.stdout == wanted, done.stderr
-    done = run_alone(moved / "predict.py", links, "--help")
-    assert f"python '{moved}/predict.py' --task TASK --input reviews.csv" in done.stdout
-    assert "SELECTION" not in done.stdout
-    assert "--bundle" not in done.stdout
-    (links / "torch").unlink()
-    done = run_alone(moved / "predict.py", links, "--task", "sst", "--input", "-", text=rows)
-    assert done.returncode != 0
-    assert done.stderr == f"error: No module named 'torch' (pip install -r {moved}/requirements.txt)\n"
 
 
 def epochs_of(sweep: Path) -> set[tuple[str, int]]:
@@ -151,15 +89,15 @@ def epochs_of(sweep: Path) -> set[tuple[str, int]]:
 
 def test_bundle_holds_each_model_once_and_the_selection(sweep: Path, tmp_path: Path) -> None:
     selection, place = read_selection(sweep), tmp_path / "deep" / "bundle"
-    lines = bundle_without_wheel(selection, sweep, place)
+    lines = make_bundle(selection, sweep, place)
     epochs = epochs_of(sweep)
     assert 2 <= len(epochs) < 6, "some models must have several tasks, but not all"
     assert sorted(path.name for path in (place / "models").iterdir()) == [str(n + 1) for n in range(len(epochs))]
     assert [path.name for path in place.parent.iterdir()] == ["bundle"]
-    names = {"LICENSE", "README.md", "bundle.json", "models", "predict.py", "requirements.txt", "selection.json"}
-    assert {path.name for path in place.iterdir() if path.suffix != ".whl"} == names
+    names = {"README.md", "bundle.json", "models", "requirements.txt", "selection.json"}
+    assert {path.name for path in place.iterdir()} == names
+    assert f"multitask-sweeps=={version('multitask-sweeps')}\n" in (place / "requirements.txt").read_text()
     assert (place / "selection.json").read_bytes() == (sweep / "selection.json").read_bytes()
-    assert (place / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     origins = [f"trial {trial} of mine, epoch {epoch}" for trial, epoch in epochs]
     found = read_bundle(place)
     assert sorted(model.origin for model in found.models.values()) == sorted(origins)
@@ -172,7 +110,7 @@ def test_bundle_holds_each_model_once_and_the_selection(sweep: Path, tmp_path: P
 
 
 def test_each_models_card_names_its_trial_and_epoch(sweep: Path, tmp_path: Path) -> None:
-    bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
+    make_bundle(read_selection(sweep), sweep, tmp_path / "bundle")
     for place, model in read_bundle(tmp_path / "bundle").models.items():
         text = (tmp_path / "bundle" / place / "README.md").read_text()
         trial, epoch = re.fullmatch(r"trial (.*) of mine, epoch (\d)", model.origin).groups()  # type: ignore[union-attr]
@@ -191,13 +129,13 @@ def test_models_are_loaded_one_at_a_time(sweep: Path, tmp_path: Path, monkeypatc
         return models
 
     monkeypatch.setattr(bundle, "load_models", load)
-    bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
+    make_bundle(read_selection(sweep), sweep, tmp_path / "bundle")
     assert len(alive) == len(epochs_of(sweep))
 
 
 def test_bundle_of_some_tasks(sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = read_selection(sweep)
-    bundle_without_wheel(replace(whole, tasks={"sts": whole.tasks["sts"]}), sweep, tmp_path / "bundle")
+    make_bundle(replace(whole, tasks={"sts": whole.tasks["sts"]}), sweep, tmp_path / "bundle")
     assert list(read_bundle(tmp_path / "bundle").tasks) == ["sts"]
     assert list(read_selection(tmp_path / "bundle").tasks) == list(TASKS)
     assert len(list((tmp_path / "bundle" / "models").iterdir())) == 2
@@ -208,41 +146,8 @@ def test_bundle_of_some_tasks(sweep: Path, tmp_path: Path, capsys: pytest.Captur
     assert "unknown task of the selection 'sst'; did you mean 'sts'? known: sts\n" in capsys.readouterr().err
 
 
-def soups_of(folder: Path) -> Selection:
-    """A soup of two epochs of one trial for a task, and a single model for another one."""
-    epochs = sorted({kept_epoch(folder, FIRST, task) for task in TASKS})
-    assert len(epochs) == 2
-    soup = tuple(member_of(folder, FIRST, "sst", 0.5, epoch=epoch) for epoch in epochs)
-    selection = selection_of(folder, {"sst": soup, "qqp": (member_of(folder, FIRST, "qqp"),)})
-    tasks = {**selection.tasks, "sst": replace(selection.tasks["sst"], is_soup=True)}
-    write_selection(folder, replace(selection, tasks=tasks))
-    return read_selection(folder)
-
-
-def test_a_soup_is_the_one_model_that_it_is(sweep: Path, tmp_path: Path) -> None:
-    selection, place = soups_of(sweep), tmp_path / "bundle"
-    wanted = predict_texts(load_predictor(selection, "sst", source_of(sweep)), [(text,) for text in TEXTS])
-    lines = bundle_without_wheel(selection, sweep, place)
-    assert lines[0].startswith("model 1 of 2: models/1, mean of 2 models' weights, ")
-    weights = [
-        load_file(sweep / f"trials/{FIRST}/checkpoint/weights/epoch-{member.epoch:04d}.safetensors")
-        for member in selection.tasks["sst"].members
-    ]
-    shutil.rmtree(sweep)
-    found = load_bundled(place, read_bundle(place), "sst", "cpu")
-    assert len(found.models) == 1
-    assert np.array_equal(predict_texts(found, [(text,) for text in TEXTS]), wanted)
-    for name, tensor in found.models[0].model.state_dict().items():
-        mean = sum(one[name].double() for one in weights) / 2
-        assert isinstance(mean, type(tensor))
-        assert (tensor - mean).abs().max() <= 1e-7
-    card = (place / "models/1/README.md").read_text()
-    assert all(f"- trial {FIRST} of mine, epoch {member.epoch}\n" in card for member in selection.tasks["sst"].members)
-    assert f"# mine {FIRST}\n" in (place / "models/2/README.md").read_text()
-
-
 def test_transformers_and_our_export_load_its_models(sweep: Path, tmp_path: Path) -> None:
-    bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
+    make_bundle(read_selection(sweep), sweep, tmp_path / "bundle")
     for place in read_bundle(tmp_path / "bundle").models:
         assert load_exported(tmp_path / "bundle" / place).config.active_tasks == tuple(TASKS)
 
@@ -261,9 +166,9 @@ def test_mistakes_are_reported_before_anything_is_written(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> str:
-        raise AssertionError("built")
+        raise AssertionError("loaded")
 
-    monkeypatch.setattr(bundle, "build_wheel", fail)
+    monkeypatch.setattr(bundle, "load_models", fail)
     selection = read_selection(sweep)
     assert "--bundle must not overwrite what is read, " in bundle_error(selection, sweep, tmp_path)
     place = tmp_path / "bundle"
@@ -303,7 +208,7 @@ def test_ctrl_c_leaves_nothing(sweep: Path, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(bundle, "file_crc32", interrupt)
     (tmp_path / "out").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "out" / "bundle")
+        make_bundle(read_selection(sweep), sweep, tmp_path / "out" / "bundle")
     assert not list((tmp_path / "out").iterdir())
 
 
@@ -321,7 +226,7 @@ def test_full_disk_is_one_line_and_leaves_nothing(most: int, sweep: Path, tmp_pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
     try:
         with pytest.raises(ValueError, match=r"^[^\n]* must be a place that can be written, got [^\n]*$") as caught:
-            bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "out" / "bundle")
+            make_bundle(read_selection(sweep), sweep, tmp_path / "out" / "bundle")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "File too large" in str(caught.value)
@@ -329,19 +234,9 @@ def test_full_disk_is_one_line_and_leaves_nothing(most: int, sweep: Path, tmp_pa
 
 
 def test_weights_have_the_cards_permissions(sweep: Path, tmp_path: Path) -> None:
-    bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
+    make_bundle(read_selection(sweep), sweep, tmp_path / "bundle")
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "bundle").rglob("*") if path.is_file()}
     assert len(modes) == 1
-
-
-def test_required_versions_are_the_installed_public_ones(sweep: Path, tmp_path: Path) -> None:
-    bundle_without_wheel(read_selection(sweep), sweep, tmp_path / "bundle")
-    lines = (tmp_path / "bundle" / "requirements.txt").read_text().splitlines()
-    needs = [Requirement(line) for line in lines if not line.startswith("#")]
-    assert {re.sub("[-_.]+", "-", need.name) for need in needs} == NEEDED
-    for need in needs:
-        assert "+" not in str(need.specifier)
-        assert need.specifier.contains(distribution(need.name).version)
 
 
 @pytest.mark.parametrize(
