@@ -5,7 +5,7 @@ Cost:     each member predicts the held-out rows: about 10 s a model with MiniLM
 Prints:   per sweep and task, of the automatic choice: the expected score with its interval and the score on the
           held-out rows; the lead over the best single model, expected and on the held-out rows, with 95 % intervals;
           then over all: how often it was better, by how much, and how often the two scores agree
-Writes:   FOLDER/SWEEP.csv, from which a repeated command reads; FOLDER/calibration.png and .svg
+Writes:   FOLDER/SWEEP.csv, from which a repeated command reads; FOLDER/calibration.html
 
 The sweeps must have been run with `--hold-out`. An expected score and the score on held-out rows both have errors, over
 dev examples and over held-out rows: they agree where their difference is within 1.96 times its standard error. Scores
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import plotly.graph_objects as go
 from scipy import stats
 
 from mtlib.data.load import read_held_out
@@ -29,8 +30,7 @@ from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
 from results.ensembles.methods import AUTOMATIC, SINGLE
 from results.ensembles.outputs import values_of
-from results.figures.chart import Axis, Chart, Panel, Series
-from results.figures.matplotlib_figure import write_images
+from results.figures.draw import Panel, axis, figure_of, series
 from results.inference.models import ModelSource
 from results.inference.predictor import load_predictor
 from results.records.examples import read_hold_out
@@ -67,8 +67,8 @@ def measure(sweeps: Sequence[Path], folder: Path) -> None:
     found = pd.concat(frames, ignore_index=True)
     for line in summary_lines(found):
         print(line)
-    for written in write_images(calibration_chart(found), folder):
-        print(f"Written: {written}")
+    calibration_figure(found).write_html(folder / "calibration.html")
+    print(f"Written: {folder / 'calibration.html'}")
 
 
 def measure_sweep(sweep: Path) -> list[dict[str, object]]:
@@ -154,35 +154,27 @@ def summary_lines(found: pd.DataFrame) -> list[str]:
     ]
 
 
-def calibration_chart(found: pd.DataFrame) -> Chart:
+def calibration_figure(found: pd.DataFrame) -> go.Figure:
     """Scores on held-out rows against expected ones, a panel for each task."""
     panels = []
     for title, own in found.groupby("task", sort=False):
         ends = own[["expected", "held_out", "held_out_low", "held_out_high"]].to_numpy()
         span = (float(ends.min()) - 0.01, float(ends.max()) + 0.01)
-        names = dict.fromkeys(own["sweep"])
-        marks = [Series(x=span, y=span, mode="line", name="equal", dash="dashed", is_faint=True)]
-        marks += [sweep_series(own[own["sweep"] == name], str(name), style) for style, name in enumerate(names)]
-        x, y = Axis(title="expected score", range=span), Axis(title="score on held-out rows", range=span)
-        panels.append(Panel(title=str(title), x=x, y=y, marks=marks))
-    return Chart(
+        traces = [series(span, span, mode="lines", name="equal", dash="dash", is_faint=True)]
+        for style, name in enumerate(dict.fromkeys(own["sweep"])):
+            x, y, low, high = (
+                own.loc[own["sweep"] == name, column].tolist()
+                for column in ("expected", "held_out", "held_out_low", "held_out_high")
+            )
+            traces.append(series(x, y, low=low, high=high, name=str(name), style=style))
+        panels.append(
+            Panel(str(title), axis("expected score", ends=span), axis("score on held-out rows", ends=span), traces)
+        )
+    return figure_of(
         name="calibration",
         title="Do expected scores hold?",
         caption="Scores on held-out rows, with 95 % intervals over these rows, against cross-fitted expected scores.",
         panels=panels,
-        frame=found,
-    )
-
-
-def sweep_series(own: pd.DataFrame, name: str, style: int) -> Series:
-    """The points of a sweep in one panel."""
-    return Series(
-        x=own["expected"].tolist(),
-        y=own["held_out"].tolist(),
-        low=own["held_out_low"].tolist(),
-        high=own["held_out_high"].tolist(),
-        name=name,
-        style=style,
     )
 
 

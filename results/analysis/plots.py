@@ -10,45 +10,19 @@ import pandas as pd
 
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, open_folder
-from mtlib.tasks import Task, title_of
+from mtlib.tasks import Task
 from results.analysis.comparison.trial_scores import Column, TrialScores, scores_at_best_epochs
 from results.analysis.effects.published_differences import EstimateEffects, find_differences
 from results.analysis.effects.searched_keys import SearchedKey, searched_keys
-from results.analysis.importance import key_importances
 from results.analysis.ranking.rank import RankedConfiguration
+from results.analysis.search_study import key_importances, search_study
 from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
-from results.figures.chart import Chart
-from results.figures.curves import (
-    Training,
-    cost_chart,
-    gradient_chart,
-    learning_chart,
-    loss_chart,
-    penalty_chart,
-    speed_chart,
-    training_of,
-)
-from results.figures.effects import effect_chart, published_chart, value_chart
-from results.figures.embeddings import Embedded, embeddings_chart
-from results.figures.ensembles import methods_chart, pareto_chart
-from results.figures.hover import score_described, score_title
-from results.figures.predictions import (
-    Predicted,
-    confusion_chart,
-    errors_chart,
-    labels_chart,
-    reliability_chart,
-    scatter_chart,
-)
-from results.figures.pruning import pruning_chart, rungs_chart
-from results.figures.search import (
-    SearchedScore,
-    history_chart,
-    importance_chart,
-    parallel_chart,
-    slice_chart,
-)
-from results.records.files import folder_name
+from results.figures import curves, effects, embeddings, ensembles, predictions, search
+from results.figures.curves import Training, training_of
+from results.figures.draw import is_empty
+from results.figures.embeddings import Embedded
+from results.figures.hover import score_title
+from results.figures.predictions import Predicted
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial
@@ -56,6 +30,7 @@ from search_spaces.published import read_published
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from optuna import Study
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,11 +59,11 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        effects = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
+        found = self.estimate_effects({})
+        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
-        return draw(effect_chart(effects, searched))
+        return shown(effects.forest_plot(found, searched))
 
     def scores(self, key: str | None = None) -> "go.Figure":
         """Scores of all trials against a key's values; for a range with the fitted curve and its band.
@@ -96,61 +71,48 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        effects = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in effects.keys}, "searched key")
-        return draw(value_chart(effects, self.records, self.read_scores(), searched))
+        found = self.estimate_effects({})
+        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        return shown(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
         """Scores by epoch on dev and on the scored rows of train; of one task, or of all."""
-        return draw(only_task(learning_chart(self.training), self.tasks, task))
+        return shown(curves.learning_curves(self.training, self.require_score(task)))
 
     def losses(self, task: str | None = None) -> "go.Figure":
         """Losses by epoch on train and dev; of one task, or of all."""
-        return draw(only_task(loss_chart(self.training), self.tasks, task))
+        return shown(curves.losses(self.training, self.require_score(task)))
 
     def penalties(self) -> "go.Figure":
         """Penalties, and norms of their noise, by epoch."""
-        return draw(penalty_chart(self.training))
+        return shown(curves.penalties(self.training))
 
     def gradient_norms(self) -> "go.Figure":
         """Norms of each task's gradients in the first steps."""
-        return draw(gradient_chart(self.training))
-
-    def speed(self) -> "go.Figure":
-        """Tokens trained per second, by epoch."""
-        return draw(speed_chart(self.training))
-
-    def cost(self) -> "go.Figure":
-        """Overall scores against device-seconds."""
-        return draw(cost_chart({folder_name(self.path): self.records}))
+        return shown(curves.gradient_norms(self.training))
 
     def history(self) -> "go.Figure":
-        """Scores in the order in which trials started, and the best so far."""
-        return draw(history_chart(self.records, self.searched_score))
+        """Scores of the configurations in the order in which they started, and the best so far."""
+        return shown(search.history(self.comparable_study(), self.score_title))
 
     def importance(self) -> "go.Figure":
         """The share of the scores' variance that each searched key explains."""
-        require_comparable(self.searched_score, self.records)
-        return draw(importance_chart(self.importances))
+        return shown(search.importance(key_importances(self.comparable_study())))
 
     def slices(self) -> "go.Figure":
         """Scores against each searched key."""
-        return draw(slice_chart(self.records, self.keys, self.searched_score))
+        return shown(search.slices(self.study, self.score_title))
 
     def parallel_coordinates(self) -> "go.Figure":
-        """Each trial as a line through its searched values to its score."""
-        require_comparable(self.searched_score, self.records)
-        return draw(parallel_chart(self.records, self.keys, self.searched_score, self.importances))
-
-    def pruning(self) -> "go.Figure":
-        """After how many epochs trials ended, and why."""
-        return draw(pruning_chart(self.records))
+        """Each configuration as a line through its searched values to its score."""
+        study = self.comparable_study()
+        return shown(search.parallel_coordinates(study, self.score_title, key_importances(study)))
 
     def rungs(self) -> "go.Figure":
         """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
         scheduler = self.info.get("scheduler")
         require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
-        return draw(rungs_chart(self.records, self.curve_rows, self.tasks, self.searched_score.name))
+        return shown(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
 
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """The confusion matrix of a trial on dev, or a scatter plot for a regression.
@@ -160,21 +122,21 @@ class SweepPlots:
             trial: e.g. `0003-r0`; None for the one with the highest score of this task.
         """
         model = self.predicted(task, trial)
-        return draw((scatter_chart if model.probs is None else confusion_chart)([model]))
+        return shown((predictions.scatter_plot if model.probs is None else predictions.confusion_matrix)([model]))
 
     def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
         """How often a trial is right on dev, against the probability that it gave; arguments as `predictions`."""
         model = self.predicted(task, trial)
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
-        return draw(reliability_chart([model]))
+        return shown(predictions.reliability([model]))
 
     def labels(self, task: str, trial: str | None = None) -> "go.Figure":
         """How often each label occurs on dev, and how often it is predicted; arguments as `predictions`."""
-        return draw(labels_chart([self.predicted(task, trial)]))
+        return shown(predictions.label_counts([self.predicted(task, trial)]))
 
     def errors(self, task: str, trial: str | None = None) -> "go.Figure":
         """A trial's errors on dev by kind; arguments as `predictions`."""
-        return draw(errors_chart([self.predicted(task, trial)]))
+        return shown(predictions.errors_by_kind([self.predicted(task, trial)]))
 
     def published(self, number: int = 1) -> "go.Figure":
         """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
@@ -187,15 +149,15 @@ class SweepPlots:
         require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
         table = tables[number - 1]
         found = find_differences(table, self.tasks, self.estimate_effects({}), self.estimate_effects)
-        return draw(published_chart(table, found, number))
+        return shown(effects.published_differences(table, found, number))
 
     def methods(self) -> "go.Figure":
         """The expected score of each selection method, with its 95 % interval, for each task."""
-        return draw(methods_chart(read_selection(self.path)))
+        return shown(ensembles.selection_methods(read_selection(self.path)))
 
     def pareto(self) -> "go.Figure":
         """Expected scores against the number of models, with the Pareto front, for each task."""
-        return draw(pareto_chart(read_selection(self.path)))
+        return shown(ensembles.pareto_front(read_selection(self.path)))
 
     def embeddings(self, trial: str, embedded: Mapping[str, Embedded]) -> "go.Figure":
         """The first two principal components of dev embeddings, coloured by label.
@@ -207,12 +169,17 @@ class SweepPlots:
             embedded: by task, the embeddings that it returns.
         """
         require_trial(trial, [record.trial_id for record in self.records])
-        return draw(embeddings_chart(embedded, trial))
+        return shown(embeddings.embeddings(embedded, trial))
 
     @property
-    def searched_score(self) -> SearchedScore:
-        """The score that the search maximised."""
-        return SearchedScore(name=str((self.info.get("space") or {}).get("metric", OVERALL)), tasks=self.tasks)
+    def metric(self) -> str:
+        """The score that the search maximised: a task, or `overall`."""
+        return str((self.info.get("space") or {}).get("metric", OVERALL))
+
+    @property
+    def score_title(self) -> str:
+        """Its name with its metric."""
+        return score_title(self.metric, self.tasks)
 
     @property
     def keys(self) -> list[SearchedKey]:
@@ -220,14 +187,32 @@ class SweepPlots:
         return searched_keys(self.info, self.records)
 
     @property
-    def importances(self) -> dict[str, float]:
-        """The importance of each key, the most important first; empty where it is not known."""
-        return key_importances(self.records, self.keys, self.searched_score.name)
+    def has_comparable_scores(self) -> bool:
+        """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
+        scored = {frozenset(record.best) for record in self.records if self.metric in record.best}
+        return self.metric in self.tasks or len(scored) < 2
+
+    @cached_property
+    def study(self) -> "Study":
+        """The search as a study of Optuna, in memory."""
+        return search_study(self.records, self.keys, self.metric, self.tasks)
+
+    def comparable_study(self) -> "Study":
+        """The study; ValueError if the trials' scores cannot be compared."""
+        rule = "scores must be of the same tasks to be compared"
+        require(self.has_comparable_scores, rule, "overall scores of different tasks")
+        return self.study
 
     @property
     def training(self) -> Training:
-        """What the charts of training are drawn from."""
+        """What the figures of training are drawn from."""
         return training_of(self.curve_rows, self.records, self.tasks, self.read_ranking())
+
+    def require_score(self, name: str | None) -> str | None:
+        """The name; ValueError if it is that of no task."""
+        if name is not None:
+            require_name(name, [*self.tasks, OVERALL], "task")
+        return name
 
     @cached_property
     def best_epoch_scores(self) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
@@ -263,12 +248,6 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
     )
 
 
-def require_comparable(score: SearchedScore, records: Sequence[TrialRecord]) -> None:
-    """Raises ValueError if the trials' scores cannot be compared."""
-    rule = "scores must be of the same tasks to be compared"
-    require(score.is_comparable(records), rule, "overall scores of different tasks")
-
-
 def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
     """The named one, or the only one; ValueError where there is none of this name, or several."""
     require(bool(known), f"there must be a {what}", "none")
@@ -279,20 +258,7 @@ def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
     return known[name]
 
 
-def only_task(chart: Chart, tasks: Mapping[str, Task], task: str | None) -> Chart:
-    """A chart with a task's panel alone; all of it if that is None."""
-    if task is None:
-        return chart
-    require_name(task, [*tasks, OVERALL], "task")
-    titles = {title_of(task, tasks), score_title(task, tasks), score_described(task, tasks)}
-    panels = [panel for panel in chart.panels if panel.title in titles]
-    frame = chart.frame[chart.frame["task"] == task]
-    return Chart(name=chart.name, title=chart.title, caption=chart.caption, panels=panels, frame=frame)
-
-
-def draw(chart: Chart) -> "go.Figure":
-    """A chart as a Plotly figure; ValueError if there is nothing to draw."""
-    from results.figures.plotly_figure import chart_figure  # here: Plotly takes a while to load
-
-    require(not chart.is_empty, f"{chart.title}: there must be something to draw", "no data yet")
-    return chart_figure(chart)
+def shown(figure: "go.Figure") -> "go.Figure":
+    """The figure; ValueError if it shows nothing."""
+    require(not is_empty(figure), f"{figure.layout.title.text}: there must be something to draw", "no data yet")
+    return figure

@@ -1,4 +1,4 @@
-"""Charts of training: learning curves, losses and penalties by epoch, speed, and scores against their cost."""
+"""Figures of training: learning curves, losses, penalties and gradient norms."""
 
 import json
 from collections import Counter
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, title_of
 from results.analysis.ranking.rank import RankedConfiguration
-from results.figures.chart import Axis, Chart, Mark, Panel, Reference, Series
+from results.figures.draw import Dash, Mode, Panel, Trace, axis, figure_of, series
 from results.figures.hover import score_title, short_names, trial_text, values_lines
-from results.figures.search import by_kind
 from results.records.trials import OVERALL, TrialRecord
 
 MAX_HIGHLIGHTED = 6
@@ -29,7 +29,7 @@ LOG_RATIO = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What the charts of training are drawn from."""
+    """What the figures of training are drawn from."""
 
     curves: pd.DataFrame
     records: Mapping[str, TrialRecord]
@@ -93,12 +93,11 @@ def stage_ends(config: str) -> tuple[int, ...]:
     return tuple(sum(epochs[: number + 1]) for number in range(len(epochs) - 1))
 
 
-def learning_chart(training: Training) -> Chart:
-    """The scores of each task by epoch, on dev and, where it was scored, on train."""
+def learning_curves(training: Training, only: str | None = None) -> go.Figure:
+    """The scores of each task, or of one or `overall` only, by epoch, on dev and, where it was scored, on train."""
     metrics = {task: definition.metric for task, definition in training.tasks.items()} | {OVERALL: OVERALL}
-    names = [OVERALL, *training.tasks]
     rows = training.curves[training.curves["metric"] == training.curves["task"].map(metrics)]
-    return Chart(
+    return figure_of(
         name="learning-curves",
         title="Learning curves",
         caption="Scores on dev, and dashed on the scored rows of train. A gap that widens between the two is "
@@ -106,17 +105,16 @@ def learning_chart(training: Training) -> Chart:
         f"{highlighted_note(training)}",
         panels=[
             epoch_panel(training, rows[rows["task"] == task], score_title(task, training.tasks), "score")
-            for task in names
-            if (rows["task"] == task).any()
+            for task in (OVERALL, *training.tasks)
+            if only in (None, task) and (rows["task"] == task).any()
         ],
-        frame=rows,
     )
 
 
-def loss_chart(training: Training) -> Chart:
-    """The loss of each task by epoch, on train and on dev."""
+def losses(training: Training, only: str | None = None) -> go.Figure:
+    """The loss of each task, or of one only, by epoch, on train and on dev."""
     rows = training.curves[training.curves["metric"] == LOSS]
-    return Chart(
+    return figure_of(
         name="losses",
         title="Losses",
         caption="Mean loss on dev, and dashed the running mean over the epoch's training steps, with dropout, "
@@ -124,13 +122,12 @@ def loss_chart(training: Training) -> Chart:
         panels=[
             epoch_panel(training, rows[rows["task"] == task], title_of(task, training.tasks), "loss")
             for task in training.tasks
-            if (rows["task"] == task).any()
+            if only in (None, task) and (rows["task"] == task).any()
         ],
-        frame=rows,
     )
 
 
-def penalty_chart(training: Training) -> Chart:
+def penalties(training: Training) -> go.Figure:
     """Penalties, norms of their noise, and learned weights by epoch, of each task that has them.
 
     What is constant has no panel but a sentence of the caption, unless everything is constant.
@@ -148,7 +145,7 @@ def penalty_chart(training: Training) -> Chart:
         f" {title_of(task, training.tasks)}'s {spoken(metric)} is {values['value'].mean():.3g} throughout."
         for (metric, task), values in ((pair, groups[pair]) for pair in present if pair not in drawn)
     ]
-    return Chart(
+    return figure_of(
         name="penalties",
         title="Penalties",
         caption="Means over the epoch's training steps that have them, before weights."
@@ -163,7 +160,6 @@ def penalty_chart(training: Training) -> Chart:
             )
             for metric, task in drawn
         ],
-        frame=rows,
     )
 
 
@@ -189,7 +185,7 @@ def spans_decades(values: pd.Series) -> bool:
     return bool((values > 0).all() and values.max() > LOG_RATIO * values.min())
 
 
-def gradient_chart(training: Training) -> Chart:
+def gradient_norms(training: Training) -> go.Figure:
     """The norms of each task's gradients in the first steps of a stage.
 
     Raises:
@@ -201,7 +197,7 @@ def gradient_chart(training: Training) -> Chart:
     for name in means["task"].unique():
         require_name(name, training.tasks, "task")
     titles = [task.title for name, task in training.tasks.items() if (means["task"] == name).any()]
-    marks = []
+    traces = []
     for number, of_group in training.groups(means):
         tasks = [training.tasks[name].title for name in of_group["task"]]
         hover = [
@@ -209,84 +205,15 @@ def gradient_chart(training: Training) -> Chart:
             for trial, task, value in zip(of_group["trial"], tasks, of_group["value"], strict=True)
         ]
         if len(of_group):
-            marks.append(Series(x=tasks, y=of_group["value"].tolist(), hover=hover, **training.style(number)))
-    x, y = (
-        Axis(scale="category", categories=titles),
-        Axis(title="gradient norm", scale="log" if spans_decades(means["value"]) else "linear"),
-    )
-    return Chart(
+            traces.append(series(tasks, of_group["value"].tolist(), hover=hover, **training.style(number)))
+    y = axis("gradient norm", scale="log" if spans_decades(means["value"]) else "linear")
+    return figure_of(
         name="gradient-norms",
         title="Gradient norms",
         caption="Mean norm of each task's gradient in the encoder in the first steps. Where one is many times another, "
         "Adam's shared moments follow the first task, and the other learns little.",
-        panels=[Panel(x=x, y=y, marks=marks)] if marks else [],
-        frame=means,
+        panels=[Panel("", axis(categories=titles), y, traces)],
     )
-
-
-def speed_chart(training: Training) -> Chart:
-    """Tokens trained per second, by epoch."""
-    tokens = training.curves[training.curves["metric"] == TOKEN_COUNT]
-    counts = tokens.groupby(["trial", "epoch"], as_index=False).agg(value=("value", "sum"), seconds=("seconds", "max"))
-    counts = counts.sort_values(["trial", "epoch"])
-    elapsed = counts.groupby("trial")["seconds"].diff().fillna(counts["seconds"])
-    is_new = elapsed > 0
-    rows = counts[is_new].assign(value=counts["value"] / elapsed, split="dev", task=OVERALL)
-    return Chart(
-        name="speed",
-        title="Speed",
-        caption="Tokens trained per second of work, evaluation and saving included, with what else the machine did."
-        f"{highlighted_note(training)}",
-        panels=[epoch_panel(training, rows, "", "tokens per second")] if len(rows) else [],
-        frame=rows[["trial", "epoch", "value"]],
-    )
-
-
-def cost_chart(sweeps: Mapping[str, Sequence[TrialRecord]]) -> Chart:
-    """The overall score of each trial against its device-seconds: of one sweep by how far trials were trained, of
-    several by sweep.
-
-    Args:
-        sweeps: the trials of each sweep by its name; at least one sweep.
-    """
-    trials = [(name, record) for name, records in sweeps.items() for record in records]
-    scored = [(name, record) for name, record in trials if OVERALL in record.best]
-    is_single = len(sweeps) == 1
-    groups = by_kind([record for _, record in scored]) if is_single else sweeps
-    marks = [
-        cost_series([record for record in group if OVERALL in record.best], name, style, "" if is_single else name)
-        for style, (name, group) in enumerate(groups.items())
-    ]
-    at_zero = any(record.device_seconds == 0 for _, record in scored)
-    reused = " A trial whose work is all reused from others is at 0." if at_zero else ""
-    num_left_out = len(trials) - len(scored)
-    left_out = f" {num_left_out} of {len(trials)} trials have no overall score and are not shown." * bool(num_left_out)
-    rows = [(name, r.trial_id, r.status, r.device_seconds, r.shared_steps, r.best[OVERALL]) for name, r in scored]
-    return Chart(
-        name="cost",
-        title="Score against device-seconds",
-        caption="Each point is a trial with its highest overall dev score. Work reused from others costs nothing."
-        f"{reused}{left_out}",
-        panels=[Panel(x=Axis(title="device-seconds"), y=Axis(title=OVERALL), marks=marks)] if scored else [],
-        frame=pd.DataFrame(rows, columns=["sweep", "trial", "status", "device_seconds", "shared_steps", OVERALL]),
-    )
-
-
-def cost_series(records: Sequence[TrialRecord], name: str, style: int, sweep: str) -> Series:
-    """Points of trials with their costs; hovering one names its sweep, unless that is empty."""
-    lines = [sweep] if sweep else []
-    return Series(
-        x=[record.device_seconds for record in records],
-        y=[record.best[OVERALL] for record in records],
-        hover=["\n".join([*lines, cost_text(record)]) for record in records],
-        name=name,
-        style=style,
-    )
-
-
-def cost_text(record: TrialRecord) -> str:
-    """A trial with its overall score and its cost."""
-    return trial_text(record, f"{OVERALL} {record.best[OVERALL]:.3f}", f"{record.device_seconds:,.0f} device-seconds")
 
 
 def stage_note(training: Training) -> str:
@@ -313,16 +240,17 @@ def highlighted_note(training: Training) -> str:
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:
     """Lines by epoch of all trials: dev as lines with points, train dashed."""
     last, has_dev = rows["epoch"].max(), bool((rows["split"] == "dev").any())
-    marks: list[Mark] = [Reference(at=end + 0.5, across="x") for end in training.stage_ends if end < last]
+    traces: list[Trace] = []
     groups, replicated = training.groups(rows), training.replicated
     grey = pd.concat([of_group for number, of_group in groups if number is None or number in replicated])
     for number, of_group in [(None, grey), *groups[1:]]:
         for split in ("dev", "train"):
             lines = lines_of(training, of_group[of_group["split"] == split], number)
             if lines:
-                marks.append(series_of(training, lines, number, split, is_dashed=split == "train" and has_dev))
-    y = Axis(title=y_title, scale="log" if is_log else "linear")
-    return Panel(title=title, x=Axis(title="epoch", is_whole=True), y=y, marks=marks)
+                traces.append(series_of(training, lines, number, split, is_dashed=split == "train" and has_dev))
+    y = axis(y_title, scale="log" if is_log else "linear")
+    ends = [end + 0.5 for end in training.stage_ends if end < last]
+    return Panel(title, axis("epoch", whole_to=int(last)), y, traces, ends)
 
 
 Line = tuple[str, Mapping[str, Any], pd.Series]
@@ -342,8 +270,8 @@ def lines_of(training: Training, rows: pd.DataFrame, number: int | None) -> list
     return [(name, by_trial[0][1], means)] if len(means) else []
 
 
-def series_of(training: Training, lines: Sequence[Line], number: int | None, split: str, *, is_dashed: bool) -> Series:
-    """The lines, at least one, of a configuration, or all grey ones, as one mark with gaps between them."""
+def series_of(training: Training, lines: Sequence[Line], number: int | None, split: str, *, is_dashed: bool) -> Trace:
+    """The lines, at least one, of a configuration, or all grey ones, as one trace with gaps between them."""
     style = training.style(number)
     if number is None and training.replicated:
         style["name"] = SINGLE_TRIALS
@@ -357,12 +285,6 @@ def series_of(training: Training, lines: Sequence[Line], number: int | None, spl
     lengths = [len(values) for _, _, values in lines]
     has_line, has_points = any(length > 1 for length in lengths), 1 in lengths  # a line of one epoch is not visible
     has_points = has_points or not (is_dashed or number is None)
-    return Series(
-        x=x,
-        y=y,
-        hover=hover,
-        adds_coordinates=True,
-        mode="points" if not has_line else "line and points" if has_points else "line",
-        dash="dashed" if is_dashed else "solid",
-        **style,
-    )
+    mode: Mode = "markers" if not has_line else "lines+markers" if has_points else "lines"
+    dash: Dash = "dash" if is_dashed else "solid"
+    return series(x, y, hover=hover, adds_coordinates=True, mode=mode, dash=dash, **style)

@@ -1,14 +1,14 @@
-"""A chart of the encoder's embeddings of dev examples: their first two principal components, coloured by label."""
+"""A figure of the encoder's embeddings of dev examples: their first two principal components, coloured by label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
+import plotly.graph_objects as go
 
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import Floats
-from results.figures.chart import Axis, Chart, Panel, Series
+from results.figures.draw import Panel, Trace, axis, figure_of, series
 from results.figures.predictions import Ints, class_names, drawn_note, drawn_rows
 
 NUM_LABEL_GROUPS = 5
@@ -27,7 +27,7 @@ class Embedded:
     """(rows, hidden)."""
 
 
-def embeddings_chart(by_task: Mapping[str, Embedded], model: str) -> Chart:
+def embeddings(by_task: Mapping[str, Embedded], model: str) -> go.Figure:
     """The first two principal components of each task's embeddings, of those that have two.
 
     Args:
@@ -36,37 +36,34 @@ def embeddings_chart(by_task: Mapping[str, Embedded], model: str) -> Chart:
     """
     from sklearn.decomposition import PCA  # here: pages without embeddings start faster
 
-    panels, frames, notes = [], [], []
-    for name, embedded in by_task.items():
+    panels, notes = [], []
+    for embedded in by_task.values():
         if min(embedded.vectors.shape) < 2:
             continue
         analysis = PCA(n_components=2, svd_solver="covariance_eigh")  # exact: others draw random numbers, or are slow
         points = analysis.fit_transform(embedded.vectors)
         shares = np.nan_to_num(analysis.explained_variance_ratio_)  # of equal embeddings they are 0 / 0
-        x = Axis(title=f"first component, {shares[0]:.0%} of the variance")
-        y = Axis(title=f"second component, {shares[1]:.0%}")
-        panels.append(Panel(title=embedded.task.title, x=x, y=y, marks=group_marks(embedded, points)))
+        x = axis(f"first component, {shares[0]:.0%} of the variance")
+        y = axis(f"second component, {shares[1]:.0%}")
+        panels.append(Panel(embedded.task.title, x, y, group_series(embedded, points)))
         notes.append(drawn_note(len(points), f"{embedded.task.title}'s"))
-        columns = {"task": name, "id": embedded.ids, "label": embedded.labels}
-        frames.append(pd.DataFrame({**columns, "first": points[:, 0], "second": points[:, 1]}))
-    return Chart(
+    return figure_of(
         name="embeddings",
         title="Embeddings of the dev examples",
         caption=f"Principal components of the pooled texts of {model}, with dropout off.{''.join(notes)}",
         panels=panels,
-        frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
     )
 
 
-def group_marks(embedded: Embedded, points: Floats) -> list[Series]:
+def group_series(embedded: Embedded, points: Floats) -> list[Trace]:
     """Points, (rows, 2), by the group of their label."""
     groups, names = label_groups(embedded)
     drawn = drawn_rows(len(points))
     by_group = [drawn[groups[drawn] == group] for group in range(len(names))]
     return [
-        Series(
-            x=points[rows, 0].tolist(),
-            y=points[rows, 1].tolist(),
+        series(
+            points[rows, 0].tolist(),
+            points[rows, 1].tolist(),
             hover=[f"{embedded.ids[row]}\nlabel {embedded.labels[row]:g}" for row in rows.tolist()],
             name=f"{embedded.task.title} {names[group]}",
             style=group,

@@ -1,16 +1,16 @@
-"""Charts of predictions: confusion, scatter, reliability of probabilities, labels and errors."""
+"""Figures of predictions: confusion, scatter, reliability of probabilities, labels and errors."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
+import plotly.graph_objects as go
 from statsmodels.stats.proportion import proportion_confint
 
 from mtlib.tasks import Task
 from results.analysis.comparison.bootstrap import CONFIDENCE, Floats
-from results.figures.chart import Axis, Bars, Chart, Heatmap, Panel, Series
+from results.figures.draw import Panel, Trace, axis, bars, figure_of, heatmap, series
 
 NUM_BINS = 10
 """Of reliability, with about equally many examples each."""
@@ -54,11 +54,12 @@ class Predicted:
         return np.asarray(self.predictions == self.labels, dtype=np.float64)
 
 
-def prediction_charts(models: Sequence[Predicted]) -> list[Chart]:
-    """All charts of one task's predictions, of models or ensembles over the same examples."""
+def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
+    """All figures of one task's predictions, of models or ensembles over the same examples."""
     if models[0].task.kind == "regression":
-        return [scatter_chart(models), labels_chart(models), errors_chart(models)]
-    return [confusion_chart(models), reliability_chart(models), labels_chart(models), errors_chart(models)]
+        return [scatter_plot(models), label_counts(models), errors_by_kind(models)]
+    errors = [errors_by_kind(models)] if len(error_kinds(models[0].task)) > 1 else []
+    return [confusion_matrix(models), reliability(models), label_counts(models), *errors]
 
 
 def class_names(task: Task) -> list[str]:
@@ -66,11 +67,11 @@ def class_names(task: Task) -> list[str]:
     return list(task.labels) or [str(number) for number in range(task.num_classes)]
 
 
-def confusion_chart(models: Sequence[Predicted]) -> Chart:
+def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
     """How often each class is predicted for the examples of each class."""
     task = models[0].task
     names = class_names(task)
-    panels, rows = [], []
+    panels = []
     for model in models:
         counts = np.zeros((len(names), len(names)), dtype=int)
         np.add.at(counts, (model.labels.astype(int), model.predictions.astype(int)), 1)
@@ -83,48 +84,38 @@ def confusion_chart(models: Sequence[Predicted]) -> Chart:
             ]
             for label in range(len(names))
         ]
-        heatmap = Heatmap(
-            x=names,
-            y=names,
-            values=shares.tolist(),
-            texts=[[f"{share:.2f}" for share in of_label] for of_label in shares],
-            hover=texts,
-        )
-        x = Axis(title="predicted", scale="category", categories=names)
-        y = Axis(title="label", scale="category", categories=names)
-        panels.append(Panel(title=model.name, x=x, y=y, marks=[heatmap]))
-        rows += [(model.name, names[a], names[b], int(counts[a, b])) for a, b in np.ndindex(counts.shape)]
-    return Chart(
+        cells = [[f"{share:.2f}" for share in of_label] for of_label in shares]
+        grid = heatmap(names, names, shares.tolist(), cells, texts)
+        x, y = axis("predicted", categories=names), axis("label", categories=names)
+        panels.append(Panel(model.name, x, y, [grid]))
+    return figure_of(
         name=f"confusion-{task.name}",
         title=f"{task.title}: confusion matrix",
         caption="Shares of the dev examples of each label: rows sum to 1.",
         panels=panels,
-        frame=pd.DataFrame(rows, columns=["model", "label", "predicted", "count"]),
     )
 
 
-def scatter_chart(models: Sequence[Predicted]) -> Chart:
+def scatter_plot(models: Sequence[Predicted]) -> go.Figure:
     """Predictions against labels of a regression."""
     task = models[0].task
     low, high = task.label_range
     ends = (low - 0.03 * (high - low), high + 0.03 * (high - low))
-    equal = Series(x=[low, high], y=[low, high], mode="line", is_faint=True, dash="dashed")
+    equal = series([low, high], [low, high], mode="lines", is_faint=True, dash="dash")
     panels, rows = [], drawn_rows(len(models[0].labels))
     for model in models:
         hover = [
             f"{model.ids[row]}\nlabel {model.labels[row]:.2f}, predicted {model.predictions[row]:.2f}"
             for row in rows.tolist()
         ]
-        points = Series(x=model.labels[rows].tolist(), y=model.predictions[rows].tolist(), hover=hover)
-        x, y = Axis(title="label", range=ends), Axis(title="predicted", range=ends)
-        panels.append(Panel(title=model.name, x=x, y=y, marks=[equal, points]))
-    return Chart(
+        points = series(model.labels[rows].tolist(), model.predictions[rows].tolist(), hover=hover)
+        panels.append(Panel(model.name, axis("label", ends=ends), axis("predicted", ends=ends), [equal, points]))
+    return figure_of(
         name=f"scatter-{task.name}",
         title=f"{task.title}: predictions against labels",
         caption="Each point is a dev example; on the dashed line the prediction is the label."
         f"{drawn_note(len(models[0].labels))}",
         panels=panels,
-        frame=pd.concat([prediction_rows(model) for model in models], ignore_index=True),
     )
 
 
@@ -142,33 +133,20 @@ def drawn_note(num_rows: int, of: str = "the") -> str:
     return f" Of {of} {num_rows:,} examples {MAX_POINTS:,} are drawn, chosen at random."
 
 
-def prediction_rows(model: Predicted) -> pd.DataFrame:
-    """One row for each example."""
-    rows = {"id": model.ids, "label": model.labels, "predicted": model.predictions}
-    return pd.DataFrame({"model": model.name, **rows})
-
-
-def reliability_chart(models: Sequence[Predicted]) -> Chart:
+def reliability(models: Sequence[Predicted]) -> go.Figure:
     """How often predictions are right, against the probability that the model gave them."""
     task = models[0].task
-    binned = [(model, reliability_bins(model)) for model in models]
-    marks = [reliability_series(model, bins, style) for style, (model, bins) in enumerate(binned)]
-    rows = [
-        (model.name, bin.mean_prob, bin.share_right, *bin.interval, bin.num_examples)
-        for model, bins in binned
-        for bin in bins
-    ]
+    traces = [reliability_series(model, reliability_bins(model), style) for style, model in enumerate(models)]
     lowest = 1 / task.num_classes
-    equal = Series(x=[lowest, 1.0], y=[lowest, 1.0], mode="line", is_faint=True, dash="dashed")
-    x, y = Axis(title="probability of the predicted class"), Axis(title="share that is right", range=(0.0, 1.03))
-    return Chart(
+    equal = series([lowest, 1.0], [lowest, 1.0], mode="lines", is_faint=True, dash="dash")
+    x, y = axis("probability of the predicted class"), axis("share that is right", ends=(0.0, 1.03))
+    return figure_of(
         name=f"reliability-{task.name}",
         title=f"{task.title}: reliability of probabilities",
         caption=f"Dev examples in {NUM_BINS} groups by the probability of the predicted class, with 95 % intervals "
         "(Wilson). Below the dashed line a model is over-confident. The expected calibration error is the mean "
         "distance from that line (Guo et al. 2017, with groups of equal size instead of equal width).",
-        panels=[Panel(x=x, y=y, marks=[equal, *marks])],
-        frame=pd.DataFrame(rows, columns=["model", "mean_probability", "share_right", "low", "high", "examples"]),
+        panels=[Panel("", x, y, [equal, *traces])],
     )
 
 
@@ -210,13 +188,13 @@ def reliability_bins(model: Predicted) -> list[ReliabilityBin]:
     ]
 
 
-def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: int) -> Series:
+def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: int) -> Trace:
     """A point for each bin, with the interval of its share."""
     num_examples = sum(bin.num_examples for bin in bins)
     error = sum(bin.num_examples * abs(bin.mean_prob - bin.share_right) for bin in bins) / num_examples
-    return Series(
-        x=[bin.mean_prob for bin in bins],
-        y=[bin.share_right for bin in bins],
+    return series(
+        [bin.mean_prob for bin in bins],
+        [bin.share_right for bin in bins],
         low=[bin.interval[0] for bin in bins],
         high=[bin.interval[1] for bin in bins],
         hover=[
@@ -226,11 +204,11 @@ def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: 
         ],
         name=f"{model.name}: expected calibration error {error:.3f}",
         style=style,
-        mode="line and points",
+        mode="lines+markers",
     )
 
 
-def labels_chart(models: Sequence[Predicted]) -> Chart:
+def label_counts(models: Sequence[Predicted]) -> go.Figure:
     """How often each label occurs, and how often it is predicted."""
     task = models[0].task
     shown = [(LABELS, models[0].labels), *((model.name, model.predictions) for model in models)]
@@ -241,32 +219,29 @@ def labels_chart(models: Sequence[Predicted]) -> Chart:
     else:
         names = class_names(task)
         counts = [np.bincount(values.astype(int), minlength=len(names)) for _, values in shown]
-    marks = [
-        Bars(
-            categories=names,
-            values=of_labels.tolist(),
+    traces = [
+        bars(
+            names,
+            of_labels.tolist(),
             name=name,
             hover=[f"{name}\n{label}: {count} examples" for label, count in zip(names, of_labels, strict=True)],
             style=style,
         )
         for style, ((name, _), of_labels) in enumerate(zip(shown, counts, strict=True))
     ]
-    x = Axis(title="label", scale="category", categories=names)
-    rows = [(mark.name, *pair) for mark in marks for pair in zip(names, mark.values, strict=True)]
-    return Chart(
+    return figure_of(
         name=f"labels-{task.name}",
         title=f"{task.title}: labels and predictions",
         caption="Dev examples by label, and by predicted label.",
-        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)],
-        frame=pd.DataFrame(rows, columns=["of", "label", "count"]),
+        panels=[Panel("", axis("label", categories=names), axis("examples"), traces)],
     )
 
 
-def errors_chart(models: Sequence[Predicted]) -> Chart:
+def errors_by_kind(models: Sequence[Predicted]) -> go.Figure:
     """The wrong predictions by kind."""
     task = models[0].task
     kinds = error_kinds(task)
-    marks, rows = [], []
+    traces = []
     for style, model in enumerate(models):
         of_rows = error_kind(model)
         counts = [int(np.sum(of_rows == kind)) for kind in kinds]
@@ -274,16 +249,12 @@ def errors_chart(models: Sequence[Predicted]) -> Chart:
             f"{model.name}\n{kind}: {count} of {len(of_rows)} examples"
             for kind, count in zip(kinds, counts, strict=True)
         ]
-        marks.append(Bars(categories=kinds, values=counts, name=model.name, hover=hover, style=style + 1))
-        rows += [(model.name, kind, count) for kind, count in zip(kinds, counts, strict=True)]
-    pairs = f" The confusion matrix has the {num_pairs(task)} pairs of classes." if kinds == [ANY_ERROR] else ""
-    x = Axis(title="error", scale="category", categories=kinds)
-    return Chart(
+        traces.append(bars(kinds, counts, name=model.name, hover=hover, style=style + 1))
+    return figure_of(
         name=f"errors-{task.name}",
         title=f"{task.title}: errors by kind",
-        caption=f"Dev examples that are wrong, by kind of error, as in Triple Threat, tables 17 to 19.{pairs}",
-        panels=[Panel(x=x, y=Axis(title="examples"), marks=marks)],
-        frame=pd.DataFrame(rows, columns=["model", "error", "count"]),
+        caption="Dev examples that are wrong, by kind of error, as in Triple Threat, tables 17 to 19.",
+        panels=[Panel("", axis("error", categories=kinds), axis("examples"), traces)],
     )
 
 

@@ -1,12 +1,11 @@
-"""The content of a page: sections with paragraphs, tables, charts and findings; `render` draws them."""
+"""The content of a page: sections with paragraphs, tables, figures and findings; `render` writes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import pandas as pd
-
-from results.figures.chart import Chart
+import plotly.graph_objects as go
 
 Level = Literal["problem", "warning", "note"]
 
@@ -68,7 +67,8 @@ class Listing:
     """Whether only its title is shown at first."""
 
 
-Block = Text | TextTable | Findings | Listing | Chart
+Block: TypeAlias = Text | TextTable | Findings | Listing | go.Figure
+"""A figure is one of `results.figures.draw.figure_of`, with a name and a caption."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +105,6 @@ class Page:
         return contents
 
     @property
-    def charts(self) -> list[Chart]:
-        """All charts, in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
+    def figures(self) -> list[go.Figure]:
+        """All figures, in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, go.Figure)]

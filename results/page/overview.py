@@ -6,20 +6,20 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
 from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.sweep import Sweep
-from results.figures.curves import cost_chart
-from results.figures.ensembles import expected_chart
+from results.figures.draw import is_empty
+from results.figures.ensembles import expected_scores
 from results.page.content import Block, TextTable
 from results.page.sections import PageInputs
 from results.records.trials import COMPLETED
 
 
 def overview_blocks(sweeps: Sequence[PageInputs]) -> Iterator[Block]:
-    """A table of the sweeps, their scores against their cost, and what to expect of their ensembles, where these are
-    known."""
+    """A table of the sweeps, and what to expect of their ensembles, where these are known."""
     yield sweeps_table(sweeps)
     selections = {inputs.title: inputs.selection for inputs in sweeps if inputs.selection is not None}
-    charts = (cost_chart({inputs.title: inputs.sweep.records for inputs in sweeps}), expected_chart(selections))
-    yield from (chart for chart in charts if not chart.is_empty)
+    figure = expected_scores(selections)
+    if not is_empty(figure):
+        yield figure
 
 
 def sweeps_table(sweeps: Sequence[PageInputs]) -> TextTable:

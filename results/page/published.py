@@ -15,7 +15,7 @@ from results.analysis.effects.published_differences import RECOMPUTED_NOTE, find
 from results.analysis.ranking.rank import RankedConfiguration
 from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
 from results.analysis.sweep import Sweep
-from results.figures.effects import HERE, PUBLISHED, published_chart
+from results.figures.effects import published_differences
 from results.figures.hover import short_values
 from results.page.content import Block, Text, TextTable
 from results.records.trials import OVERALL
@@ -48,14 +48,12 @@ def published_blocks(sweep: Sweep) -> Iterator[Block]:
         ValueError: as `search_spaces.published.read_published` and `Sweep.ranking`.
     """
     tables = read_published(sweep.info)
-    if not tables:
-        yield Text(paragraphs=["No published table is recorded with this sweep's question."])
     for number, table in enumerate(tables, 1):
         yield from table_blocks(sweep, table, number)
 
 
 def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[Block]:
-    """One published table: the scores, the differences as a chart or why there is none, and what differs.
+    """One published table: the scores, the differences as a figure or why there is none, and what differs.
 
     Args:
         sweep: with scores; raises as `Sweep.ranking` if these cannot be read.
@@ -66,9 +64,9 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
     yield comparison_table(sweep, table, rows, number)
     try:
         found = find_differences(table, sweep.tasks, sweep.estimated_effects, sweep.estimate_effects)
-        yield published_chart(table, found, number)
+        yield published_differences(table, found, number)
     except ValueError as error:
-        yield Text(paragraphs=[f"There is no chart of differences: {reason_of(error)}."])
+        yield Text(paragraphs=[f"There is no figure of differences: {reason_of(error)}."])
     yield differences_table(sweep, table, number)
 
 
@@ -104,8 +102,8 @@ def comparison_table(sweep: Sweep, table: PublishedTable, rows: Sequence[Compare
                 "" if compared.here is None else epoch_cell(compared.here),
             ]
         )
-    titles = [f"{column_title(column, sweep.tasks)} {whose}" for column in columns for whose in (PUBLISHED, HERE)]
-    titles += [f"epoch {whose}" for whose in (PUBLISHED, HERE) if has_epochs or whose == HERE]
+    titles = [f"{column_title(column, sweep.tasks)} {whose}" for column in columns for whose in ("published", "here")]
+    titles += [f"epoch {whose}" for whose in ("published", "here") if has_epochs or whose == "here"]
     splits = "Dev and train scores" if any(split == "train" for _, split in columns) else "Dev scores"
     notes = [
         f"{splits}; those of this sweep are means over replicates, with the standard error over these.",
@@ -191,7 +189,7 @@ def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextT
     return TextTable(
         name=f"published-setting-{number}",
         title="What differs",
-        columns=["", PUBLISHED, HERE],
+        columns=["", "published", "here"],
         rows=rows,
         num_text_columns=3,
     )

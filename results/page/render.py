@@ -2,42 +2,47 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from mtlib.runtime.console import visible_lines
-from results.figures.chart import Band, Bars, Chart, Series
-from results.figures.plotly_figure import panel_height, panel_json
-from results.figures.style import FAINT, TEXT_SYMBOLS, colour_of, shape_number
-from results.page.content import Findings, Listing, Page, Section, Text, TextTable
+from results.figures.draw import COLOURS, SYMBOLS, panel_height
+from results.page.content import Findings, Listing, Page, Text, TextTable
 
 FOLDER = Path(__file__).resolve().parent / "template"
 TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
 NUM_DIGITS = 6
 """Significant digits of the numbers in figures."""
+TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")
+"""`SYMBOLS` in a text."""
+PLACES = ("domain", "anchor", "matches")
+"""Settings of an axis that place it among others."""
+SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode", "barmode", "coloraxis")
+"""Settings of a figure that its panels have too."""
 
 
 def render_page(page: Page) -> str:
     """The HTML of a page. Every text is escaped."""
-    placed = numbered_panels(page.charts)
-    figures = [panel_json(panel) for chart in page.charts for panel in chart.panels]
+    panels = list(map(split_panels, page.figures))
+    facts = figure_facts(page.figures, panels)
+    figures = [{"data": panel["data"], "layout": panel["layout"]} for own in panels for panel in own]
     content = (
         environment()
         .get_template(TEMPLATE)
         .render(
             page=page,
             kind=block_kind,
-            panels_of=lambda chart: placed[id(chart)],
-            legend=legend_of,
+            facts_of=lambda figure: facts[id(figure)],
             styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
-            plotly=Markup(plotly_script() if page.charts else ""),  # Plotly's own
+            plotly=Markup(plotly_script() if figures else ""),  # Plotly's own
             figures=Markup(script_json(share_texts(figures))),
         )
     )
@@ -72,30 +77,76 @@ def shown_text(value: Any) -> Any:
 
 def block_kind(block: Any) -> str:
     """The name by which the template knows a block."""
-    kinds = {
-        Text: "text",
-        TextTable: "table",
-        Findings: "findings",
-        Listing: "listing",
-        Chart: "chart",
-        Section: "section",
-    }
+    kinds = {Text: "text", TextTable: "table", Findings: "findings", Listing: "listing", go.Figure: "figure"}
     return kinds[type(block)]
 
 
-def numbered_panels(charts: Sequence[Chart]) -> dict[int, list[dict[str, Any]]]:
-    """For each chart, by its identity, the title and height of its panels, with their numbers on the page."""
+def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
+    """Each subplot as a figure of its own, in plain data, with its title: a page places them by its width."""
+    tree = figure.to_plotly_json()
+    layout, meta = tree["layout"], tree["layout"]["meta"]
+    numbers = sorted(int(name[5:] or 1) for name in layout if name.startswith("xaxis"))
+    if len(numbers) < 2:
+        panel = own_panel(tree["data"], layout, "")
+        if "panels" not in meta:  # another library's, whose annotations are no titles of panels
+            panel["layout"]["annotations"] = layout.get("annotations", ())
+        return [{"title": "".join(meta.get("panels", ())), **panel}]
+    suffixes = ["" if number == 1 else str(number) for number in numbers]
+    titles = meta.get("panels") or [layout[f"xaxis{suffix}"]["title"]["text"] for suffix in suffixes]
+    panels = []
+    for suffix, title in zip(suffixes, titles, strict=False):  # a grid's last places may be empty
+        traces = [trace for trace in tree["data"] if trace.get("xaxis", "x") == f"x{suffix}"]
+        panels.append({"title": title, **own_panel(traces, layout, suffix)})
+    return panels
+
+
+def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffix: str) -> dict[str, Any]:
+    """The data and layout of the subplot whose axes have this suffix, without title and legend."""
+    axes = {f"{name}axis": dict(layout.get(f"{name}axis{suffix}", {})) for name in ("x", "y")}
+    axes["yaxis"].setdefault("title", layout.get("yaxis", {}).get("title", ""))  # of axes that share one
+    for own in axes.values():
+        shared = ("showticklabels",) if "matches" in own else ()
+        for key in (*PLACES, *shared):
+            own.pop(key, None)
+    shapes = [
+        {**shape, "xref": "x", "yref": "y domain"}
+        for shape in layout.get("shapes", ())
+        if shape.get("xref", "x") == f"x{suffix}"
+    ]
+    look = {key: layout[key] for key in SHARED if key in layout}
+    return {
+        "data": [
+            {**{key: trace[key] for key in trace if key not in ("xaxis", "yaxis")}, "meta": trace_name(trace)}
+            for trace in traces
+        ],
+        "layout": {**look, **axes, "shapes": shapes, "height": panel_height(axes["yaxis"])}
+        | {"margin": {"l": 10, "r": 16, "t": 34, "b": 10}, "showlegend": False},
+    }
+
+
+def trace_name(trace: Mapping[str, Any]) -> str:
+    """A trace's name as it is."""
+    return str(trace.get("meta", trace.get("name", "")))
+
+
+def figure_facts(figures: Sequence[go.Figure], panels: Sequence[Sequence[dict[str, Any]]]) -> dict[int, dict[str, Any]]:
+    """By identity of each figure: name, title, caption, legend, and panels with their titles, heights and numbers."""
     numbers = itertools.count()
     return {
-        id(chart): [
-            {"title": panel.title, "height": panel_height(panel), "number": next(numbers)} for panel in chart.panels
-        ]
-        for chart in charts
+        id(figure): {
+            **figure.layout.meta,
+            "title": figure.layout.title.text,
+            "legend": legend_of(figure),
+            "panels": [
+                {"title": panel["title"], "height": panel["layout"]["height"], "number": next(numbers)} for panel in own
+            ],
+        }
+        for figure, own in zip(figures, panels, strict=True)
     }
 
 
 def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Figures whose points have numbers of texts, and the texts, each once: charts repeat those of a trial."""
+    """Figures whose points have numbers of texts, and the texts, each once: figures repeat those of a trial."""
     numbers: dict[str, int] = {}
     for trace in (trace for figure in figures for trace in figure["data"]):
         if isinstance(trace.get("text"), list | tuple) and trace["type"] != "heatmap":
@@ -103,28 +154,38 @@ def share_texts(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"figures": figures, "texts": list(numbers)}
 
 
-def legend_of(chart: Chart) -> list[dict[str, str]]:
-    """The names in a chart's legend with their signs, those in the background last; empty if there is no legend."""
-    marks = sorted(chart.legend.values(), key=lambda mark: (is_faint(mark), mark.style))
-    return [
-        {"name": mark.name, "colour": FAINT if is_faint(mark) else colour_of(mark.style), "sign": sign_of(mark)}
-        for mark in marks
+def legend_of(figure: go.Figure) -> list[dict[str, str]]:
+    """The names in a figure's legend with their signs, those in the background last; empty if there is no legend."""
+    if figure.layout.showlegend is False:
+        return []
+    traces = [trace.to_plotly_json() for trace in figure.data if trace.showlegend is not False and trace.name]
+    shown = [trace for trace in traces if trace["type"] in ("scatter", "bar")]
+    ordered = sorted(shown, key=legend_order)
+    entries = [
+        {"name": trace_name(trace), "colour": colour_of_trace(trace), "sign": sign_of(trace)} for trace in ordered
     ]
+    return entries if len(entries) > 1 else []
 
 
-def is_faint(mark: Series | Band | Bars) -> bool:
-    """Whether a mark is in the background."""
-    return isinstance(mark, Series) and mark.is_faint
+def legend_order(trace: Mapping[str, Any]) -> tuple[float, int]:
+    """The number of a trace's style, which is that of its rank; what is in the background comes last."""
+    colour = colour_of_trace(trace)
+    return -float(trace.get("opacity", 1.0)), COLOURS.index(colour) if colour in COLOURS else 0
 
 
-def sign_of(mark: Series | Band | Bars) -> str:
-    """A mark's sign in a legend."""
-    if isinstance(mark, Bars):
+def colour_of_trace(trace: Mapping[str, Any]) -> str:
+    """A trace's colour."""
+    return str(trace.get("fillcolor") or trace.get("marker", {}).get("color") or "inherit")
+
+
+def sign_of(trace: Mapping[str, Any]) -> str:
+    """A trace's sign in a legend."""
+    if trace["type"] == "bar":
         return "▇"
-    if isinstance(mark, Band):
+    if trace.get("fill"):
         return "░"
-    symbol = TEXT_SYMBOLS[shape_number(mark.style)]
-    return {"points": symbol, "line": "━", "steps": "━", "line and points": f"─{symbol}─"}[mark.mode]
+    symbol = TEXT_SYMBOLS[SYMBOLS.index(trace.get("marker", {}).get("symbol", SYMBOLS[0]))]
+    return {"markers": symbol, "lines": "━"}.get(trace.get("mode", "lines"), f"─{symbol}─")
 
 
 def script_json(value: Any) -> str:
@@ -135,11 +196,12 @@ def script_json(value: Any) -> str:
 
 def rounded(value: Any) -> Any:
     """A tree with numbers of few digits; those that are not finite are null."""
+    if hasattr(value, "tolist"):
+        return rounded(value.tolist())
     if isinstance(value, dict):
         return {name: rounded(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [rounded(item) for item in value]
-    value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float):
         return float(f"{value:.{NUM_DIGITS}g}") if value == value and abs(value) != float("inf") else None
     return value

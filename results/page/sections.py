@@ -1,10 +1,11 @@
 """The sections of a sweep's page."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
@@ -12,7 +13,6 @@ from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
 from results.analysis.comparison.trial_scores import TOTAL, Column
 from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.importance import FEWEST_CONFIGURATIONS
 from results.analysis.ranking.next_commands import selector_command
 from results.analysis.ranking.rank import score_columns, searched_names
 from results.analysis.ranking.render import (
@@ -24,28 +24,12 @@ from results.analysis.ranking.render import (
     score_parts,
     value_text,
 )
+from results.analysis.search_study import FEWEST_CONFIGURATIONS, key_importances
 from results.analysis.sweep import Sweep
-from results.figures.chart import Chart
-from results.figures.curves import (
-    cost_chart,
-    gradient_chart,
-    learning_chart,
-    loss_chart,
-    penalty_chart,
-    speed_chart,
-    training_of,
-)
-from results.figures.effects import MAX_KEYS, effect_charts, value_charts
-from results.figures.embeddings import Embedded, embeddings_chart
-from results.figures.ensembles import methods_chart, pareto_chart
-from results.figures.predictions import Predicted, prediction_charts
-from results.figures.pruning import pruning_chart, rungs_chart
-from results.figures.search import (
-    history_chart,
-    importance_chart,
-    parallel_chart,
-    slice_chart,
-)
+from results.figures import curves, effects, ensembles, predictions, search
+from results.figures.draw import is_empty
+from results.figures.embeddings import Embedded, embeddings
+from results.figures.predictions import Predicted
 from results.page.content import Block, Findings, Section, Text, TextTable
 from results.page.health import find_problems
 from results.page.predictions import (
@@ -64,9 +48,11 @@ from results.selection.report import gaps, optimism_sentences, verdict
 
 NOTHING_YET = "There is nothing to show yet."
 DIFFERENT_TASKS = (
-    "Configurations were trained on different tasks, so that the overall scores of these figures cannot be compared. "
-    "Importances, parallel coordinates and the best score so far are left out."
+    "Configurations were trained on different tasks, so that their overall scores cannot be compared. History, "
+    "importances and parallel coordinates are left out."
 )
+OPTIONAL = ("published", "search")
+"""Sections that a sweep may have nothing for."""
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
 
@@ -110,22 +96,28 @@ MakePart = Callable[[], Iterable[Block]]
 
 def sweep_sections(inputs: PageInputs) -> list[Section]:
     """All sections of a sweep; one that cannot be made says why, and the others are there."""
-    return [
+    sections = [
         Section(name=name, title=title, blocks=blocks_or_reason(make, inputs))
         for name, (title, make) in SECTIONS.items()
+    ]
+    empty = Text(paragraphs=[why_empty(inputs.sweep)])
+    return [
+        replace(section, blocks=section.blocks or [empty])
+        for section in sections
+        if section.blocks or section.name not in OPTIONAL
     ]
 
 
 def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
-    """The blocks of a section without charts that would be empty, or why there are none."""
+    """The blocks of a section without figures that would be empty, and why one cannot be made."""
     blocks: list[Block] = []
     try:
         for block in make(inputs):  # one by one: those before an error stay
-            if not (isinstance(block, Chart) and block.is_empty):
+            if not (isinstance(block, go.Figure) and is_empty(block)):
                 blocks.append(block)
     except ValueError as error:
         blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
-    return blocks or [Text(paragraphs=[why_empty(inputs.sweep)])]
+    return blocks
 
 
 def why_empty(sweep: Sweep) -> str:
@@ -155,29 +147,29 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The answer in words, the effects, the scores against each value, and the ranking."""
-    sweep, effects = inputs.sweep, inputs.effects()
+    sweep, found = inputs.sweep, inputs.effects()
     question, *answer = sweep.answer()
     yield Text(paragraphs=[question], is_lead=True)
     if answer:
         yield Text(paragraphs=answer)
     parts: dict[str, MakePart] = {}
-    if effects is not None:
-        parts["Effects"] = lambda: effect_charts(effects)
-        parts["Scores by value"] = lambda: value_blocks(sweep, effects)
+    if found is not None:
+        parts["Effects"] = lambda: effects.forest_plots(found)
+        parts["Scores by value"] = lambda: value_blocks(sweep, found)
     yield from blocks_of_parts({**parts, "Ranking": lambda: ranking_blocks(sweep)})
 
 
-def value_blocks(sweep: Sweep, effects: SweepEffects) -> Iterator[Block]:
-    """The scores against each value, and which keys or tasks have no such chart."""
-    charts = value_charts(effects, sweep.records, sweep.scores)
-    yield from charts
-    if len(effects.keys) > MAX_KEYS:
-        shown = f"{len(charts)} of {counted(len(effects.keys), 'searched key')}" if charts else "no key"
+def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
+    """The scores against each value, and which keys or tasks have no such figure."""
+    figures = effects.value_figures(found, sweep.records, sweep.scores)
+    yield from figures
+    if len(found.keys) > effects.MAX_KEYS:
+        shown = f"{len(figures)} of {counted(len(found.keys), 'searched key')}" if figures else "no key"
         yield Text(
             paragraphs=[
-                f"Charts of scores by value are of {shown}: of more than {MAX_KEYS} keys, only those whose effect on "
-                f"{title_of(effects.metric, sweep.tasks)} could be estimated have one, of that score alone. Slices of "
-                "all keys are in Search."
+                f"Figures of scores by value are of {shown}: of more than {effects.MAX_KEYS} keys, only those whose "
+                f"effect on {title_of(found.metric, sweep.tasks)} could be estimated have one, of that score alone. "
+                "Slices of all keys are in Search."
             ]
         )
 
@@ -222,61 +214,48 @@ def ranking_title(column: Column, tasks: Mapping[str, Task]) -> str:
 
 
 def training_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """Learning curves, losses, penalties, speed, and scores against their cost."""
+    """Learning curves, losses, penalties and gradient norms."""
     sweep = inputs.sweep
     try:
         training = sweep.plot.training
     except ValueError as error:
         yield Text(paragraphs=[f"The best configurations have no colours: {reason_of(error)}."])
-        training = training_of(sweep.curves, sweep.records, sweep.tasks, ())
+        training = curves.training_of(sweep.curves, sweep.records, sweep.tasks, ())
     parts: dict[str, MakePart] = {
-        "Learning curves": lambda: [learning_chart(training)],
-        "Losses": lambda: [loss_chart(training)],
-        "Penalties": lambda: [penalty_chart(training)],
-        "Gradient norms": lambda: [gradient_chart(training)],
-        "Speed": lambda: [speed_chart(training)],
-        "Cost": lambda: [cost_chart({inputs.title: inputs.sweep.records})],
+        "Learning curves": lambda: [curves.learning_curves(training)],
+        "Losses": lambda: [curves.losses(training)],
+        "Penalties": lambda: [curves.penalties(training)],
+        "Gradient norms": lambda: [curves.gradient_norms(training)],
     }
     yield from blocks_of_parts(parts)
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """History, importance, slices, parallel coordinates, pruning and rungs."""
-    sweep, score = inputs.sweep, inputs.sweep.plot.searched_score
-    if not score.is_comparable(sweep.records):
+    """The history of a search, and importance, slices, parallel coordinates and rungs."""
+    sweep, plot = inputs.sweep, inputs.sweep.plot
+    if not plot.has_comparable_scores:
         yield Text(paragraphs=[DIFFERENT_TASKS])
-    parts: dict[str, MakePart] = {
-        "History": lambda: [history_chart(sweep.records, score)],
-        "Searched keys": lambda: searched_key_blocks(sweep),
-    }
-    if any(record.status == "pruned" for record in sweep.records):
-        parts["Pruning"] = lambda: [pruning_chart(sweep.records)]
+    parts: dict[str, MakePart] = {}
+    if sweep.info.get("search") != "grid" and plot.has_comparable_scores:
+        parts["History"] = lambda: [search.history(plot.study, plot.score_title)]
+    if len(plot.keys) > 1:
+        parts["Slices"] = lambda: [search.slices(plot.study, plot.score_title)]
+        if plot.has_comparable_scores:
+            parts["Searched keys"] = lambda: importance_blocks(sweep)
     if sweep.info.get("scheduler") == "asha":
-        parts["Rungs"] = lambda: [rungs_chart(sweep.records, sweep.curves, sweep.tasks, score.name)]
+        parts["Rungs"] = lambda: [search.rungs(sweep.records, sweep.curves, sweep.tasks, plot.metric)]
     yield from blocks_of_parts(parts)
 
 
-def searched_key_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Importance, slices and parallel coordinates, where several keys were searched; slices alone where scores are not
-    comparable."""
-    keys, score = sweep.plot.keys, sweep.plot.searched_score
-    if len(keys) < 2:
-        return
-    parts: dict[str, MakePart] = {"Slices": lambda: [slice_chart(sweep.records, keys, score)]}
-    if score.is_comparable(sweep.records):
-        importances = sweep.plot.importances
-        parts = {
-            "Importance": lambda: [importance_block(importances)],
-            **parts,
-            "Parallel coordinates": lambda: [parallel_chart(sweep.records, keys, score, importances)],
-        }
-    yield from blocks_of_parts(parts)
-
-
-def importance_block(importances: Mapping[str, float]) -> Block:
-    """How much each key matters, or why that is not known."""
-    rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
-    return importance_chart(importances) if importances else Text(paragraphs=[rule])
+def importance_blocks(sweep: Sweep) -> Iterator[Block]:
+    """How much each key matters, or why that is not known, and parallel coordinates."""
+    importances = key_importances(sweep.plot.study)
+    if importances:
+        yield search.importance(importances)
+    else:
+        rule = f"Importances need {FEWEST_CONFIGURATIONS} finished configurations with different scores."
+        yield Text(paragraphs=[rule])
+    yield search.parallel_coordinates(sweep.plot.study, sweep.plot.score_title, importances)
 
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -287,7 +266,7 @@ def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
         parts[f"Disagreement on {task.title}"] = partial(disagreement_blocks, inputs, name)
     embedded = inputs.embedded
     if embedded is not None:
-        parts["Embeddings"] = lambda: [embeddings_chart(embedded, inputs.embedded_by)]
+        parts["Embeddings"] = lambda: [embeddings(embedded, inputs.embedded_by)]
     yield from blocks_of_parts(parts)
 
 
@@ -306,7 +285,7 @@ def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
             models += [] if predict_alike(selected, single) else [selected]
         except ValueError as error:
             yield Text(paragraphs=[f"{single.task.title}: what was selected is not shown: {reason_of(error)}."])
-    yield from prediction_charts(models)
+    yield from predictions.prediction_figures(models)
     read_texts = inputs.read_texts
     if read_texts is not None:
         name_of_texts = f"Errors on {single.task.title} with their texts"
@@ -341,8 +320,8 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     optimism = " ".join(optimism_sentences(selection))
     yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     parts: dict[str, MakePart] = {
-        "Selection methods": lambda: [methods_chart(selection)],
-        "Pareto front": lambda: [pareto_chart(selection)],
+        "Selection methods": lambda: [ensembles.selection_methods(selection)],
+        "Pareto front": lambda: [ensembles.pareto_front(selection)],
         "Members": lambda: [members_table(selection)],
     }
     if selection.evaluations:

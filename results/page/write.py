@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from mtlib.runtime.errors import reason_of
+from mtlib.runtime.errors import first_line, reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.analysis.sweep import Sweep
-from results.figures.chart import Chart
 from results.page.content import Page, Section, TextTable
 from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
@@ -21,6 +21,8 @@ from results.records.trials import UNFINISHED
 
 PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
 IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"
+IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
+"""Pixels."""
 
 
 def inputs_of(sweep: Sweep) -> PageInputs:
@@ -83,39 +85,49 @@ def write_sweep_page(sweep: Sweep) -> str:
 
 
 def write_figures(page: Page, folder: Path, on_figure: Callable[[int, int], None]) -> int:
-    """Writes each chart of a page as PNG and SVG; returns how many files there are.
+    """Writes each figure of a page as PNG and SVG; returns how many files there are.
 
     Args:
         page: its sections say in which folders the files are.
         folder: is made if it is missing.
-        on_figure: called with the number of charts written so far and that of all.
-    """
-    from results.figures.matplotlib_figure import write_images  # here: it takes a while to load
+        on_figure: called with the number of figures written so far and that of all.
 
-    charts = [(section, block) for section in page.sections for block in section.blocks if isinstance(block, Chart)]
-    written = 0
-    for number, (section, chart) in enumerate(charts, 1):
-        written += len(write_images(chart, folder / section.folder))
-        on_figure(number, len(charts))
-    return written
+    Raises:
+        ValueError: Plotly cannot write images: kaleido, or a Chrome or Chromium, is missing.
+    """
+    total, written = len(page.figures), 0
+    for section in page.sections:
+        own = folder / section.folder
+        own.mkdir(parents=True, exist_ok=True)
+        for figure in (block for block in section.blocks if isinstance(block, go.Figure)):
+            for kind in IMAGE_KINDS:
+                write_image(figure, own / f"{figure.layout.meta['name']}.{kind}")
+            written += 1
+            on_figure(written, total)
+    return total * len(IMAGE_KINDS)
+
+
+def write_image(figure: go.Figure, path: Path) -> None:
+    """Writes a figure on white; raises as `write_figures`."""
+    try:
+        go.Figure(figure).update_layout(paper_bgcolor="white").write_image(path, width=IMAGE_WIDTH, scale=2)
+    except (ValueError, RuntimeError) as error:
+        rule = "--images needs kaleido (pip install 'multitask-sweeps[images]') and a Chrome or Chromium"
+        raise ValueError(f"{rule}: {first_line(error)}") from error
 
 
 def write_tables(page: Page, folder: Path) -> int:
-    """Writes each table of a page, and the numbers of each chart, as CSV; returns how many files there are."""
+    """Writes each table of a page as CSV; returns how many files there are."""
     written = 0
     for section in page.sections:
-        section_folder = folder / section.folder
-        section_folder.mkdir(parents=True, exist_ok=True)
         for block in section.blocks:
-            if isinstance(block, Chart | TextTable):
-                frame_of(block).to_csv(section_folder / f"{block.name}.csv", index=False)
+            if isinstance(block, TextTable):
+                (folder / section.folder).mkdir(parents=True, exist_ok=True)
+                frame_of(block).to_csv(folder / section.folder / f"{block.name}.csv", index=False)
                 written += 1
     return written
 
 
-def frame_of(block: Chart | TextTable) -> pd.DataFrame:
-    """The numbers of a chart or of a table; the texts of a table without numbers."""
-    if block.frame is None:
-        assert isinstance(block, TextTable)
-        return pd.DataFrame(block.rows, columns=list(block.columns))
-    return block.frame
+def frame_of(block: TextTable) -> pd.DataFrame:
+    """The numbers of a table; its texts if it has none."""
+    return pd.DataFrame(block.rows, columns=list(block.columns)) if block.frame is None else block.frame

@@ -1,4 +1,4 @@
-"""Counts over sweeps and the calibration chart, from measured rows."""
+"""Counts over sweeps and the figure of calibration, from measured rows."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.held_out_ensembles import agrees, calibration_chart, main, print_frame, summary_lines
+from benchmarks.held_out_ensembles import agrees, calibration_figure, main, print_frame, summary_lines
 from results.records.trials import write_sweep
+from tests.results.figures.conftest import panels_of
 
 
 def row_of(sweep: str, task: str, models: int, expected: float, held_out: float, lead: float) -> dict[str, object]:
@@ -41,10 +42,12 @@ def test_summary_counts_ensembles_only_as_better(found: pd.DataFrame) -> None:
     assert agree.startswith("Held-out scores agree with the expected ones in 1 of 3; on average they are +0.0000")
 
 
-def test_chart_has_a_panel_per_task_and_a_sign_per_sweep(found: pd.DataFrame) -> None:
-    chart = calibration_chart(found)
-    assert [panel.title for panel in chart.panels] == ["SST", "QQP"]
-    assert list(chart.legend) == ["a", "b", "equal"]
+def test_figure_has_a_panel_per_task_and_a_sign_per_sweep(found: pd.DataFrame) -> None:
+    panels = panels_of(calibration_figure(found))
+    assert [(panel.title, [trace["meta"] for trace in panel.traces]) for panel in panels] == [
+        ("SST", ["equal", "a", "b"]),
+        ("QQP", ["equal", "a"]),
+    ]
 
 
 def test_table_names_score_and_interval(found: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,7 @@ def test_every_figure_is_listed_with_its_arguments() -> None:
     found = {name: inspect.signature(method) for name, method in inspect.getmembers(SweepPlots, inspect.isfunction)}
     figures = {name: own for name, own in found.items() if own.return_annotation == "go.Figure"}
     public = {name for name in found if not name.startswith("_")}
-    assert public - set(figures) == {"predicted", "dev_scores"}, "what figures are drawn from"
+    assert public - set(figures) == {"predicted", "dev_scores", "comparable_study", "require_score"}
     expected = {f"{name}({', '.join(list(own.parameters)[1:])})" for name, own in figures.items()}
     listed = re.findall(r"^\| `(.+?)` \| .+ \|$", table, re.MULTILINE)
     assert sorted(listed) == sorted(expected)

@@ -4,7 +4,11 @@
   const element = document.getElementById("figures");
   const { figures, texts } = JSON.parse(element.textContent);
   const plots = Array.from(document.querySelectorAll(".plot"));
-  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  // The mode bar has room above the plot, and is shown on hover; it saves a figure as SVG.
+  const settings = {
+    responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: { format: "svg" },
+  };
 
   function draw(plot) {
     if (plot.dataset.drawn) return;

@@ -50,7 +50,7 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods", "pareto")
-NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published")
+NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]
@@ -227,14 +227,14 @@ def test_published_differences_of_several_keys_are_one_line(sweep: Sweep, with_p
     assert one_line_error(replace(sweep, info={**sweep.info, "space": space}).plot.published) == line
 
 
-def test_every_figure_of_a_page_is_a_method(
-    sweep: Sweep, with_published: Sweep, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pruned = (replace(sweep.records[0], status="pruned"), *sweep.records[1:])
-    stopped = replace(sweep, records=pruned, info={**sweep.info, "scheduler": "asha"})
-    stopped_inputs = replace(inputs_of(stopped), embedded=EMBEDDED, embedded_by="0000-r0")
-    shown = {chart.name for one in (stopped_inputs, inputs_of(with_published)) for chart in build_page([one]).charts}
-    assert len(shown) > 25
-    monkeypatch.setattr("results.analysis.plots.draw", lambda chart: chart)
-    methods = [getattr(stopped.plot, name)(**arguments) for name, arguments in FIGURES]
-    assert shown <= {chart.name for chart in [*methods, with_published.plot.published()]}
+def test_every_figure_of_a_page_is_a_method(sweep: Sweep, with_published: Sweep) -> None:
+    drawn = replace(sweep, info={**sweep.info, "search": "random"})
+    both = [replace(inputs_of(one), embedded=EMBEDDED, embedded_by="0000-r0") for one in (sweep, drawn)]
+    pages = [build_page([one]) for one in (*both, inputs_of(with_published))]
+    shown = {figure.layout.meta["name"] for page in pages for figure in page.figures}
+    assert len(shown) > 20
+    figures = [
+        getattr(sweep.plot, name)(**{**arguments, **({"embedded": EMBEDDED} if name == "embeddings" else {})})
+        for name, arguments in FIGURES
+    ]
+    assert shown <= {figure.layout.meta["name"] for figure in [*figures, with_published.plot.published()]}

@@ -1,14 +1,17 @@
 """A sweep of the space `smart_lambda` with replicates, as a real one records it, with simulated predictions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import plotly.graph_objects as go
 
 from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.sweep import Sweep, load_sweep
+from results.page.content import Block, TextTable
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, TrialRecord, write_sweep
@@ -121,3 +124,14 @@ def with_records(folder: Path, records: Sequence[TrialRecord]) -> Sweep:
     """The sweep with other records of its trials."""
     write_trials(folder, records, tuple(TASKS))
     return load_sweep(folder)
+
+
+def shown_names(blocks: Iterable[Block], kinds: Any = (go.Figure, TextTable)) -> list[str]:
+    """The names of the figures and tables of a section."""
+    shown = [block for block in blocks if isinstance(block, kinds)]
+    return [block.name if isinstance(block, TextTable) else block.layout.meta["name"] for block in shown]
+
+
+def figure_named(name: str, blocks: Iterable[Block]) -> go.Figure:
+    """The figure of this name."""
+    return next(b for b in blocks if isinstance(b, go.Figure) and b.layout.meta["name"] == name)

@@ -1,16 +1,15 @@
-"""A page lists its charts in the order of its sections, and its contents."""
+"""A page lists its figures in the order of its sections, and its contents."""
 
-import pandas as pd
+import plotly.graph_objects as go
 
-from results.figures.chart import Chart
 from results.page.content import Page, Section, Text
 
 
-def test_page_lists_charts_in_order() -> None:
-    charts = [Chart(name=name, title=name, caption="", panels=(), frame=pd.DataFrame()) for name in "ab"]
-    first = Section(name="one", title="One", blocks=[charts[0], Text(paragraphs=["p"])])
-    page = Page(title="", subtitle="", sections=[first, Section(name="two", title="Two", blocks=[charts[1]])])
-    assert page.charts == charts
+def test_page_lists_figures_in_order() -> None:
+    figures = [go.Figure(layout={"title": name}) for name in "ab"]
+    first = Section(name="one", title="One", blocks=[figures[0], Text(paragraphs=["p"])])
+    page = Page(title="", subtitle="", sections=[first, Section(name="two", title="Two", blocks=[figures[1]])])
+    assert page.figures == figures
 
 
 def test_contents_put_sections_below_those_of_their_sweep() -> None:

