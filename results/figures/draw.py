@@ -37,9 +37,9 @@ HEATMAP_COLOURS = ("#f4f7fb", "#0b4f80")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 FAINT_LINES = "rgba(128,128,128,0.25)"
 """Of grids, on white and on black."""
-PANEL_HEIGHT = 330
+PANEL_HEIGHT = 260
 """Pixels."""
-ROW_HEIGHT = 30
+ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
 NUM_TICKS = 8
 """Of an axis of whole numbers, about."""

@@ -1,6 +1,6 @@
 """The content of a page: sections with paragraphs, tables, figures and findings; `render` writes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -67,7 +67,15 @@ class Listing:
     """Whether only its title is shown at first."""
 
 
-Block: TypeAlias = Text | TextTable | Findings | Listing | go.Figure
+@dataclass(frozen=True, kw_only=True)
+class Fold:
+    """Blocks of which only a title is shown at first."""
+
+    title: str
+    blocks: Sequence["Block"]
+
+
+Block: TypeAlias = Text | TextTable | Findings | Listing | go.Figure | Fold
 """A figure is one of `results.figures.draw.figure_of`, with a name and a caption."""
 
 
@@ -107,4 +115,14 @@ class Page:
     @property
     def figures(self) -> list[go.Figure]:
         """All figures, in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, go.Figure)]
+        blocks = (block for section in self.sections for block in unfolded(section.blocks))
+        return [block for block in blocks if isinstance(block, go.Figure)]
+
+
+def unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks with those of folds in their places."""
+    for block in blocks:
+        if isinstance(block, Fold):
+            yield from unfolded(block.blocks)
+        else:
+            yield block

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from mtlib.runtime.console import visible_lines
 from results.figures.draw import COLOURS, SYMBOLS, panel_height
-from results.page.content import Findings, Listing, Page, Text, TextTable
+from results.page.content import Findings, Fold, Listing, Page, Text, TextTable
 
 FOLDER = Path(__file__).resolve().parent / "template"
 TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
@@ -77,8 +77,8 @@ def shown_text(value: Any) -> Any:
 
 def block_kind(block: Any) -> str:
     """The name by which the template knows a block."""
-    kinds = {Text: "text", TextTable: "table", Findings: "findings", Listing: "listing", go.Figure: "figure"}
-    return kinds[type(block)]
+    kinds = {Text: "text", TextTable: "table", Findings: "findings", Listing: "listing", Fold: "fold"}
+    return "figure" if isinstance(block, go.Figure) else kinds[type(block)]
 
 
 def split_panels(figure: go.Figure) -> list[dict[str, Any]]:

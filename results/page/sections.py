@@ -30,7 +30,7 @@ from results.figures import curves, effects, ensembles, predictions, search
 from results.figures.draw import is_empty
 from results.figures.embeddings import Embedded, embeddings
 from results.figures.predictions import Predicted
-from results.page.content import Block, Findings, Section, Text, TextTable
+from results.page.content import Block, Findings, Fold, Section, Text, TextTable
 from results.page.health import find_problems
 from results.page.predictions import (
     ReadTexts,
@@ -53,6 +53,12 @@ DIFFERENT_TASKS = (
 )
 OPTIONAL = ("published", "search")
 """Sections that a sweep may have nothing for."""
+FOLDED = {
+    "penalties": "Penalties and gradient norms",
+    "gradient-norms": "Penalties and gradient norms",
+    "pareto": "Score against the number of models",
+}
+"""Titles below which figures of these names are folded."""
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
 
@@ -97,7 +103,7 @@ MakePart = Callable[[], Iterable[Block]]
 def sweep_sections(inputs: PageInputs) -> list[Section]:
     """All sections of a sweep; one that cannot be made says why, and the others are there."""
     sections = [
-        Section(name=name, title=title, blocks=blocks_or_reason(make, inputs))
+        Section(name=name, title=title, blocks=fold_secondary(blocks_or_reason(make, inputs), inputs.sweep.tasks))
         for name, (title, make) in SECTIONS.items()
     ]
     empty = Text(paragraphs=[why_empty(inputs.sweep)])
@@ -118,6 +124,36 @@ def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
     except ValueError as error:
         blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
     return blocks
+
+
+def fold_secondary(blocks: Iterable[Block], tasks: Mapping[str, Task]) -> list[Block]:
+    """Blocks with what few readers need folded, where the first of a fold stands."""
+    folds: dict[str, list[Block]] = {}
+    shown: list[Block] = []
+    for block in blocks:
+        title = None
+        if isinstance(block, TextTable | go.Figure):
+            title = fold_title(block.name if isinstance(block, TextTable) else block.layout.meta["name"], tasks)
+        if title is None:
+            shown.append(block)
+            continue
+        if title not in folds:
+            folds[title] = []
+            shown.append(Fold(title=title, blocks=folds[title]))
+        folds[title].append(block)
+    return shown
+
+
+def fold_title(name: str, tasks: Mapping[str, Task]) -> str | None:
+    """The title below which a figure or table is folded; None if it is not."""
+    if name in FOLDED:
+        return FOLDED[name]
+    if name.startswith("published-setting"):
+        return "What differs from the paper"
+    for task, definition in tasks.items():
+        if name in (f"labels-{task}", f"errors-{task}", f"error-texts-{task}", f"disagreement-{task}"):
+            return f"Labels, errors and disagreement on {definition.title}"
+    return None
 
 
 def why_empty(sweep: Sweep) -> str:
@@ -146,12 +182,16 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
 
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The answer in words, the effects, the scores against each value, and the ranking."""
-    sweep, found = inputs.sweep, inputs.effects()
-    question, *answer = sweep.answer()
+    """The question and its answer in words."""
+    question, *answer = inputs.sweep.answer()
     yield Text(paragraphs=[question], is_lead=True)
     if answer:
         yield Text(paragraphs=answer)
+
+
+def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
+    """The effects, the scores against each value, and the ranking."""
+    sweep, found = inputs.sweep, inputs.effects()
     parts: dict[str, MakePart] = {}
     if found is not None:
         parts["Effects"] = lambda: effects.forest_plots(found)
@@ -370,6 +410,7 @@ def reproduce_blocks(inputs: PageInputs) -> Iterator[Block]:
 SECTIONS: dict[str, tuple[str, MakeBlocks]] = {
     "answer": ("Answer", answer_blocks),
     "health": ("Health", health_blocks),
+    "effects": ("Effects and ranking", effect_blocks),
     "published": ("Beside published results", comparison_blocks),
     "training": ("Training", training_blocks),
     "search": ("Search", search_blocks),

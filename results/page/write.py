@@ -11,7 +11,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line, reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.analysis.sweep import Sweep
-from results.page.content import Page, Section, TextTable
+from results.page.content import Page, Section, TextTable, unfolded
 from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
@@ -99,7 +99,7 @@ def write_figures(page: Page, folder: Path, on_figure: Callable[[int, int], None
     for section in page.sections:
         own = folder / section.folder
         own.mkdir(parents=True, exist_ok=True)
-        for figure in (block for block in section.blocks if isinstance(block, go.Figure)):
+        for figure in (block for block in unfolded(section.blocks) if isinstance(block, go.Figure)):
             for kind in IMAGE_KINDS:
                 write_image(figure, own / f"{figure.layout.meta['name']}.{kind}")
             written += 1
@@ -120,7 +120,7 @@ def write_tables(page: Page, folder: Path) -> int:
     """Writes each table of a page as CSV; returns how many files there are."""
     written = 0
     for section in page.sections:
-        for block in section.blocks:
+        for block in unfolded(section.blocks):
             if isinstance(block, TextTable):
                 (folder / section.folder).mkdir(parents=True, exist_ok=True)
                 frame_of(block).to_csv(folder / section.folder / f"{block.name}.csv", index=False)

@@ -1,14 +1,24 @@
 """The answer to a sweep's question in sentences: what differs, how sure that is, and what to run next."""
 
-import math
+import json
 from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from results.analysis.comparison.bootstrap import CONFIDENCE
-from results.analysis.effects.detectable import MAX_REPLICATES, POWER, Precision
+from results.analysis.effects.detectable import MAX_REPLICATES, Precision
 from results.analysis.effects.early_effects import EarlyEffects
-from results.analysis.effects.key_effects import Trend, ValueEffect
+from results.analysis.effects.key_answer import (
+    MOST_WORTH,
+    KeyAnswer,
+    key_answer,
+    key_words,
+    largest_undecided,
+    not_worth_it,
+    replicates_text,
+    replicates_to_decide,
+)
+from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import NO_VALUE, SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
@@ -16,7 +26,7 @@ from results.analysis.ranking.next_commands import resume_command
 from results.analysis.ranking.note import capitalized, named
 from results.analysis.ranking.rank import RankedConfiguration, searched_names
 from results.analysis.ranking.render import searched_values, short_numbers, value_text, why_unknown
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord
+from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
@@ -136,7 +146,7 @@ def key_answers(effects: SweepEffects, column: ColumnEffects) -> Iterator[str]:
         if key.name in column.curves:
             yield range_answer(key, column.curves[key.name], column)
         elif key.name in column.values:
-            yield values_answer(key, column.values[key.name], column)
+            yield " ".join(key_words(key_answer(key, column.values[key.name], column.trends.get(key.name)), column))
 
 
 def score_answers(effects: SweepEffects, records: Sequence[TrialRecord], difference: float | None) -> Iterator[str]:
@@ -232,83 +242,67 @@ def answers(
         if key.name in column.curves:
             yield range_answer(key, column.curves[key.name], column)
         elif key.name in column.values:
-            values, precision = column.values[key.name], column.precisions.get(key.name)
-            sentences = [values_answer(key, values, column)]
-            compared = [value for value in values if value.difference is not None and not value.is_same]
-            if precision is None and key.name in column.precisions and compared:
-                sentences.append(few_trainings(effects, column, records))
-            elif precision:
-                sentences.append(power_sentence(precision, len(compared)))
-                undecided = largest_undecided(values, column.trends.get(key.name))
-                if difference:
-                    name = f"A difference of {difference:.3g}"
-                    sentences += needed_sentences(effects, column, records, precision, name, difference)
-                elif undecided is not None:
-                    own, size = precision.of_contrast(undecided.margin), abs(undecided.difference or 0.0)
-                    name = f"A difference as large as that of {value_list([undecided], column)}"
-                    sentences += needed_sentences(effects, column, records, own, name, size)
-            yield " ".join(sentences)
+            answer = key_answer(key, column.values[key.name], column.trends.get(key.name))
+            more = what_more_shows(effects, column, records, answer, difference)
+            yield " ".join([*key_words(answer, column), *more])
+    yield from training_lines(effects, records)
 
 
-def replicates_text(column: ColumnEffects) -> str:
-    """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
-    fewest, most = column.num_replicates
-    return counted(most, "replicate") if fewest == most else f"{fewest} to {most} replicates"
+def what_more_shows(
+    effects: SweepEffects,
+    column: ColumnEffects,
+    records: Sequence[TrialRecord],
+    answer: KeyAnswer,
+    difference: float | None,
+) -> Iterator[str]:
+    """At most one sentence on what more replicates would show of a grid's key: of the largest undecided difference, or
+    of a given one."""
+    name, undecided = answer.key.name, largest_undecided(answer)
+    precision = column.precisions.get(name)
+    compared = answer.better or answer.worse or answer.undecided
+    if precision is None:
+        if name in column.precisions and compared and effects.search == "grid":
+            yield few_trainings(effects, column, records)
+    elif difference:
+        yield needed_sentence(effects, column, records, precision, difference)
+    elif undecided is not None:
+        needed = replicates_to_decide(undecided, precision)
+        if needed is None or needed > MOST_WORTH:
+            yield not_worth_it(undecided, precision)
+        else:
+            needed = max(needed, column.num_replicates[1] + 1)
+            found = f"{needed} replicates would tell whether {value_text(undecided.value)} differs"
+            yield f"{found}: {more_replicates(effects, column, records, needed)}"
 
 
-def values_answer(key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects) -> str:
-    """Which listed values are better or worse than the base; first the trend over them where it shows more of these."""
-    trend = column.trends.get(key.name)
-    if trend is None or any(value.is_significant for value in values if value.value == trend.first):
-        return comparison_with_base(key, values, column)
-    more, end = "higher" if trend.is_upward else "lower", "better" if trend.is_better else "worse"
-    shown = f"The {more} {key.name}, the {end}: a significant trend from {value_text(trend.first)} on."
-    return f"{shown} {comparison_with_base(key, values, column, has_trend=True)}"
+def training_lines(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """How the trials were trained that the answer is about, and whether they were still improving."""
+    finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
+    if not finished or effects.search != "grid":
+        return
+    longest = max(finished, key=lambda record: record.steps)
+    base = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.range is None)
+    how = f"{counted(longest.steps, 'step')} in {counted(longest.epochs, 'epoch')}"
+    yield f"Trained {how}{batch_text(longest)}; base: {base}.{improving_text(finished)}"
 
 
-def comparison_with_base(
-    key: SearchedKey, values: Sequence[ValueEffect], column: ColumnEffects, *, has_trend: bool = False
-) -> str:
-    """Which listed values differ from the base, each by its own interval; `has_trend` if a trend was named before."""
-    base, replicates = value_text(key.base), replicates_text(column)
-    found = [value for value in values if value.difference is not None]
-    same = same_text(found)
-    alike = f" Trained the same as {base}: {same}." if same else ""
-    others = sorted((value for value in found if not value.is_same), key=lambda v: -(v.difference or 0.0))
-    if not others:
-        if found and len(found) == len(values) - 1:
-            return f"{key.name} has no effect here.{alike}"
-        which = "no other value" if same else "no value"
-        return f"{key.name}: {which} was trained with all else equal to the {key.base_title}, {base}.{alike}"
-    better = [value for value in others if value.is_significant and (value.difference or 0) > 0]
-    worse = [value for value in others if value.is_significant and (value.difference or 0) < 0]
-    if better:
-        difference = interval_text(better[0], column)
-        first = f"{key.name} {value_text(better[0].value)} is better than {base}: {difference}."
-        also = f" Also better: {value_list(better[1:], column)}." if len(better) > 1 else ""
-    elif len(worse) == len(others):
-        which = "every value that trained otherwise" if same else "every other value"
-        than = f"{which} ({column.title}, {replicates}): {value_list(worse, column)}"
-        return f"{key.name} {base} is better than {than}.{alike}"
-    else:
-        closest = next(value for value in others if not value.is_significant)
-        pair, also = f"{value_text(closest.value)} against {base}", ""
-        undecided = f"On its own {pair} is not decided" if has_trend else f"{key.name}: not decided. {pair}"
-        first = f"{undecided}: {interval_text(closest, column)}."
-    return first + also + (f" Worse than {base}: {value_list(worse, column)}." if worse else "") + alike
+def batch_text(record: TrialRecord) -> str:
+    """The batch sizes of a trial's tasks: `, batches of 32`, or `, batches of 16 (sst), 32 (qqp)`; empty if its record
+    is of a version that has none."""
+    settings = json.loads(record.config).get("tasks", {})
+    sizes = {name: settings[name].get("batch_size") for name in record.best if name in settings}
+    if len(set(sizes.values())) < 2:
+        return "".join(f", batches of {size}" for size in set(sizes.values()))
+    return f", batches of {', '.join(f'{size} ({name})' for name, size in sizes.items())}"
 
 
-def interval_text(value: ValueEffect, column: ColumnEffects) -> str:
-    """E.g. `+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)`."""
-    assert value.difference is not None
-    assert value.interval is not None
-    shown = f"{column.value_of(value.difference):+.3f} {column.title}"
-    return f"{shown} (95 %: {column.bounds_text(value.interval)}; {replicates_text(column)})"
-
-
-def value_list(values: Sequence[ValueEffect], column: ColumnEffects) -> str:
-    """E.g. `0.5 (+0.010), 0.7 (+0.008)`."""
-    return ", ".join(f"{value_text(value.value)} ({column.value_of(value.difference or 0.0):+.3f})" for value in values)
+def improving_text(records: Sequence[TrialRecord]) -> str:
+    """A sentence where most trials were best at their last epoch; else empty."""
+    long = [record for record in records if OVERALL in record.best_epoch and record.epochs > 1]
+    late = sum(record.best_epoch[OVERALL] == record.epochs for record in long)
+    if 2 * late <= len(long):
+        return ""
+    return f" {late} of {counted(len(long), 'trial')} were still improving when they ended: longer training may differ."
 
 
 def range_answer(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
@@ -368,36 +362,6 @@ def searched_text(record: TrialRecord) -> str:
     return named([f"{key} {value_text(value)}" for key, value in record.params.items()])
 
 
-def power_sentence(precision: Precision, num_compared: int) -> str:
-    """The difference that would have been found, on average over the compared values, and with more replicates."""
-    difference = "A true difference" if num_compared == 1 else "In the average comparison a true difference"
-    now, more = precision.num_replicates, round(MORE_REPLICATES * precision.num_replicates)
-    return (
-        f"{difference} of {precision.detectable(now):.3f} would have been found with a probability of "
-        f"{100 * POWER:.0f} %, with {more} replicates one of {precision.detectable(more):.3f}{finest_text(precision)}."
-    )
-
-
-def finest_text(precision: Precision) -> str:
-    """What no number of replicates finds, where that is not negligible."""
-    return (
-        f", and with any number none below {precision.finest:.3f}, as dev is too small"
-        if precision.finest >= 0.0005
-        else ""
-    )
-
-
-def largest_undecided(values: Sequence[ValueEffect], trend: Trend | None = None) -> ValueEffect | None:
-    """The value with the largest difference that is not significant, nor by the trend; None if some value is better."""
-    found = [(value.difference, value) for value in values if value.difference is not None]
-    if (trend and trend.is_better) or any(value.is_significant and difference > 0 for difference, value in found):
-        return None
-    smallest = math.inf if trend is None else min(abs(own) for own, value in found if value.value == trend.first)
-    open_values = [(abs(own), value) for own, value in found if not value.is_significant and not value.is_same]
-    undecided = [(own, value) for own, value in open_values if own < smallest]
-    return max(undecided, key=lambda pair: pair[0])[1] if undecided else None
-
-
 def few_trainings(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
     """What so few replicates show that nothing can be forecast, and how to train more."""
     more = more_replicates(effects, column, records, MORE_REPLICATES * column.num_replicates[1])
@@ -405,23 +369,18 @@ def few_trainings(effects: SweepEffects, column: ColumnEffects, records: Sequenc
     return f"{shown} training again moves a score. For a firmer answer: {more}"
 
 
-def needed_sentences(
-    effects: SweepEffects,
-    column: ColumnEffects,
-    records: Sequence[TrialRecord],
-    precision: Precision,
-    name: str,
-    size: float,
-) -> list[str]:
-    """How many replicates find a difference, given in words and its size, and their cost."""
-    needed = precision.replicates_needed(size)
+def needed_sentence(
+    effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], precision: Precision, size: float
+) -> str:
+    """How many replicates find a difference of this size, and their cost."""
+    name, needed = f"A difference of {size:.3g}", precision.replicates_needed(size)
     if needed is None:
         is_too_small = size <= precision.finest
         reason = "found with no number of replicates, as dev is too small"
-        return [f"{name} is {reason}." if is_too_small else f"{name} needs more than {MAX_REPLICATES} replicates."]
+        return f"{name} is {reason}." if is_too_small else f"{name} needs more than {MAX_REPLICATES} replicates."
     if needed <= precision.num_replicates:
-        return [f"{name} is found with the present replicates."]
-    return [f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}"]
+        return f"{name} is found with the present replicates."
+    return f"{name} needs {needed} replicates: {more_replicates(effects, column, records, needed)}"
 
 
 def more_replicates(

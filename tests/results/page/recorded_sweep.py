@@ -11,7 +11,7 @@ from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from results.analysis.sweep import Sweep, load_sweep
-from results.page.content import Block, TextTable
+from results.page.content import Block, TextTable, unfolded
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, TrialRecord, write_sweep
@@ -128,10 +128,10 @@ def with_records(folder: Path, records: Sequence[TrialRecord]) -> Sweep:
 
 def shown_names(blocks: Iterable[Block], kinds: Any = (go.Figure, TextTable)) -> list[str]:
     """The names of the figures and tables of a section."""
-    shown = [block for block in blocks if isinstance(block, kinds)]
+    shown = [block for block in unfolded(blocks) if isinstance(block, kinds)]
     return [block.name if isinstance(block, TextTable) else block.layout.meta["name"] for block in shown]
 
 
 def figure_named(name: str, blocks: Iterable[Block]) -> go.Figure:
     """The figure of this name."""
-    return next(b for b in blocks if isinstance(b, go.Figure) and b.layout.meta["name"] == name)
+    return next(b for b in unfolded(blocks) if isinstance(b, go.Figure) and b.layout.meta["name"] == name)

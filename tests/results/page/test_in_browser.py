@@ -268,7 +268,7 @@ def test_entry_of_a_legend_hides_its_marks(browser: Any, tmp_path: Path) -> None
     page = browser.new_page()
     page.goto((tmp_path / PAGE_FILE).as_uri())
     page.evaluate(DRAW_ALL)
-    figure = page.locator("#answer-scores-smart-weight")
+    figure = page.locator("#effects-scores-smart-weight")
     assert figure.locator(".plot").first.locator(".points path").count() > 3
     figure.locator(".legend button", has_text="trial").click()
     assert figure.locator(".plot").first.locator(".points path").count() == 3  # the means

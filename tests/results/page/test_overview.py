@@ -25,7 +25,7 @@ def test_table_has_a_row_for_each_sweep(tmp_path: Path) -> None:
     first, second = sweeps_table(found).rows
     assert first[0] == "first"
     assert first[1] == "How strongly should SMART count, when it is on SST and QQP only?"
-    assert first[2].startswith("smart.weight")
+    assert first[2].startswith("Take smart.weight 0.3: ")
     assert first[3:] == ["6 of 6", best_text(found[0].sweep)]
     assert second[0] == "other"
     assert second[2].startswith("Not known yet")

@@ -60,7 +60,7 @@ def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = names_of(sweep, selection=selection_of_two(sweep))
     assert list(names) == [name for name in SECTIONS if name != "search"], "a grid of one key has no search"
-    assert names["answer"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
+    assert names["effects"] == ["effects-smart-weight", "scores-smart-weight", "ranking"]
     assert names["training"] == ["learning-curves", "losses", "penalties", "gradient-norms"]
     assert {"confusion-sst", "reliability-qqp", "scatter-sts", "disagreement-sst"} <= set(names["predictions"])
     assert names["ensembles"] == ["selection-methods", "members"]
@@ -81,7 +81,7 @@ def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
 def test_one_trial_has_a_page(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1, num_epochs=1)
     names = names_of(sweep)
-    assert names["answer"] == ["ranking"]
+    assert names["effects"] == ["ranking"]
     assert "learning-curves" in names["training"]
     assert "confusion-sst" in names["predictions"]
 
@@ -108,7 +108,7 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     change_predictions(tmp_path / "mine", "sst", lose)
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert "Ranking: could not be made: " in texts_of(sections["answer"])
+    assert "Ranking: could not be made: " in texts_of(sections["effects"])
     names = set(shown_names(sections["predictions"]))
     assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
     assert not {"confusion-sst", "disagreement-sst"} & names
@@ -189,8 +189,8 @@ def test_one_bad_figure_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("results.figures.effects.forest_plots", fail)
     monkeypatch.setattr("results.figures.curves.losses", fail)
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert shown_names(sections["answer"]) == ["scores-smart-weight", "ranking"]
-    assert texts_of(sections["answer"]).splitlines()[-1] == "Effects: could not be made: broken."
+    assert shown_names(sections["effects"]) == ["scores-smart-weight", "ranking"]
+    assert texts_of(sections["effects"]).splitlines()[-1] == "Effects: could not be made: broken."
     assert texts_of(sections["training"]) == "Losses: could not be made: broken."
     assert "learning-curves" in shown_names(sections["training"])
 

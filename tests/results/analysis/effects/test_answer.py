@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.effects.answer import answer_question, interval_text, largest_undecided, training_time, value_list
+from results.analysis.effects.answer import answer_question, training_time
 from results.analysis.effects.detectable import Precision
 from results.analysis.effects.early_effects import EarlyEffects
 from results.analysis.effects.interactions import Interaction
-from results.analysis.effects.key_effects import Trend, ValueEffect
+from results.analysis.effects.key_answer import MOST_WORTH
+from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.rank import RankedConfiguration
 from results.records.trials import TrialRecord
+from search_spaces.presets import general
 from tests.results.analysis.ranking.test_render import compared, row_of
 
 RESUME = "python sweeps/run.py --resume /sweeps/mine"
@@ -71,44 +73,7 @@ def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list
     return lines
 
 
-def test_better_values_come_first_and_worse_ones_last() -> None:
-    values = [value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)]
-    assert lines_of(sweep_of(values)) == [
-        "smart.weight 0.45 is better than 0: +0.014 overall (95 %: +0.004 to +0.024; 3 replicates). "
-        "Worse than 0: 1 (-0.020)."
-    ]
-    values = [value(0.0, None), value(0.45, 0.014), value(1.0, 0.02)]
-    assert "weight 1 is better than 0: +0.020 overall (" in lines_of(sweep_of(values))[0]
-    assert "Also better: 0.45 (+0.014)." in lines_of(sweep_of(values))[0]
-
-
-def test_nothing_significant_is_not_decided() -> None:
-    values = [value(0.0, None), value(0.45, 0.004), value(1.0, 0.003)]
-    assert lines_of(sweep_of(values)) == [
-        "smart.weight: not decided. 0.45 against 0: +0.004 overall (95 %: -0.006 to +0.014; 3 replicates)."
-    ]
-
-
-def test_base_may_be_better_than_all() -> None:
-    values = [value(0.0, None), value(0.45, -0.014), value(1.0, -0.02)]
-    assert lines_of(sweep_of(values)) == [
-        "smart.weight 0 is better than every other value (overall, 3 replicates): 0.45 (-0.014), 1 (-0.020)."
-    ]
-
-
-def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
-    values = [value(0.0, None), replace(value(0.45, 0.0, 0.0), is_same=True), value(1.0, -0.02)]
-    (line,) = lines_of(sweep_of(values, precisions={KEY.name: PRECISION}))
-    assert line.startswith("smart.weight 0 is better than every value that trained otherwise (overall, 3")
-    assert " Trained the same as 0: 0.45. A true difference of" in line
-    assert "A difference as large" not in line
-    (line,) = lines_of(sweep_of([*values[:2], value(1.0, 0.004)]))
-    assert line.startswith("smart.weight: not decided. 1 against 0: +0.004 overall")
-    assert lines_of(sweep_of(values[:2])) == ["smart.weight has no effect here. Trained the same as 0: 0.45."]
-    assert lines_of(sweep_of([*values[:2], value(1.0, None)])) == [
-        "smart.weight: no other value was trained with all else equal to the base value, 0. "
-        "Trained the same as 0: 0.45."
-    ]
+def test_one_replicate_names_what_trained_the_same() -> None:
     once = [value(0.0, None, None), replace(value(0.45, 0.0, None), is_same=True), value(1.0, 0.1, None)]
     (line,) = lines_of(sweep_of(once, is_known=False, num_trials=3, num_replicates=(1, 1)))
     assert line.startswith("smart.weight: 0.45 trained the same as 0. Not known: no configuration was trained twice.")
@@ -120,32 +85,10 @@ def test_values_that_trained_the_same_as_the_base_are_not_undecided() -> None:
     assert "20 finished configurations, of which 6 differ, are too few to fit the effect of" in lines_of(search)[0]
 
 
-def test_values_without_a_match_are_stated() -> None:
-    assert lines_of(sweep_of([value(0.0, None), value(0.45, None)])) == [
-        "smart.weight: no value was trained with all else equal to the base value, 0."
-    ]
-
-
-def test_power_is_stated_with_more_replicates_and_the_limit_of_dev() -> None:
-    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: PRECISION}))
-    assert f"A true difference of {PRECISION.detectable(3):.3f} would have been found" in line
-    assert f"of 80 %, with 9 replicates one of {PRECISION.detectable(9):.3f}, and with any number none below" in line
-    assert f"none below {PRECISION.finest:.3f}, as dev is too small." in line
-    (line,) = lines_of(
-        sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: replace(PRECISION, example_error=0.0)})
-    )
-    assert "dev is too small" not in line
-    (line,) = lines_of(
-        sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, 0.002)], precisions={KEY.name: PRECISION})
-    )
-    assert f"In the average comparison a true difference of {PRECISION.detectable(3):.3f} would have been found" in line
-
-
 def test_two_replicates_of_two_values_give_no_forecast_but_a_command() -> None:
     few = {"num_configurations": 2, "num_distinct": 2, "num_trials": 4, "num_replicates": (2, 2)}
     (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: None}, **few))
     assert "2 replicates of 2 configurations show little" in line
-    assert "would have been found" not in line
     assert line.endswith(f"8 more trials.\n  {RESUME} --replicates 6")
 
 
@@ -190,32 +133,6 @@ def test_of_many_keys_that_could_not_be_fitted_the_number_is_stated() -> None:
     assert "3 finished configurations are too few to fit the effect of 4 keys." in line
 
 
-@pytest.mark.parametrize(
-    ("trend", "sentence"),
-    [
-        (Trend(is_upward=True, is_better=False, first=0.45), "The higher smart.weight, the worse: a significant trend"),
-        (Trend(is_upward=False, is_better=True, first=0.45), "The lower smart.weight, the better: a significant trend"),
-    ],
-)
-def test_trend_comes_first_where_it_shows_more(trend: Trend, sentence: str) -> None:
-    values = [value(0.0, None), value(0.45, -0.008), value(1.0, -0.02)]
-    (line,), (plain,) = lines_of(sweep_of(values, trends={KEY.name: trend})), lines_of(sweep_of(values))
-    assert plain.startswith("smart.weight: not decided. 0.45 against 0: -0.008 overall")
-    own = "On its own 0.45 against 0 is not decided"
-    assert line == f"{sentence} from 0.45 on. {plain.replace('smart.weight: not decided. 0.45 against 0', own)}"
-    known = {KEY.name: replace(trend, first=1.0)}
-    assert lines_of(sweep_of(values, trends=known)) == [plain], "its own interval shows it"
-
-
-def test_what_the_trend_decides_is_not_undecided() -> None:
-    values = [value(0.0, None), value(0.3, -0.004), value(0.45, -0.008), value(1.0, -0.02)]
-    trend = Trend(is_upward=True, is_better=False, first=0.45)
-    for found, expected in {None: 0.008, trend: 0.004, replace(trend, first=0.3): None}.items():
-        undecided = largest_undecided(values, found)
-        assert (undecided and abs(undecided.difference or 0.0)) == expected
-    assert largest_undecided(values, replace(trend, is_better=True)) is None
-
-
 def test_early_scores_answer_where_final_ones_do_not() -> None:
     """Those of the trials that were pruned, too."""
     values = [value(0.0, None), value(0.45, 0.014)]
@@ -225,7 +142,7 @@ def test_early_scores_answer_where_final_ones_do_not() -> None:
     assert answer_question(final, (), early=early)[2:] == [
         "Effects on the scores after epoch 2, which all 24 configurations have (they favour configurations that learn "
         "fast):",
-        "smart.weight 0.45 is better than 0: +0.014 overall (95 %: +0.004 to +0.024; 1 replicate).",
+        "Take smart.weight 0.45: it is better than 0 by .014 overall (.004 to .024; 95 %; 1 replicate).",
     ]
     assert answer_question(known, (), early=early) == answer_question(known, ())
     unknown = replace(early, effects=final)
@@ -316,13 +233,13 @@ def test_configurations_with_different_tasks_are_compared_task_by_task() -> None
     effects = replace(sweep_of([]), columns=columns, has_different_tasks=True)
     assert lines_of(effects) == [
         "Configurations were trained on different tasks, so overall scores are not compared. The effects on each task:",
-        "SST: smart.weight 0.45 is better than 0: +0.014 SST (95 %: +0.004 to +0.024; 3 replicates).",
+        "SST: Take smart.weight 0.45: it is better than 0 by .014 SST (.004 to .024; 95 %; 3 replicates).",
         "STS: not known: no configuration was trained twice.",
         "For an answer:\n  python sweeps/run.py --resume /sweeps/mine --replicates 3",
     ]
     assert lines_of(replace(effects, columns={"sst": columns["sst"]}))[-1].startswith("SST: ")
     of_sst = replace(effects, metric="sst")
-    assert lines_of(of_sst)[0].startswith("smart.weight 0.45 is better"), "scores of one task are comparable"
+    assert lines_of(of_sst)[0].startswith("Take smart.weight 0.45: "), "scores of one task are comparable"
 
 
 def test_no_two_configurations_may_share_a_task() -> None:
@@ -426,41 +343,44 @@ def test_interaction_is_stated_where_it_is_significant() -> None:
     assert line.startswith("The effect of a depends on b (p = 0.010): ")
 
 
-def test_unequal_numbers_of_replicates_are_a_range() -> None:
-    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], num_trials=8, num_replicates=(2, 3)))
-    assert "(95 %: -0.006 to +0.014; 2 to 3 replicates)" in line
-
-
-def test_interval_has_signs() -> None:
-    column = sweep_of([]).columns["overall"]
-    assert interval_text(value(0.45, 0.004), column) == "+0.004 overall (95 %: -0.006 to +0.014; 3 replicates)"
-    assert interval_text(value(0.45, 0.004), replace(column, task="sst")).startswith("+0.004 SST (95 %: ")
-
-
-def test_largest_undecided_difference_has_its_replicates_and_their_cost(make_record: MakeRecord) -> None:
-    records = [replace(make_record(number), wall_seconds=600.0) for number in range(3)]
-    effects = sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, -0.008)], precisions={KEY.name: PRECISION})
-    needed = PRECISION.of_contrast(0.01).replicates_needed(0.008)
+def test_few_replicates_that_would_decide_are_proposed_with_their_cost(make_record: MakeRecord) -> None:
+    records = [replace(make_record(number), wall_seconds=600.0, best_epoch={}) for number in range(3)]
+    precise = replace(PRECISION, example_error=0.0)
+    effects = sweep_of([value(0.0, None), value(0.45, 0.004), value(1.0, -0.008)], precisions={KEY.name: precise})
+    needed = precise.of_contrast(0.01).replicates_needed(0.008)
     assert needed is not None
+    assert 3 < needed <= MOST_WORTH
     assert lines_of(effects, records)[0].endswith(
-        f"A difference as large as that of 1 (-0.008) needs {needed} replicates: {3 * (needed - 3)} more trials, "
+        f" {needed} replicates would tell whether 1 differs: {3 * (needed - 3)} more trials, "
         f"about {3 * (needed - 3) / 6:.1f} hours of training.\n  {RESUME} --replicates {needed}"
     )
 
 
 @pytest.mark.parametrize(
-    ("effects", "sentence"),
+    ("effects", "end"),
     [
-        ([value(0.45, 0.004)], "(+0.004) is found with no number of replicates, as dev is too small."),
-        ([value(0.45, 0.0064)], "(+0.006) needs more than 200 replicates."),
-        ([value(0.45, 0.014), value(1.0, 0.008)], "as dev is too small."),  # decided: nothing more is needed
-        ([value(0.45, -0.014), value(1.0, -0.02)], "as dev is too small."),
+        ([value(0.45, 0.004)], "(.004) is found with no number of replicates on a dev set of this size."),
+        ([value(0.45, 0.0064)], "(.006) takes more than 10 replicates to find, which is not worth it."),
+        ([value(0.45, 0.014), value(1.0, 0.008)], "Whether 1 differs from 0 is not decided."),
+        ([value(0.45, -0.014), value(1.0, -0.02)], ".014 (.004 to .024)."),
     ],
 )
-def test_replicates_may_not_suffice_or_not_be_needed(effects: Sequence[ValueEffect], sentence: str) -> None:
+def test_many_replicates_are_not_proposed(effects: Sequence[ValueEffect], end: str) -> None:
     (line,) = lines_of(sweep_of([value(0.0, None), *effects], precisions={KEY.name: PRECISION}))
-    assert line.endswith(sentence)
-    assert ("A difference as large" in line) == (len(effects) == 1)
+    assert line.endswith(end)
+    assert "--replicates" not in line
+
+
+def test_training_stands_beside_the_answer(make_record: MakeRecord) -> None:
+    config = general(TASKS).override({"tasks.sst.batch_size": 8}).to_json()
+    records = [replace(make_record(n), config=config, epochs=3, steps=60, best_epoch={"overall": n}) for n in (3, 3, 1)]
+    *_, line = lines_of(sweep_of([value(0.0, None), value(0.45, 0.014)]), records)
+    assert line.startswith("Trained 60 steps in 3 epochs, batches of 8 (sst), ")
+    assert "; base: smart.weight 0. 2 of 3 trials were still improving when they ended" in line
+    same = [replace(record, config=general(TASKS).to_json(), best_epoch={"overall": 1}) for record in records]
+    (size,) = {general(TASKS).tasks[name].batch_size for name in TASKS}
+    *_, line = lines_of(sweep_of([value(0.0, None), value(0.45, 0.014)]), same)
+    assert line == f"Trained 60 steps in 3 epochs, batches of {size}; base: smart.weight 0."
 
 
 @pytest.mark.parametrize(
@@ -485,11 +405,3 @@ def test_replicates_are_stated_for_the_difference_that_is_asked_for(asked: float
 def test_training_time_has_a_fitting_unit(make_record: MakeRecord, seconds: float, text: str) -> None:
     assert training_time(2, [replace(make_record(0), wall_seconds=seconds)]) == f", about {text} of training"
     assert training_time(2, []) == ""
-
-
-def test_differences_of_an_error_are_shown_with_their_own_sign() -> None:
-    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
-    column = replace(sweep_of([]).columns["overall"], task="sts", tasks=tasks)
-    lower = value(0.45, 0.004)  # the score is higher, so the error lower
-    assert interval_text(lower, column) == "-0.004 STS (95 %: -0.014 to +0.006; 3 replicates)"
-    assert value_list([lower], column) == "0.45 (-0.004)"

@@ -47,8 +47,8 @@ def build_grid(folder: Path, skills: Mapping[Values, float], make_report: MakeRe
     ("built", "found", "missing"),
     [
         ("interaction", ["The effect of smart.weight depends on gradients (p < 0.001)"], []),
-        ("one key", ["smart.weight 0.5 is better than 0: +", "gradients: not decided."], ["depends on"]),
-        ("none", ["smart.weight: not decided.", "gradients: not decided."], ["depends on"]),
+        ("one key", ["Take smart.weight 0.5: it is better than 0 by", "Keep gradients sum: no value tried"], ["depends on"]),
+        ("none", ["Keep smart.weight 0: no value tried", "Keep gradients sum: no value tried"], ["depends on"]),
     ],
 )
 def test_answer_states_what_was_built_in(
