@@ -44,7 +44,7 @@ from results.page.predictions import (
 from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
-from results.selection.report import gaps, optimism_sentences, verdict
+from results.selection.report import gaps, one_model_sentences, optimism_sentences, verdict
 
 NOTHING_YET = "There is nothing to show yet."
 DIFFERENT_TASKS = (
@@ -357,7 +357,7 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
         yield Text(paragraphs=[f"No ensembles were chosen yet. To choose them:\n{COMMAND_INDENT}{command}"])
         return
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    optimism = " ".join(optimism_sentences(selection))
+    optimism = " ".join([*one_model_sentences(selection), *optimism_sentences(selection)])
     yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
     parts: dict[str, MakePart] = {
         "Selection methods": lambda: [ensembles.selection_methods(selection)],

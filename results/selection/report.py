@@ -34,7 +34,8 @@ def render_selection(selection: Selection, width: int = PLAIN_WIDTH) -> list[str
         best = confidence_set_sentences(chosen, len(selection.sweeps))
         lines += [*paragraph(verdict(task, chosen), width), *member_lines(chosen, width), *paragraph(best, width), ""]
         lines += pareto_lines(task, chosen, width)
-    lines += [line for words in gaps(selection) for line in (*fold(words, width), "")]
+    for words in (*gaps(selection), *one_model_sentences(selection)):
+        lines += [*fold(words, width), ""]
     return [*lines, *(line for words in selection_legend(selection) for line in fold(words, width))]
 
 
@@ -49,7 +50,8 @@ def gaps(selection: Selection) -> list[str]:
 def brief_verdict(selection: Selection, width: int = PLAIN_WIDTH) -> list[str]:
     """The verdict without tables: for each task a few lines of at most `width` columns."""
     verdicts = [list(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
-    paragraphs = (*verdicts, *([one] for one in gaps(selection)), optimism_sentences(selection))
+    last = [*one_model_sentences(selection), *optimism_sentences(selection)]
+    paragraphs = (*verdicts, *([one] for one in gaps(selection)), last)
     return [line for sentences in paragraphs for line in paragraph(sentences, width)]
 
 
@@ -138,6 +140,23 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
         others.append((f"the best one of the {TITLES[base.name]}", score.base_lead, score.base_lead_interval))
     if others:
         yield f"Compared with these trained models, it {compare_with(task, others)}."
+
+
+def one_model_sentences(selection: Selection) -> list[str]:
+    """A sentence where one model serves all tasks about as well as what was chosen for each, within one standard error
+    of its expected score."""
+    pairs = []
+    for chosen in selection.tasks.values():
+        shared = next((score for score in chosen.methods if score.name == ONE_MODEL), None)
+        if shared is None or chosen.method == ONE_MODEL:
+            return []
+        pairs.append((shared, chosen.score))
+    if len(pairs) < 2 or any(best.cross_fitted - one.cross_fitted > one.standard_error for one, best in pairs):
+        return []
+    return [
+        "One model for all tasks is expected within one standard error of these on each: --method one_model chooses "
+        "it, and then --bundle writes it alone."
+    ]
 
 
 def error_sentences(task: Task, chosen: TaskSelection) -> Iterator[str]:

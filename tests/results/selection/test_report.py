@@ -26,6 +26,7 @@ from results.selection.report import (
     confidence_set_sentences,
     describe_pool,
     member_lines,
+    one_model_sentences,
     optimism_sentences,
     render_selection,
     selection_legend,
@@ -355,3 +356,14 @@ def test_no_line_is_longer_than_100_columns() -> None:
     lines = render_selection(selection)
     assert max(len(line) for line in lines if "a-long-name" not in line) <= WIDEST
     assert 12 * "a-long-name-" in "\n".join(lines)
+
+
+@pytest.mark.parametrize(("behind", "is_named"), [(0.020, True), (0.022, False)])
+def test_one_model_that_serves_all_tasks_as_well_is_named(behind: float, is_named: bool) -> None:
+    def chosen(lead: float) -> TaskSelection:
+        return build_task(2, methods=(build_score("one_model", cross_fitted=0.55 - lead), SINGLE, build_score()))
+
+    selection = replace(build_selection(chosen(0.0)), tasks={"sst": chosen(0.0), "sts": chosen(behind)})
+    assert ("--method one_model" in " ".join(one_model_sentences(selection))) == is_named
+    assert not one_model_sentences(build_selection(chosen(0.0))), "of one task"
+    assert not one_model_sentences(build_selection(build_task(2))), "no model was scored on all tasks"

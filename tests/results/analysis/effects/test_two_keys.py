@@ -47,7 +47,11 @@ def build_grid(folder: Path, skills: Mapping[Values, float], make_report: MakeRe
     ("built", "found", "missing"),
     [
         ("interaction", ["The effect of smart.weight depends on gradients (p < 0.001)"], []),
-        ("one key", ["Take smart.weight 0.5: it is better than 0 by", "Keep gradients sum: no value tried"], ["depends on"]),
+        (
+            "one key",
+            ["Take smart.weight 0.5: it is better than 0 by", "Keep gradients sum: no value tried"],
+            ["depends on"],
+        ),
         ("none", ["Keep smart.weight 0: no value tried", "Keep gradients sum: no value tried"], ["depends on"]),
     ],
 )
