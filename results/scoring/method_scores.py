@@ -37,28 +37,6 @@ class EvaluatedMethod:
         return estimate_score(self.fitted, self.resampled)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparedMethod:
-    """A selection method, what to expect of it, and its differences from the baselines."""
-
-    method: EvaluatedMethod
-    score: Estimate
-    lead: Estimate
-    """Over the best single candidate."""
-    base_lead: Estimate | None
-    """Over the base configuration; None where no candidate is of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Baselines:
-    """What every selection method is compared with."""
-
-    single: EvaluatedMethod
-    """The best single candidate."""
-    base: EvaluatedMethod | None = None
-    """The base configuration; None where no candidate is of it."""
-
-
 def evaluate_method(
     name: str,
     method: Choose,
@@ -93,39 +71,31 @@ def evaluate_base(pool: Pool, base: BaseConfiguration, settings: Settings, num_r
     return evaluate_method(base.name, choose_single, own, settings, num_repeats, chosen=chosen, kept=own)
 
 
-def compare_with_baselines(method: EvaluatedMethod, baselines: Baselines) -> ComparedMethod:
-    """The differences of a selection method from the baselines."""
-    return ComparedMethod(
-        method=method,
-        score=method.estimate,
-        lead=method.estimate - baselines.single.estimate,
-        base_lead=None if baselines.base is None else method.estimate - baselines.base.estimate,
-    )
+def method_scores(
+    evaluated: Sequence[EvaluatedMethod], single: EvaluatedMethod, base: EvaluatedMethod | None
+) -> tuple[MethodScore, ...]:
+    """The scores of selection methods, and their leads over the best single candidate and over the base configuration.
 
-
-def adjusted_scores(compared: Sequence[ComparedMethod]) -> tuple[MethodScore, ...]:
-    """The scores of selection methods; the 95 % intervals of differences hold for all of them together."""
-    leads = [lead for found in compared for lead in (found.lead, found.base_lead) if lead is not None]
-    quantile = simultaneous_quantile(leads)
-    return tuple(method_score(found, quantile) for found in compared)
-
-
-def method_score(compared: ComparedMethod, quantile: float) -> MethodScore:
-    """The scores of a selection method; intervals of differences are so many standard errors wide on both sides."""
-    method, score, base_lead = compared.method, compared.score, compared.base_lead
-    task = method.fitted.task
-    return MethodScore(
-        name=method.name,
-        in_sample=method.in_sample,
-        cross_fitted=clip_to_metric(task, (score.score, score.score))[0],
-        standard_error=score.standard_error,
-        interval=clip_to_metric(task, score.interval),
-        num_models=method.num_models,
-        mean_absolute_error=method.fitted.mean_absolute_error,
-        lead=compared.lead.score,
-        lead_interval=symmetric_interval(compared.lead, quantile),
-        base_lead=None if base_lead is None else base_lead.score,
-        base_lead_interval=() if base_lead is None else symmetric_interval(base_lead, quantile),
+    The 95 % intervals of all leads hold together. `base` is None where no candidate is of the base configuration.
+    """
+    leads = [method.estimate - single.estimate for method in evaluated]
+    base_leads = [None if base is None else method.estimate - base.estimate for method in evaluated]
+    quantile = simultaneous_quantile([*leads, *(lead for lead in base_leads if lead is not None)])
+    return tuple(
+        MethodScore(
+            name=method.name,
+            in_sample=method.in_sample,
+            cross_fitted=clip_to_metric(method.fitted.task, (method.estimate.score,) * 2)[0],
+            standard_error=method.estimate.standard_error,
+            interval=clip_to_metric(method.fitted.task, method.estimate.interval),
+            num_models=method.num_models,
+            mean_absolute_error=method.fitted.mean_absolute_error,
+            lead=lead.score,
+            lead_interval=symmetric_interval(lead, quantile),
+            base_lead=None if base_lead is None else base_lead.score,
+            base_lead_interval=() if base_lead is None else symmetric_interval(base_lead, quantile),
+        )
+        for method, lead, base_lead in zip(evaluated, leads, base_leads, strict=True)
     )
 
 

@@ -19,13 +19,11 @@ from results.records.selection import Member, TaskSelection
 from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
 from results.scoring.method_scores import (
-    Baselines,
     EvaluatedMethod,
-    adjusted_scores,
-    compare_with_baselines,
     evaluate_base,
     evaluate_fitted,
     evaluate_method,
+    method_scores,
 )
 from results.scoring.pareto import find_trade_offs
 from results.scoring.shared_model import SharedModel
@@ -89,8 +87,8 @@ def select_ensemble(
     chosen = {name: choose(kept, rows, settings) for name, choose in methods.items()}
     evaluate = partial(evaluate_method, pool=distinct, settings=settings, num_repeats=num_repeats, kept=kept)
     evaluated = {name: evaluate(name, choose, chosen=chosen[name]) for name, choose in methods.items()}
-    baselines = Baselines(single=evaluated[SINGLE], base=evaluate_base(pool, base, settings, num_repeats))
-    listed = [] if baselines.base is None else [baselines.base]
+    of_base = evaluate_base(pool, base, settings, num_repeats)
+    listed = [] if of_base is None else [of_base]
     if shared_model is not None:
         listed.append(evaluate_shared_model(shared_model, pool.task, settings))
     listed += evaluated.values()
@@ -98,9 +96,8 @@ def select_ensemble(
     if method == AUTOMATIC:
         method = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
         automatic = evaluate(AUTOMATIC, automatic_method(methods), chosen=chosen[method])
-    scores = adjusted_scores(
-        [compare_with_baselines(found, baselines) for found in (*listed, *([automatic] if automatic else []))]
-    )
+    everything = [*listed, *([] if automatic is None else [automatic])]
+    scores = method_scores(everything, evaluated[SINGLE], of_base)
     if method == ONE_MODEL:
         assert shared_model is not None
         members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)])))
@@ -110,7 +107,7 @@ def select_ensemble(
         pool,
         method=method,
         members=members,
-        methods=tuple(scores[: len(listed)]),
+        methods=scores[: len(listed)],
         automatic=None if automatic is None else scores[-1],
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
     )

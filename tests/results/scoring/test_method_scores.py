@@ -13,13 +13,11 @@ from results.ensembles.selection_method import Settings
 from results.scoring.base_configuration import NO_BASE, BaseConfiguration
 from results.scoring.cross_fitting import cross_fit
 from results.scoring.method_scores import (
-    Baselines,
     EvaluatedMethod,
-    adjusted_scores,
     clip_to_metric,
-    compare_with_baselines,
     evaluate_base,
     evaluate_method,
+    method_scores,
 )
 from tests.results.scoring.plain_selection import all_rows, compare, plain_score
 from tests.results.scoring.simulated_pools import build_pool
@@ -55,7 +53,7 @@ def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None
     found, single = try_best_k(pool), try_single(pool)
     base = evaluate_base(pool, BaseConfiguration(places=frozenset({("sweep", 0)})), FAST, 2)
     assert base is not None
-    (score,) = adjusted_scores([compare_with_baselines(found, Baselines(single=single, base=base))])
+    (score,) = method_scores([found], single, base)
     assert score.base_lead is not None
     assert score.lead == pytest.approx(found.fitted.score - single.fitted.score)
     assert score.base_lead == pytest.approx(found.fitted.score - base.fitted.score)
@@ -85,7 +83,7 @@ def test_base_is_its_best_replicate_and_epoch_selected_without_the_fold(task: Ta
 def test_without_a_base_there_is_no_lead_over_it() -> None:
     pool = build_pool(TASKS["sst"], SKILLS)
     assert evaluate_base(pool, NO_BASE, FAST, 2) is None
-    (score,) = adjusted_scores([compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))])
+    (score,) = method_scores([try_single(pool)], try_single(pool), None)
     assert score.base_lead is None
     assert score.base_lead_interval == ()
 
@@ -108,6 +106,6 @@ def test_intervals_end_at_the_metrics_bounds(
 
 def test_interval_of_a_nearly_perfect_score_does_not_exceed_1() -> None:
     pool = build_pool(TASKS["qqp"], [2.5, 2.5, 2.5], num_rows=60)
-    (score,) = adjusted_scores([compare_with_baselines(try_single(pool), Baselines(single=try_single(pool)))])
+    (score,) = method_scores([try_single(pool)], try_single(pool), None)
     assert score.cross_fitted > 0.9
     assert score.interval[1] == 1.0
