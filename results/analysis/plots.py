@@ -260,5 +260,5 @@ def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
 
 def shown(figure: "go.Figure") -> "go.Figure":
     """The figure; ValueError if it shows nothing."""
-    require(not is_empty(figure), f"{figure.layout.title.text}: there must be something to draw", "no data yet")
+    require(not is_empty(figure), f"{figure.layout.meta['title']}: there must be something to draw", "no data yet")
     return figure

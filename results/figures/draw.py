@@ -1,7 +1,7 @@
 """Plotly figures: traces in common colours and symbols, axes, and panels side by side.
 
-A figure's `layout.meta` has its `name`, of its files, its `caption` (what is shown, and how to read it) and the titles
-of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also without colour
+A figure's `layout.meta` has its `name`, of its files, its `title`, its `caption` (what is shown, and how to read it) and
+the titles of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also without colour
 vision; colours are those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on white and on
 black. Texts are escaped here: Plotly reads markup, and a notebook TeX.
 """
@@ -105,7 +105,7 @@ def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -
     figure.update_layout(
         template="none",
         title=safe(title),
-        meta={"name": name, "caption": caption, **more},
+        meta={"name": name, "title": title, "caption": caption, **more},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 12, "color": "#6b7280"},

@@ -24,6 +24,8 @@ TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")
 """`SYMBOLS` in a text."""
 PLACES = ("domain", "anchor", "matches")
 """Settings of an axis that place it among others."""
+PANEL_MARGINS = {"l": 10, "r": 16, "t": 34, "b": 10}
+"""Pixels; the mode bar is above the plot."""
 SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode", "barmode", "coloraxis")
 """Settings of a figure that its panels have too."""
 
@@ -114,13 +116,10 @@ def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffi
         if shape.get("xref", "x") == f"x{suffix}"
     ]
     look = {key: layout[key] for key in SHARED if key in layout}
+    place = {"height": panel_height(axes["yaxis"]), "margin": PANEL_MARGINS, "showlegend": False}
     return {
-        "data": [
-            {**{key: trace[key] for key in trace if key not in ("xaxis", "yaxis")}, "meta": trace_name(trace)}
-            for trace in traces
-        ],
-        "layout": {**look, **axes, "shapes": shapes, "height": panel_height(axes["yaxis"])}
-        | {"margin": {"l": 10, "r": 16, "t": 34, "b": 10}, "showlegend": False},
+        "data": [{**trace, "meta": trace_name(trace), "xaxis": "x", "yaxis": "y"} for trace in traces],
+        "layout": {**look, **axes, **place, "shapes": shapes},
     }
 
 
@@ -135,7 +134,6 @@ def figure_facts(figures: Sequence[go.Figure], panels: Sequence[Sequence[dict[st
     return {
         id(figure): {
             **figure.layout.meta,
-            "title": figure.layout.title.text,
             "legend": legend_of(figure),
             "panels": [
                 {"title": panel["title"], "height": panel["layout"]["height"], "number": next(numbers)} for panel in own
