@@ -57,7 +57,7 @@ MOST_ENTRIES = 14
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
 ONLY_IN_SWEEPS = {"ray", "optuna"}
-MAY_IMPORT_OPTUNA = ("results.analysis.importance",)
+MAY_IMPORT_OPTUNA = ("results.analysis.plots", "results.analysis.search_study", "results.figures.search")
 """Files outside `sweeps` that may, in a function: they need none of its samplers."""
 PRINTS = "mtlib.runtime.console"
 """The file through which everything is printed but data."""

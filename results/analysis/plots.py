@@ -63,7 +63,7 @@ class SweepPlots:
         searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
-        return shown(effects.forest_plot(found, searched))
+        return require_points(effects.forest_plot(found, searched))
 
     def scores(self, key: str | None = None) -> "go.Figure":
         """Scores of all trials against a key's values; for a range with the fitted curve and its band.
@@ -73,46 +73,46 @@ class SweepPlots:
         """
         found = self.estimate_effects({})
         searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
-        return shown(effects.scores_by_value(found, self.records, self.read_scores(), searched))
+        return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
         """Scores by epoch on dev and on the scored rows of train; of one task, or of all."""
-        return shown(curves.learning_curves(self.training, self.require_score(task)))
+        return require_points(curves.learning_curves(self.training, self.require_score(task)))
 
     def losses(self, task: str | None = None) -> "go.Figure":
         """Losses by epoch on train and dev; of one task, or of all."""
-        return shown(curves.losses(self.training, self.require_score(task)))
+        return require_points(curves.losses(self.training, self.require_score(task)))
 
     def penalties(self) -> "go.Figure":
         """Penalties, and norms of their noise, by epoch."""
-        return shown(curves.penalties(self.training))
+        return require_points(curves.penalties(self.training))
 
     def gradient_norms(self) -> "go.Figure":
         """Norms of each task's gradients in the first steps."""
-        return shown(curves.gradient_norms(self.training))
+        return require_points(curves.gradient_norms(self.training))
 
     def history(self) -> "go.Figure":
         """Scores of the configurations in the order in which they started, and the best so far."""
-        return shown(search.history(self.comparable_study(), self.score_title))
+        return require_points(search.history(self.comparable_study(), self.score_title))
 
     def importance(self) -> "go.Figure":
         """The share of the scores' variance that each searched key explains."""
-        return shown(search.importance(key_importances(self.comparable_study())))
+        return require_points(search.importance(key_importances(self.comparable_study())))
 
     def slices(self) -> "go.Figure":
         """Scores against each searched key."""
-        return shown(search.slices(self.study, self.score_title))
+        return require_points(search.slices(self.study, self.score_title))
 
     def parallel_coordinates(self) -> "go.Figure":
         """Each configuration as a line through its searched values to its score."""
         study = self.comparable_study()
-        return shown(search.parallel_coordinates(study, self.score_title, key_importances(study)))
+        return require_points(search.parallel_coordinates(study, self.score_title, key_importances(study)))
 
     def rungs(self) -> "go.Figure":
         """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
         scheduler = self.info.get("scheduler")
         require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
-        return shown(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
+        return require_points(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
 
     def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
         """The confusion matrix of a trial on dev, or a scatter plot for a regression.
@@ -122,21 +122,23 @@ class SweepPlots:
             trial: e.g. `0003-r0`; None for the one with the highest score of this task.
         """
         model = self.predicted(task, trial)
-        return shown((predictions.scatter_plot if model.probs is None else predictions.confusion_matrix)([model]))
+        return require_points(
+            (predictions.scatter_plot if model.probs is None else predictions.confusion_matrix)([model])
+        )
 
     def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
         """How often a trial is right on dev, against the probability that it gave; arguments as `predictions`."""
         model = self.predicted(task, trial)
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
-        return shown(predictions.reliability([model]))
+        return require_points(predictions.reliability([model]))
 
     def labels(self, task: str, trial: str | None = None) -> "go.Figure":
         """How often each label occurs on dev, and how often it is predicted; arguments as `predictions`."""
-        return shown(predictions.label_counts([self.predicted(task, trial)]))
+        return require_points(predictions.label_counts([self.predicted(task, trial)]))
 
     def errors(self, task: str, trial: str | None = None) -> "go.Figure":
         """A trial's errors on dev by kind; arguments as `predictions`."""
-        return shown(predictions.errors_by_kind([self.predicted(task, trial)]))
+        return require_points(predictions.errors_by_kind([self.predicted(task, trial)]))
 
     def published(self, number: int = 1) -> "go.Figure":
         """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
@@ -149,15 +151,15 @@ class SweepPlots:
         require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
         table = tables[number - 1]
         found = find_differences(table, self.tasks, self.estimate_effects({}), self.estimate_effects)
-        return shown(effects.published_differences(table, found, number))
+        return require_points(effects.published_differences(table, found, number))
 
     def methods(self) -> "go.Figure":
         """The expected score of each selection method, with its 95 % interval, for each task."""
-        return shown(ensembles.selection_methods(read_selection(self.path)))
+        return require_points(ensembles.selection_methods(read_selection(self.path)))
 
     def pareto(self) -> "go.Figure":
         """Expected scores against the number of models, with the Pareto front, for each task."""
-        return shown(ensembles.pareto_front(read_selection(self.path)))
+        return require_points(ensembles.pareto_front(read_selection(self.path)))
 
     def embeddings(self, trial: str, embedded: Mapping[str, Embedded]) -> "go.Figure":
         """The first two principal components of dev embeddings, coloured by label.
@@ -169,7 +171,7 @@ class SweepPlots:
             embedded: by task, the embeddings that it returns.
         """
         require_trial(trial, [record.trial_id for record in self.records])
-        return shown(embeddings.embeddings(embedded, trial))
+        return require_points(embeddings.embeddings(embedded, trial))
 
     @property
     def metric(self) -> str:
@@ -258,7 +260,7 @@ def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
     return known[name]
 
 
-def shown(figure: "go.Figure") -> "go.Figure":
+def require_points(figure: "go.Figure") -> "go.Figure":
     """The figure; ValueError if it shows nothing."""
     require(not is_empty(figure), f"{figure.layout.meta['title']}: there must be something to draw", "no data yet")
     return figure

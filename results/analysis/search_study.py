@@ -16,7 +16,7 @@ FEWEST_CONFIGURATIONS = 8
 ROUNDING = 1e-9
 """Scores that differ by less are equal."""
 SEED = 0
-PLAIN = (str, int, float, bool, type(None))
+CATEGORY_TYPES = (str, int, float, bool, type(None))
 """Types of listed values that Optuna knows."""
 
 
@@ -51,7 +51,7 @@ def search_study(
             if value is None:
                 continue
             if key.range is None:
-                choices = [own if isinstance(own, PLAIN) else value_text(own) for own in key.values]
+                choices = [own if isinstance(own, CATEGORY_TYPES) else value_text(own) for own in key.values]
                 params[key.name] = choices[key.values.index(value)]
                 domains[key.name] = optuna.distributions.CategoricalDistribution(choices)
             else:

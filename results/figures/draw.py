@@ -1,15 +1,16 @@
 """Plotly figures: traces in common colours and symbols, axes, and panels side by side.
 
-A figure's `layout.meta` has its `name`, of its files, its `title`, its `caption` (what is shown, and how to read it) and
-the titles of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also without colour
-vision; colours are those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on white and on
-black. Texts are escaped here: Plotly reads markup, and a notebook TeX.
+A figure's `layout.meta` has its `name`, of its files, its `title`, its `caption` (what is shown, and how to read it)
+and the titles of its `panels`, each of which is a subplot. Kinds of points differ in colour, symbol and dashes, so also
+without colour vision; colours are those of Okabe and Ito (2008), "Color Universal Design", in shades that stand out on
+white and on black. Texts are escaped here: Plotly reads markup, and a notebook TeX.
 """
 
 import html
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -43,7 +44,7 @@ ROW_HEIGHT = 26
 """Pixels of a category from top to bottom."""
 NUM_TICKS = 8
 """Of an axis of whole numbers, about."""
-AXIS_LOOK = {
+AXIS_STYLE = {
     "automargin": True,
     "gridcolor": FAINT_LINES,
     "zeroline": False,
@@ -54,7 +55,8 @@ AXIS_LOOK = {
 REFERENCE_LINE = {"color": "#8a8a8a", "width": 1, "dash": "dot"}
 
 
-class Panel(NamedTuple):
+@dataclass(frozen=True)
+class Panel:
     """One pair of axes with traces."""
 
     title: str
@@ -100,8 +102,8 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
 
 def adopt(figure: go.Figure, name: str, title: str, caption: str, **more: Any) -> go.Figure:
     """Gives a figure, perhaps another library's, its name, title, caption, `more` for `layout.meta`, and our look."""
-    figure.update_xaxes(AXIS_LOOK)
-    figure.update_yaxes(AXIS_LOOK)
+    figure.update_xaxes(AXIS_STYLE)
+    figure.update_yaxes(AXIS_STYLE)
     figure.update_layout(
         template="none",
         title=safe(title),

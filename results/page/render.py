@@ -22,7 +22,7 @@ NUM_DIGITS = 6
 """Significant digits of the numbers in figures."""
 TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")
 """`SYMBOLS` in a text."""
-PLACES = ("domain", "anchor", "matches")
+POSITION_KEYS = ("domain", "anchor", "matches")
 """Settings of an axis that place it among others."""
 PANEL_MARGINS = {"l": 10, "r": 16, "t": 34, "b": 10}
 """Pixels; the mode bar is above the plot."""
@@ -108,7 +108,7 @@ def own_panel(traces: Sequence[dict[str, Any]], layout: Mapping[str, Any], suffi
     axes["yaxis"].setdefault("title", layout.get("yaxis", {}).get("title", ""))  # of axes that share one
     for own in axes.values():
         shared = ("showticklabels",) if "matches" in own else ()
-        for key in (*PLACES, *shared):
+        for key in (*POSITION_KEYS, *shared):
             own.pop(key, None)
     shapes = [
         {**shape, "xref": "x", "yref": "y domain"}

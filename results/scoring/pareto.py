@@ -44,7 +44,7 @@ def find_trade_offs(
     ]
     order = list(methods)
     found.sort(key=lambda one: (one.num_models, order.index(one.name)))
-    return tuple(replace(one, is_best=is_best) for one, is_best in zip(found, pareto_front(found), strict=True))
+    return tuple(replace(one, is_best=is_best) for one, is_best in zip(found, undominated(found), strict=True))
 
 
 def score_methods(
@@ -77,7 +77,7 @@ def recorded(method: Choose) -> tuple[Choose, list[Ensemble]]:
     return choose, found
 
 
-def pareto_front(found: Sequence[TradeOff]) -> list[bool]:
+def undominated(found: Sequence[TradeOff]) -> list[bool]:
     """Which trade-offs no other one dominates; they are ordered by cost, the preferred one first among equals.
 
     A trade-off is dominated by another one that scores higher with as few models or fewer, and by an earlier one with

@@ -245,7 +245,7 @@ def answers(
             answer = key_answer(key, column.values[key.name], column.trends.get(key.name))
             more = what_more_shows(effects, column, records, answer, difference)
             yield " ".join([*key_words(answer, column), *more])
-    yield from training_lines(effects, records)
+    yield from base_training_lines(effects, records)
 
 
 def what_more_shows(
@@ -275,7 +275,7 @@ def what_more_shows(
             yield f"{found}: {more_replicates(effects, column, records, needed)}"
 
 
-def training_lines(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
+def base_training_lines(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
     """How the trials were trained that the answer is about, and whether they were still improving."""
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
     if not finished or effects.search != "grid":

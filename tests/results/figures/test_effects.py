@@ -63,7 +63,7 @@ def test_differences_and_interval_ends_are_those_of_the_effects() -> None:
     assert found["text"][0] == "smart.weight 0.45<br>overall 0.700, +0.014<br>95 %: +0.004 to +0.024<br>3 trials"
 
 
-def test_undecided_differences_look_different() -> None:
+def test_undecided_differences_have_another_symbol() -> None:
     panel = panel_of(forest_plot(sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.002)]), KEY))
     assert points_of(panel.named(SIGNIFICANT)) == [(pytest.approx(0.014), "0.45")]
     assert points_of(panel.named(UNDECIDED)) == [(pytest.approx(-0.002), "1")]

@@ -13,7 +13,7 @@ from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.stacking import choose_weights
 from results.records.selection import TradeOff
 from results.scoring.cross_fitting import cross_fit
-from results.scoring.pareto import find_trade_offs, pareto_front
+from results.scoring.pareto import find_trade_offs, undominated
 from tests.results.scoring.plain_selection import all_rows
 from tests.results.scoring.simulated_pools import build_pool
 
@@ -52,11 +52,11 @@ def test_pareto_front_matches_a_sweep_along_the_cost(seed: int) -> None:
         if len(at_cost) and scores[at_cost].max() > best:
             expected[at_cost[scores[at_cost].argmax()]] = True
             best = scores[at_cost].max()
-    assert pareto_front(found) == expected.tolist()
+    assert undominated(found) == expected.tolist()
 
 
 def test_ties_go_to_the_first_and_equal_scores_to_the_cheaper() -> None:
-    assert pareto_front([point(1, 0.5), point(1, 0.5), point(2, 0.5), point(3, 0.6), point(3, 0.6)]) == [
+    assert undominated([point(1, 0.5), point(1, 0.5), point(2, 0.5), point(3, 0.6), point(3, 0.6)]) == [
         *(True, False, False),
         *(True, False),
     ]
@@ -85,7 +85,7 @@ def test_points_are_ordered_by_cost_and_scores_rise_along_the_front(task: Task) 
     assert [one.num_models for one in found] == sorted(one.num_models for one in found)
     places = [list(METHODS).index(one.name) for one in found if one.num_models == 2]
     assert places == sorted(places)
-    assert [one.is_best for one in found] == pareto_front(found)
+    assert [one.is_best for one in found] == undominated(found)
     best = [(one.num_models, one.cross_fitted) for one in found if one.is_best]
     assert best == sorted(set(best))
     assert [score for _, score in best] == sorted({score for _, score in best})
