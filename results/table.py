@@ -16,14 +16,13 @@ from mtlib.runtime.errors import reason_of, require
 from results.analysis.effects.frame import render_differences, render_effects
 from results.analysis.effects.published_differences import find_differences
 from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.ranking.equal_trainings import equal_trainings
-from results.analysis.ranking.gradient_notes import gradient_notes
 from results.analysis.ranking.next_commands import resume_command
-from results.analysis.ranking.penalty_notes import vanishing_penalties
 from results.analysis.ranking.render import render_ranking
 from results.analysis.sweep import Sweep
 from results.analysis.sweep import load_sweep as load_sweep
 from results.analysis.sweeps import load_sweeps as load_sweeps
+from results.health.checks import BELOW_RANKING
+from results.health.equal_trainings import equal_trainings
 from results.records.files import check_output, find_sweep
 from results.records.predictions import write_all_predictions
 from search_spaces.published import read_published
@@ -57,7 +56,7 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
     found, width = sweep.estimate_effects(bases), output_width()
     show_lines(wrapped([*sweep.answer_from(found, difference, bases), ""], width))
     show_lines(render_effects(found, width))
-    show_lines(wrapped([f"{note.line}." for note in equal_trainings(sweep.curves, sweep.records)], width))
+    show_lines(wrapped([f"{finding.line}." for finding in equal_trainings(sweep)], width))
     print_published(sweep, found, width)
 
 
@@ -84,12 +83,8 @@ def print_ranking(sweep: Sweep, difference: float | None = None) -> None:
     width = output_width()
     show_lines([f"Trials in {sweep.path}: {counts}", *stop_lines(sweep)])
     show_lines(wrapped(["", *sweep.answer(difference), ""], width))
-    notes = [
-        *vanishing_penalties(sweep.curves, sweep.records, sweep.tasks),
-        *gradient_notes(sweep.curves, sweep.records),
-        *equal_trainings(sweep.curves, sweep.records),
-    ]
-    show_lines(render_ranking(sweep.ranked, sweep.tasks, width, [note.line for note in notes]))
+    findings = [finding.line for check in BELOW_RANKING for finding in check(sweep)]
+    show_lines(render_ranking(sweep.ranked, sweep.tasks, width, findings))
 
 
 def stop_lines(sweep: Sweep) -> list[str]:

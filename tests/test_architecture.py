@@ -37,6 +37,7 @@ ROOMS = (
         "results.ensembles",
         "results.figures",
         "results.analysis",
+        "results.health",
         "results.inference",
         "results.scoring",
     ),

@@ -68,6 +68,11 @@ class Sweep:
         """The definitions of its tasks by name, in the order in which they are shown."""
         return sweep_tasks(self.info)
 
+    @cached_property
+    def finished(self) -> list[TrialRecord]:
+        """The finished trials: not those that were pruned, have failed or still train."""
+        return [record for record in self.records if record.status in COMPLETED]
+
     def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
         """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
 
@@ -191,7 +196,7 @@ class Sweep:
     @cached_property
     def ranked_finished(self) -> list[RankedConfiguration]:
         """The configurations with a finished trial, compared among themselves, best first; raises as `ranking`."""
-        finished = [record for record in self.records if record.status in COMPLETED]
+        finished = self.finished
         if len(finished) == len(self.records):
             return self.ranked
         return rank(finished, self.scores, replicated_best(self.info, self.records))

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import pandas as pd
 import plotly.graph_objects as go
 
-Level = Literal["problem", "warning", "note"]
+from results.health.finding import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,6 @@ class TextTable:
     """The first columns, which are aligned to the left; numbers follow."""
     frame: pd.DataFrame | None = None
     """What is written as CSV: numbers in columns of their own; None: the texts."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """Something that a reader should know about a sweep, and what to do about it."""
-
-    level: Level
-    what: str
-    advice: str
 
 
 @dataclass(frozen=True, kw_only=True)

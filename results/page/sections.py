@@ -30,8 +30,8 @@ from results.figures import curves, effects, ensembles, predictions, search
 from results.figures.draw import is_empty
 from results.figures.embeddings import Embedded, embeddings
 from results.figures.predictions import Predicted
+from results.health.checks import find_problems
 from results.page.content import Block, Findings, Fold, Section, Text, TextTable
-from results.page.health import find_problems
 from results.page.predictions import (
     ReadTexts,
     best_single_model,

@@ -23,13 +23,16 @@ from results.analysis.effects.range_effect import RangeEffect
 from results.analysis.effects.searched_keys import NO_VALUE, SearchedKey
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.next_commands import resume_command
-from results.analysis.ranking.note import capitalized, named
 from results.analysis.ranking.rank import RankedConfiguration, searched_names
 from results.analysis.ranking.render import searched_values, short_numbers, value_text, why_unknown
+from results.analysis.ranking.sentences import capitalized, named
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 
 MORE_REPLICATES = 3
 """Replicates that are proposed where training was not repeated; where it was, so many times those that there are."""
+
+MOST_REPLICATED = 8
+"""Configurations of a search that are proposed to be trained again."""
 
 MAX_NAMED = 3
 """Configurations of failed trials that are named, and keys whose effects could not be fitted."""
@@ -116,7 +119,7 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
         why = why_unknown(max(len(row.trials) for row in alike))
         yield (
             f"{capitalized(found)} is {base.below_best:+.3f} overall above {name}. Whether it is better is not known: "
-            f"{why} (--replicates 3)."
+            f"{why} (--replicates {MORE_REPLICATES} --replicate-best {MOST_REPLICATED})."
         )
     else:
         undecided = "it is not decided whether " if base.may_be_best else ""
@@ -278,12 +281,13 @@ def what_more_shows(
 def base_training_lines(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iterator[str]:
     """How the trials were trained that the answer is about, and whether they were still improving."""
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
-    if not finished or effects.search != "grid":
+    if not finished:
         return
     longest = max(finished, key=lambda record: record.steps)
-    base = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.range is None)
+    bases = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.range is None)
+    base = f"; base: {bases}" if bases else ""
     how = f"{counted(longest.steps, 'step')} in {counted(longest.epochs, 'epoch')}"
-    yield f"Trained {how}{batch_text(longest)}; base: {base}.{improving_text(finished)}"
+    yield f"Trained {how}{batch_text(longest)}{base}.{improving_text(finished)}"
 
 
 def batch_text(record: TrialRecord) -> str:

@@ -34,6 +34,9 @@ class KeyAnswer:
     """Whether every value was trained with all else equal to the base."""
     trend: Trend | None
     """A significant trend, where no single difference shows it."""
+    edge: str = ""
+    """Whether another value than the base is the one to use, and the `largest` or `smallest` of three numbers or more:
+    one beyond it may be better. Nothing is beyond 0."""
 
     @property
     def is_kept(self) -> bool:
@@ -71,7 +74,16 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
         same=tuple(value for value in found if value.is_same),
         are_all_compared=len(found) == len(values) - 1,
         trend=own_trend,
+        edge="" if chosen == key.base else edge_of(chosen, [value.value for value in values]),
     )
+
+
+def edge_of(chosen: Any, values: Sequence[Any]) -> str:
+    """Whether a value is the `largest` or `smallest` of three numbers or more; empty if not, or of 0."""
+    if len(values) < 3 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return ""
+    ends = {min(values): "smallest", max(values): "largest"}
+    return ends.get(chosen, "") if chosen != 0 else ""
 
 
 def is_beyond(value: float, trend: Trend) -> bool:
@@ -91,6 +103,8 @@ def key_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
             yield f"{key}: {which} was trained with all else equal to the {answer.key.base_title}, {base}."
     else:
         yield choice_sentence(answer, column)
+    if answer.edge:
+        yield f"It is the {answer.edge} value tried: try one beyond it."
     if answer.worse:
         yield f"{differences_text(answer.worse, 'is worse')}."
     if len(answer.better) > 1:

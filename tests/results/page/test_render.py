@@ -11,7 +11,8 @@ import pytest
 from plotly.subplots import make_subplots
 
 from results.figures.draw import Panel, Trace, adopt, axis, band, bars, figure_of, series
-from results.page.content import Block, Finding, Findings, Listing, Page, Section, Text, TextTable
+from results.health.finding import Finding
+from results.page.content import Block, Findings, Listing, Page, Section, Text, TextTable
 from results.page.render import legend_of, render_page, rounded, script_json, share_texts, sign_of, split_panels
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;<b>"

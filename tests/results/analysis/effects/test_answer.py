@@ -173,7 +173,7 @@ BEST = "he best configuration, 0003 (weight=0.45), is"
         (
             [compared(3, 0.0, None, params=OTHER), compared(0, 0.004, None, params=BASE)],
             f"T{BEST} +0.004 overall above the base configuration, 0000. Whether it is better is not known: no "
-            "configuration was trained twice (--replicates 3).",
+            "configuration was trained twice (--replicates 3 --replicate-best 8).",
         ),
         (
             [compared(3, 0.0, params=OTHER), row_of(0, params=BASE, was_dropped=True)],

@@ -98,7 +98,7 @@ GOLDEN: list[tuple[list[ValueEffect], Trend | None, str]] = [
         [value(0.45, 0.006), value(1.0, 0.008)],
         RISES,
         "Take smart.weight 1: the higher smart.weight, the better, a trend that is significant from 0.45 on (overall, "
-        "95 %; 3 replicates).",
+        "95 %; 3 replicates). It is the largest value tried: try one beyond it.",
     ),
     (
         [value(0.45, -0.006), value(1.0, -0.008)],
@@ -130,3 +130,23 @@ def test_of_an_error_a_lower_value_is_better() -> None:
     tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
     text = words_of([value(0.45, 0.014)], task="sts", tasks=tasks)
     assert text.startswith("Take smart.weight 0.45: it is better than 0 by .014 STS (.004 to .024; ")
+
+
+@pytest.mark.parametrize(
+    ("others", "edge"),
+    [
+        ([0.45, 0.3], "largest"),
+        ([0.45, 1.0], ""),
+        ([], ""),  # of two values, each is an end
+        ([0.45, "none"], ""),
+    ],
+)
+def test_better_value_at_the_end_of_three_numbers_is_named(others: list[Any], edge: str) -> None:
+    values = [*(value(other, 0.001) for other in others), value(0.9, 0.014)]
+    assert answer_of(values).edge == edge
+    assert answer_of([*values[:-1], value(0.9, 0.001)]).edge == ""
+
+
+def test_nothing_is_beyond_0() -> None:
+    assert key_answer(KEY, [replace(BASE, value=0.5), value(0.0, 0.02), value(1.0, 0.001)], None).edge == ""
+    assert key_answer(KEY, [replace(BASE, value=0.5), value(0.1, 0.02), value(1.0, 0.001)], None).edge == "smallest"

@@ -1,23 +1,23 @@
-"""Says which configurations trained the same, so that their scores say nothing about what tells them apart."""
+"""A check for configurations that trained the same, so that their scores say nothing about what tells them apart."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
-
-import pandas as pd
+from collections.abc import Hashable, Iterator
 
 from results.analysis.comparison.trial_scores import equal_points
-from results.analysis.ranking.note import Note, named
 from results.analysis.ranking.render import searched_values
-from results.records.trials import COMPLETED, TrialRecord
+from results.analysis.ranking.sentences import named
+from results.analysis.sweep import Sweep
+from results.health.finding import Finding
+from results.records.trials import TrialRecord
 
 
-def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Iterator[Note]:
-    """A note for each group of different configurations with the same losses and dev scores in all finished trainings,
-    of which they have the same replicates."""
-    points = equal_points(curves)
+def equal_trainings(sweep: Sweep) -> Iterator[Finding]:
+    """Each group of different configurations with the same losses and dev scores in all finished trainings, of which
+    they have the same replicates."""
+    points = equal_points(sweep.curves)
     trainings: dict[int, list[TrialRecord]] = defaultdict(list)
-    for record in sorted(records, key=lambda record: record.replicate):
-        if record.status in COMPLETED and record.trial_id in points:
+    for record in sorted(sweep.finished, key=lambda record: record.replicate):
+        if record.trial_id in points:
             trainings[record.number].append(record)
     alike: dict[Hashable, dict[str, TrialRecord]] = defaultdict(dict)
     for _, own in sorted(trainings.items()):
@@ -26,7 +26,8 @@ def equal_trainings(curves: pd.DataFrame, records: Sequence[TrialRecord]) -> Ite
     for group in alike.values():
         if len(group) > 1:
             texts = [f"{own.number:04d} ({searched_values(list(own.params), own.params)})" for own in group.values()]
-            yield Note(
+            yield Finding(
+                level="warning",
                 what=f"{named(texts)} trained the same, with equal losses and scores in every replicate",
                 advice="what tells them apart had no effect in so few steps or with the other settings; intervals "
                 "count them once",

@@ -1,0 +1,56 @@
+"""What to distrust in a sweep, or to change before the next one; what its answer says is not repeated here."""
+
+from collections.abc import Iterator, Mapping
+
+from mtlib.runtime.errors import reason_of
+from results.analysis.ranking.next_commands import report_command
+from results.analysis.sweep import Sweep
+from results.health.equal_trainings import equal_trainings
+from results.health.finding import WORST_FIRST, Check, Finding
+from results.health.fit import forgotten_tasks, memorized_tasks
+from results.health.outputs import constant_predictions, weak_dev_sets
+from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
+from results.health.trials import failed_trials, uneven_budgets, unfinished_trials
+
+CHECKS: Mapping[str, Check] = {
+    "failed trials": failed_trials,
+    "trials that have not ended": unfinished_trials,
+    "predictions that are all the same": constant_predictions,
+    "dev sets that show little": weak_dev_sets,
+    "tasks that others starve": starved_tasks,
+    "penalties that are numerically nothing": vanishing_penalties,
+    "penalties that overwhelm the loss": overwhelming_penalties,
+    "configurations that trained the same": equal_trainings,
+    "uneven budgets": uneven_budgets,
+    "tasks whose train rows are memorized": memorized_tasks,
+    "tasks that are forgotten": forgotten_tasks,
+}
+"""By what they look for. Another one is a function and a line here."""
+BELOW_RANKING: tuple[Check, ...] = (vanishing_penalties, starved_tasks, equal_trainings)
+"""Checks whose findings are printed below the ranking too: they say what its scores do not show."""
+
+
+def find_problems(sweep: Sweep) -> list[Finding]:
+    """All findings about a sweep, ended or running; a check that cannot be made is one of them.
+
+    Args:
+        sweep: with its files: predictions are read.
+
+    Returns:
+        The findings, the worst first; empty if nothing is suspicious.
+    """
+    found = [finding for name in CHECKS for finding in findings_or_reason(name, sweep)]
+    return sorted(found, key=lambda finding: WORST_FIRST.index(finding.level))
+
+
+def findings_or_reason(name: str, sweep: Sweep) -> Iterator[Finding]:
+    """The findings of one check, and why it could not be completed."""
+    try:
+        yield from CHECKS[name](sweep)
+    except ValueError as error:
+        yield Finding(
+            level="note",
+            what=f"Not checked: {name}, as {reason_of(error)}",
+            advice="fix the cause, then write the page again",
+            command=report_command(sweep.path),
+        )

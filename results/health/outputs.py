@@ -1,0 +1,90 @@
+"""Checks of the predictions for dev: outputs that are all the same, and dev sets whose scores say little."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mtlib.runtime.command_line import counted
+from mtlib.runtime.storage import open_folder
+from mtlib.tasks import Task
+from results.analysis.ranking.sentences import named
+from results.analysis.sweep import Sweep
+from results.ensembles.outputs import outputs_of, predictions_of
+from results.health.finding import Finding
+from results.records.predictions import TrialEpoch, iter_predictions, logits_array
+
+SAME_LABEL_SHARE = 0.98
+"""A trial that predicts one label for more than this share of dev has learned little else, unless as many examples have
+that label."""
+SMALLEST_SPREAD = 0.01
+"""Standard deviation of a regression's predictions, over the range of the labels, below which they are a constant. That
+of labels that are spread evenly is 0.29."""
+FEWEST_DEV_ROWS = 20
+"""With fewer, one row moves an accuracy by more than .05."""
+
+
+def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
+    """Tasks for which finished trials predict hardly anything but one label, or a constant, at their best epoch.
+
+    That is the epoch of the highest overall score. Other trials were stopped before they could learn more.
+    """
+    for name, task in sweep.tasks.items():
+        is_stuck = {
+            trial: is_constant(task, logits, labels)
+            for trial, logits, labels in dev_outputs(sweep, name, best_epochs(sweep, name))
+        }
+        stuck = [trial for trial in is_stuck if is_stuck[trial]]
+        if stuck:
+            what = "number" if task.kind == "regression" else "label"
+            yield Finding(
+                level="problem",
+                what=f"{task.title}: nearly the whole dev set gets the same {what} in {len(stuck)} of "
+                f"{counted(len(is_stuck), 'finished trial')}: {named(stuck)}",
+                advice="train longer, raise the learning rate, or lower the weight of other losses and penalties",
+            )
+
+
+def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
+    """Whether predictions for dev are one label for nearly all examples, or one number.
+
+    Not of metrics that read the output of a binary task: a threshold has no part in them.
+    """
+    predictions = predictions_of(task, outputs_of(task, logits))
+    if task.kind == "regression":
+        low, high = task.label_range
+        return bool(predictions.std() < SMALLEST_SPREAD * (high - low))
+    if task.metric_entry.reads == "output":
+        return False
+    values, counts = np.unique(predictions, return_counts=True)
+    share, most = counts.max() / len(predictions), values[counts.argmax()]
+    return bool(share > max(SAME_LABEL_SHARE, np.mean(np.asarray(labels) == most)))
+
+
+def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
+    """Dev sets whose scores say little: of few rows, or with one label for all of them.
+
+    Finished trials have scored the same rows, so one of them is read.
+    """
+    for name, task in sweep.tasks.items():
+        for _, _, labels in dev_outputs(sweep, name, best_epochs(sweep, name)[:1]):
+            if len(labels) < FEWEST_DEV_ROWS:
+                what = f"{task.title} has {counted(len(labels), 'dev row')}: its score is hardly more than chance"
+                yield Finding(level="warning", what=what, advice=f"give {name} more dev rows, or a low weight")
+            if len(labels) > 1 and len(np.unique(labels)) == 1:
+                what = f"All dev rows of {task.title} have one label, {labels[0]:g}: its score shows nothing learned"
+                yield Finding(level="warning", what=what, advice=f"give {name} dev rows with other labels too")
+
+
+def best_epochs(sweep: Sweep, name: str) -> list[TrialEpoch]:
+    """Each finished trial with a dev score of a task, at its best overall epoch."""
+    epochs, scored = sweep.plot.best_epoch_scores[0], sweep.plot.dev_scores(name)
+    return [(record.trial_id, epochs[record.trial_id]) for record in sweep.finished if record.trial_id in scored]
+
+
+def dev_outputs(
+    sweep: Sweep, name: str, wanted: Sequence[TrialEpoch]
+) -> Iterator[tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+    """The logits for dev and its labels of each of these trials."""
+    for (trial, _), table in iter_predictions(open_folder(sweep.path), name, "dev", wanted):
+        yield trial, logits_array(table), table["label"].to_numpy()

@@ -1,0 +1,74 @@
+"""Checks of the trials' records: what failed, has not ended, or was trained for more steps than the others."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from mtlib.runtime.command_line import counted
+from mtlib.runtime.errors import first_line
+from results.analysis.effects.answer import searched_text
+from results.analysis.ranking.next_commands import report_command, resume_command
+from results.analysis.ranking.sentences import named
+from results.analysis.sweep import Sweep
+from results.health.finding import Finding
+from results.records.trials import UNFINISHED, TrialRecord
+
+NOT_FINITE = re.compile(
+    r"(?<![\w/\\.-])(?:nan|[-+]?inf|infinity)(?![\w/\\-])|\b(?:not|non)[- ]?finite\b|\bis infinite\b|\bdiverged\b",
+    re.IGNORECASE,
+)
+"""Words in the reasons of trials whose loss was no longer a number; not parts of other words, nor of paths."""
+UNEVEN = 1.05
+"""Trained steps of the trials that differ by more than this factor are uneven."""
+
+
+def failed_trials(sweep: Sweep) -> Iterator[Finding]:
+    """Failed trials by their reason."""
+    reasons: dict[str, list[TrialRecord]] = defaultdict(list)
+    for record in sweep.records:
+        if record.status == "failed":
+            reasons[first_line(ValueError(record.error or "no reason recorded"))].append(record)
+    for reason, own in reasons.items():
+        texts = {record.trial_id: searched_text(record) for record in own}
+        trials = named([trial + (f" ({text})" if text else "") for trial, text in texts.items()])
+        what = f"{counted(len(own), 'trial')} failed: {reason.rstrip('.')}. Failed: {trials}"
+        if NOT_FINITE.search(reason):
+            advice = (
+                "lower the learning rate or the weight of the penalty of these configurations, or leave them out: the "
+                "loss was no longer a number"
+            )
+            yield Finding(level="problem", what=what, advice=advice)
+        else:
+            later = "once the sweep has stopped, " if is_running(sweep) else ""
+            command = f"{resume_command(sweep.path)} --retry-failed"
+            advice = f"{later}fix the cause and run them again"
+            yield Finding(level="problem", what=what, advice=advice, command=command)
+
+
+def is_running(sweep: Sweep) -> bool:
+    """Whether the sweep may be running."""
+    return sweep.stopped_at is None and any(record.status in UNFINISHED for record in sweep.records)
+
+
+def unfinished_trials(sweep: Sweep) -> Iterator[Finding]:
+    """Trials that have not ended."""
+    counts = Counter(record.status for record in sweep.records if record.status in UNFINISHED)
+    if counts:
+        text = ", ".join(f"{count} {status}" for status, count in counts.items())
+        what = f"Not all trials have ended ({text}): what is shown here will change"
+        running = ("write the page again when more have", report_command(sweep.path))
+        advice, command = running if is_running(sweep) else ("run the others", resume_command(sweep.path))
+        yield Finding(level="warning", what=what, advice=advice, command=command)
+
+
+def uneven_budgets(sweep: Sweep) -> Iterator[Finding]:
+    """Finished trials that were trained for different numbers of steps."""
+    steps = {record.trial_id: record.steps for record in sweep.finished if record.steps > 0}
+    fewest, most = (choose(steps, key=lambda trial: steps[trial], default="") for choose in (min, max))
+    if steps and steps[most] > UNEVEN * steps[fewest]:
+        yield Finding(
+            level="note",
+            what=f"Trials were trained for different numbers of steps: {fewest} {steps[fewest]:,}, {most} "
+            f"{steps[most]:,}",
+            advice="fix stages.N.steps_per_epoch, if that is not the question: values are then compared at equal cost",
+        )

@@ -1,0 +1,67 @@
+"""Failed and unfinished trials are named with the command that goes on, and uneven budgets are noted."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from results.health.trials import NOT_FINITE, failed_trials, uneven_budgets, unfinished_trials
+from tests.results.conftest import build_record
+from tests.results.health.given import only, sweep_of
+
+STOPPED = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def test_failed_trials_are_grouped_by_reason() -> None:
+    records = [build_record(0, status="failed"), build_record(1), build_record(2, status="failed")]
+    records.append(build_record(3, status="failed", error="Bad luck.", params={}))
+    two, one = failed_trials(sweep_of(records, path=Path("/my sweeps/mine; rm")))
+    assert two.level == "problem"
+    trials = "0000-r0 (smart.weight 0), 0002-r0 (smart.weight 1)"
+    assert two.what == f"2 trials failed: RuntimeError: out of memory. Failed: {trials}"
+    assert two.command == "python sweeps/run.py --resume '/my sweeps/mine; rm' --retry-failed"
+    assert one.what == "1 trial failed: Bad luck. Failed: 0003-r0"
+    assert list(failed_trials(sweep_of([build_record(0)]))) == []
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "sst: loss is nan at step 3",
+        "sst: smart_penalty is inf at step 3",
+        "qqp: a prediction on dev is not finite",
+        "training diverged: loss=NaN",
+        "the gradient is infinite",
+        "loss: nan.",
+    ],
+)
+def test_trials_that_diverged_get_other_advice(reason: str) -> None:
+    record = build_record(0, status="failed", error=f"{reason}\nin a line below")
+    found = only(failed_trials(sweep_of([record])))
+    assert "in a line below" not in found.what
+    assert (found.advice.startswith("lower the learning rate"), found.command) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "reason", ["the tenant is over its quota", "no module named nanochat", "/data/nan/sst.csv is missing", "nan-a.bin"]
+)
+def test_words_and_paths_that_contain_nan_are_no_divergence(reason: str) -> None:
+    assert NOT_FINITE.search(reason) is None
+
+
+def test_running_sweep_is_resumed_only_once_it_has_stopped() -> None:
+    records = [build_record(0, status="failed"), build_record(1, status="running"), build_record(2, status="queued")]
+    for stopped in (None, STOPPED):
+        sweep = sweep_of(records, stopped_at=stopped)
+        (failed,), (end,) = failed_trials(sweep), unfinished_trials(sweep)
+        assert "1 running, 1 queued" in end.what
+        assert ("--resume" in end.command) is (stopped is not None)
+        assert failed.advice.startswith("once the sweep has stopped") is (stopped is None)
+        assert failed.command.endswith("--retry-failed")
+    assert list(unfinished_trials(sweep_of(records[:1]))) == []
+
+
+@pytest.mark.parametrize(("steps", "num_found"), [(30, 0), (31, 0), (32, 1)])
+def test_uneven_budgets_of_finished_trials_are_noted(steps: int, num_found: int) -> None:
+    records = [build_record(0), build_record(1, steps=steps), build_record(2, status="pruned", steps=5)]
+    assert len(list(uneven_budgets(sweep_of(records)))) == num_found
