@@ -1,6 +1,8 @@
 """A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
 
+import html
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +22,8 @@ from results.analysis.effects.early_effects import EarlyEffects, early_trials
 from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
-from results.analysis.ranking.rank import RankedConfiguration, rank, to_frame
+from results.analysis.ranking.rank import RankedConfiguration, rank, searched_names, to_frame
+from results.analysis.ranking.render import value_text
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import folder_name
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
     from results.analysis.plots import SweepPlots
 
 SCORED_SPLITS = ("dev", "train")
+MOST_SHOWN_ROWS = 20
+"""Configurations that a notebook shows; of more the first and the last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep:
     """The records of a sweep, which may still be running."""
 
@@ -159,6 +164,27 @@ class Sweep:
             read_ranking=lambda: self.ranked,
             estimate_effects=self.estimate_effects,
         )
+
+    def __repr__(self) -> str:
+        """Its name and how many trials have which status."""
+        counts = Counter(record.status for record in self.records)
+        trials = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no trials yet"
+        return f"<sweep {self.name}: {trials}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the answer above the ranking, without the errors of scores."""
+        lines = "".join(f"<p style='white-space: pre-line'>{html.escape(line)}</p>" for line in self.answer())
+        try:
+            ranking = self.ranking()
+        except ValueError as error:
+            return f"{lines}<p>No ranking: {html.escape(reason_of(error))}.</p>"
+        left_out = ("below_best", "margin", "was_dropped", "trials", "failures")
+        shown = [name for name in ranking if name not in left_out and not str(name).endswith("_error")]
+        texts = dict.fromkeys(searched_names(self.ranked), value_text) | {"best_epoch": value_text}
+        table = ranking[shown].to_html(
+            index=False, formatters=texts, float_format="{:.3f}".format, max_rows=MOST_SHOWN_ROWS
+        )
+        return lines + table
 
     def answer(self, difference: float | None = None) -> list[str]:
         """The answer to the sweep's question in paragraphs, the question first; or why there is none.

@@ -1,6 +1,7 @@
 """A sweep is read into pandas, from a folder or a URI, in any state of the sweep."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -245,3 +246,21 @@ def damage_logits(folder: Path, trial: str, epoch: int, task: str, split: str) -
     content = bytearray(path.read_bytes())
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
     path.write_bytes(content)
+
+
+def test_notebook_shows_the_answer_above_the_ranking(recorded_sweep: Sweep) -> None:
+    info = {**recorded_sweep.info, "space": {**recorded_sweep.info["space"], "question": "Is a < b?\n$x$"}}
+    shown = replace(recorded_sweep, info=info)._repr_html_()
+    answer, table = shown.split("<table")
+    assert "Is a &lt; b?" in answer
+    ranking = recorded_sweep.ranking()
+    assert re.findall(r"<td>(0\.\d{3})</td>\s*<td>[\d.]+</td>\s*<td>(?:True|False)", table) == [
+        f"{score:.3f}" for score in ranking["overall"]
+    ]
+    assert "_error" not in table
+    assert repr(recorded_sweep) == f"<sweep {recorded_sweep.name}: 6 complete>"
+
+
+def test_notebook_shows_why_there_is_no_ranking(recorded_sweep: Sweep) -> None:
+    lost = replace(recorded_sweep, path=Path("/none"))
+    assert "No ranking: " in lost._repr_html_()
