@@ -1,7 +1,7 @@
 """The sections of a sweep's page."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
@@ -102,16 +102,16 @@ MakePart = Callable[[], Iterable[Block]]
 
 def sweep_sections(inputs: PageInputs) -> list[Section]:
     """All sections of a sweep; one that cannot be made says why, and the others are there."""
-    sections = [
-        Section(name=name, title=title, blocks=fold_secondary(blocks_or_reason(make, inputs), inputs.sweep.tasks))
-        for name, (title, make) in SECTIONS.items()
-    ]
-    empty = Text(paragraphs=[why_empty(inputs.sweep)])
-    return [
-        replace(section, blocks=section.blocks or [empty])
-        for section in sections
-        if section.blocks or section.name not in OPTIONAL
-    ]
+    return [section for name in SECTIONS if (section := make_section(inputs, name)) is not None]
+
+
+def make_section(inputs: PageInputs, name: str) -> Section | None:
+    """One of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
+    title, make = SECTIONS[name]
+    blocks = fold_secondary(blocks_or_reason(make, inputs), inputs.sweep.tasks)
+    if not blocks and name in OPTIONAL:
+        return None
+    return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty(inputs.sweep)])])
 
 
 def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:

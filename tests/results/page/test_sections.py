@@ -22,6 +22,7 @@ from results.page.sections import (
     PageInputs,
     error_block,
     held_out_table,
+    make_section,
     ranking_block,
     ranking_title,
     sweep_sections,
@@ -50,6 +51,12 @@ def names_of(sweep: Sweep, **changes: object) -> dict[str, list[str]]:
     """The names of figures and tables by section."""
     inputs = replace(PageInputs(sweep=sweep, selection=None), **changes)  # type: ignore[arg-type]
     return {section.name: shown_names(section.blocks) for section in sweep_sections(inputs)}
+
+
+def blocks_of(name: str, sweep: Sweep, **changes: object) -> list[Block]:
+    """The blocks of one section; empty if the page has no such section."""
+    section = make_section(replace(PageInputs(sweep=sweep, selection=None), **changes), name)  # type: ignore[arg-type]
+    return [] if section is None else list(section.blocks)
 
 
 def texts_of(blocks: list[Block]) -> str:
@@ -89,42 +96,38 @@ def test_one_trial_has_a_page(tmp_path: Path) -> None:
 def test_failed_trials_are_in_the_health_section(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     records = [replace(sweep.records[0], status="failed", error="boom"), *sweep.records[1:]]
-    sections = sweep_sections(PageInputs(sweep=with_records(tmp_path / "mine", records), selection=None))
-    health = next(section for section in sections if section.name == "health")
-    (block,) = health.blocks
+    (block,) = blocks_of("health", with_records(tmp_path / "mine", records))
     assert isinstance(block, Findings)
     assert "boom" in block.found[0].what
 
 
 def test_section_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    inputs = PageInputs(sweep=replace(sweep, info={"name": "old"}), selection=None)
-    sections = {section.name: list(section.blocks) for section in sweep_sections(inputs)}
-    assert "must record" in texts_of(sections["search"])
-    assert shown_names(sections["training"])[0] == "learning-curves"
+    old = replace(sweep, info={"name": "old"})
+    assert "must record" in texts_of(blocks_of("search", old))
+    assert shown_names(blocks_of("training", old))[0] == "learning-curves"
 
 
 def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     change_predictions(tmp_path / "mine", "sst", lose)
-    sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert "Ranking: could not be made: " in texts_of(sections["effects"])
-    names = set(shown_names(sections["predictions"]))
+    assert "Ranking: could not be made: " in texts_of(blocks_of("effects", sweep))
+    predictions = blocks_of("predictions", sweep)
+    names = set(shown_names(predictions))
     assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
     assert not {"confusion-sst", "disagreement-sst"} & names
-    (reason,) = texts_of(sections["predictions"]).splitlines()
+    (reason,) = texts_of(predictions).splitlines()
     assert reason.startswith("Charts of SST, Disagreement on SST: could not be made: ")
     assert "predictions of trial" in reason
 
 
 def test_lost_predictions_leave_all_figures_of_training(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
-    names = names_of(sweep)["training"]
+    names = shown_names(blocks_of("training", sweep))
     for path in (tmp_path / "mine").glob("trials/*/epochs/*.parquet"):
         content = path.read_bytes()
         path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])  # of SST, which comes first
-    damaged = PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None)
-    blocks = next(list(s.blocks) for s in sweep_sections(damaged) if s.name == "training")
+    blocks = blocks_of("training", load_sweep(tmp_path / "mine"))
     assert shown_names(blocks) == names
     assert "The best configurations have no colours: " in texts_of(blocks)
     assert ".." not in texts_of(blocks)
@@ -133,24 +136,21 @@ def test_lost_predictions_leave_all_figures_of_training(tmp_path: Path) -> None:
 def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None:
     write_recorded_sweep(tmp_path / "mine")
     shutil.rmtree(tmp_path / "mine" / "trials")
-    sections = sweep_sections(PageInputs(sweep=load_sweep(tmp_path / "mine"), selection=None))
-    texts = {section.name: texts_of(list(section.blocks)) for section in sections}
-    assert texts["predictions"] == f"There is nothing to show: the curves of {tmp_path}/mine are missing."
+    text = texts_of(blocks_of("predictions", load_sweep(tmp_path / "mine")))
+    assert text == f"There is nothing to show: the curves of {tmp_path}/mine are missing."
 
 
 def test_blocks_before_an_error_stay(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     records = tuple(replace(record, config='{"of": "another version"}') for record in sweep.records)
-    names = names_of(replace(sweep, records=records))["published"]
+    names = shown_names(blocks_of("published", replace(sweep, records=records)))
     assert names[0] == "published-1"
     assert "published-setting-1" not in names  # names the configuration's batch sizes
 
 
 def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    inputs = PageInputs(sweep=sweep, selection=None, selection_error="it is damaged")
-    sections = {section.name: list(section.blocks) for section in sweep_sections(inputs)}
-    text = texts_of(sections["ensembles"])
+    text = texts_of(blocks_of("ensembles", sweep, selection_error="it is damaged"))
     assert "it is damaged." in text
     assert "No ensembles were chosen yet" not in text
 
@@ -158,8 +158,8 @@ def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
     selection = selection_of_two(sweep)
-    inputs = PageInputs(sweep=sweep, selection=replace(selection, tasks={"qqp": selection.tasks["qqp"]}))
-    blocks = next(list(section.blocks) for section in sweep_sections(inputs) if section.name == "predictions")
+    own = replace(selection, tasks={"qqp": selection.tasks["qqp"]})
+    blocks = blocks_of("predictions", sweep, selection=own)
     assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
     assert len(panels_of(figure_named("confusion-sst", blocks))) == 1
 
@@ -173,9 +173,8 @@ def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path)
     for trial in (single.name.rpartition(" ")[2], "0000-r0"):
         member = replace(both.tasks["sst"].members[0], trial=trial, weight=1.0)
         alone = replace(both, tasks={"sst": replace(both.tasks["sst"], members=(member,))})
-        sections = sweep_sections(PageInputs(sweep=sweep, selection=alone))
-        blocks = next(section.blocks for section in sections if section.name == "predictions")
-        assert "SST: what was selected is not shown" not in texts_of(list(blocks))
+        blocks = blocks_of("predictions", sweep, selection=alone)
+        assert "SST: what was selected is not shown" not in texts_of(blocks)
         panels.append([panel.title for panel in panels_of(figure_named("confusion-sst", blocks))])
     assert len(panels[0]) == 1
     assert panels[1][1] == "selected single model, 0000-r0 at epoch 2"
@@ -188,11 +187,11 @@ def test_one_bad_figure_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
     sweep = write_recorded_sweep(tmp_path / "mine")
     monkeypatch.setattr("results.figures.effects.forest_plots", fail)
     monkeypatch.setattr("results.figures.curves.losses", fail)
-    sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=sweep, selection=None))}
-    assert shown_names(sections["effects"]) == ["scores-smart-weight", "ranking"]
-    assert texts_of(sections["effects"]).splitlines()[-1] == "Effects: could not be made: broken."
-    assert texts_of(sections["training"]) == "Losses: could not be made: broken."
-    assert "learning-curves" in shown_names(sections["training"])
+    effects, training = (blocks_of(name, sweep) for name in ("effects", "training"))
+    assert shown_names(effects) == ["scores-smart-weight", "ranking"]
+    assert texts_of(effects).splitlines()[-1] == "Effects: could not be made: broken."
+    assert texts_of(training) == "Losses: could not be made: broken."
+    assert "learning-curves" in shown_names(training)
 
 
 def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
@@ -236,13 +235,13 @@ def test_rows_that_may_be_the_best_are_marked_where_that_is_known(tmp_path: Path
 
 def test_texts_and_embeddings_are_shown_only_where_given(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    plain = names_of(sweep)["predictions"]
+    plain = shown_names(blocks_of("predictions", sweep))
     assert not {"error-texts-sst", "embeddings"} & set(plain)
     vectors = np.random.default_rng(0).normal(size=(8, 4))
     labels = np.arange(8) % 5
     embedded = {"sst": Embedded(task=TASKS["sst"], ids=list("abcdefgh"), labels=labels.astype(float), vectors=vectors)}
-    found = names_of(sweep, read_texts=lambda _, ids: [("text",)] * len(ids), embedded=embedded, embedded_by="0001-r0")
-    assert {"error-texts-sst", "embeddings"} <= set(found["predictions"])
+    given = {"read_texts": lambda _, ids: [("text",)] * len(ids), "embedded": embedded, "embedded_by": "0001-r0"}
+    assert {"error-texts-sst", "embeddings"} <= set(shown_names(blocks_of("predictions", sweep, **given)))
 
 
 def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
@@ -257,8 +256,8 @@ def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
 
 
 def test_rungs_are_those_of_successive_halving(tmp_path: Path) -> None:
-    assert "search" not in names_of(write_recorded_sweep(tmp_path / "grid", scheduler="none"))
-    assert "rungs" in names_of(write_recorded_sweep(tmp_path / "asha", scheduler="asha"))["search"]
+    assert blocks_of("search", write_recorded_sweep(tmp_path / "grid", scheduler="none")) == []
+    assert "rungs" in shown_names(blocks_of("search", write_recorded_sweep(tmp_path / "asha", scheduler="asha")))
 
 
 def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path: Path) -> None:
@@ -266,12 +265,11 @@ def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path:
     sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)
     records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
     changed = replace(sweep, records=records)
-    names = names_of(changed)["search"]
-    assert names == ["slices", "parallel-coordinates"]
-    assert names_of(replace(changed, info={**changed.info, "search": "random"}))["search"][0] == "history"
-    sections = sweep_sections(PageInputs(sweep=changed, selection=None))
-    search = next(section for section in sections if section.name == "search")
-    assert "Importances need" in texts_of(list(search.blocks))
+    search = blocks_of("search", changed)
+    assert shown_names(search) == ["slices", "parallel-coordinates"]
+    assert "Importances need" in texts_of(search)
+    random = replace(changed, info={**changed.info, "search": "random"})
+    assert shown_names(blocks_of("search", random))[0] == "history"
 
 
 def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> None:
@@ -280,9 +278,9 @@ def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> N
     best = {"sst": 0.5, "overall": 0.5}
     records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
     other = replace(sweep, records=(replace(records[0], best=best), *records[1:]))
-    (search,) = [s for s in sweep_sections(PageInputs(sweep=other, selection=None)) if s.name == "search"]
-    assert texts_of(list(search.blocks)) == DIFFERENT_TASKS
-    assert shown_names(search.blocks) == ["slices"]
+    search = blocks_of("search", other)
+    assert texts_of(search) == DIFFERENT_TASKS
+    assert shown_names(search) == ["slices"]
     for draw in (other.plot.importance, other.plot.parallel_coordinates):
         assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
 
@@ -290,10 +288,9 @@ def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> N
 def test_ensembles_without_optimism_have_no_empty_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_sections, "optimism_sentences", lambda _: [])
     sweep = write_recorded_sweep(tmp_path / "mine")
-    inputs = PageInputs(sweep=sweep, selection=selection_of_two(sweep))
-    (ensembles,) = [section for section in sweep_sections(inputs) if section.name == "ensembles"]
-    assert all(line for line in texts_of(list(ensembles.blocks)).splitlines())
-    assert len(texts_of(list(ensembles.blocks)).splitlines()) == 3
+    lines = texts_of(blocks_of("ensembles", sweep, selection=selection_of_two(sweep))).splitlines()
+    assert all(lines)
+    assert len(lines) == 3
 
 
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:
