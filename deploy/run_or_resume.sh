@@ -7,7 +7,11 @@
 # and --data, are used by every run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-name=${1-} storage=${2?usage: NAME STORAGE [flags of a new sweep] [-- flags of every run]}
+if [[ $# -lt 2 ]]; then
+    echo "usage: $0 NAME STORAGE [flags of a new sweep] [-- flags of every run]" >&2
+    exit 2
+fi
+name=$1 storage=$2
 shift 2
 begin=()
 while [[ $# -gt 0 && $1 != -- ]]; do
@@ -21,7 +25,10 @@ import sys
 
 from mtlib.runtime.storage import is_file, join_location, open_folder
 
-sys.exit(0 if is_file(open_folder(join_location(*sys.argv[1:])), "sweep.json") else 3)
+try:
+    sys.exit(0 if is_file(open_folder(join_location(*sys.argv[1:])), "sweep.json") else 3)
+except ValueError as error:
+    sys.exit(f"error: {error}")
 END
 case $code in
     0) exec python sweeps/run.py --resume "$name" --storage "$storage" --address auto "$@" ;;

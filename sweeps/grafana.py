@@ -18,7 +18,8 @@ from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_wor
 
 DESCRIPTION = "Prints a Grafana dashboard of running sweeps, as a JSON file that Grafana imports."
 EXAMPLES = f"""\
-example, on the machine where Ray was started; the file is for Grafana's "Dashboards, New, Import":
+example, on the machine where Ray was started; the file is for Grafana's "Dashboards, New, Import"
+(where RAY_TMPDIR or TMPDIR is set, it stands for /tmp):
   prometheus --config.file=/tmp/ray/session_latest/metrics/prometheus/prometheus.yml
   python sweeps/grafana.py > sweeps.json
 

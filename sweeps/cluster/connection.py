@@ -249,9 +249,13 @@ def silent_stderr() -> Iterator[None]:
 def connect(address: str) -> str | None:
     """Connects to a running cluster and returns the URL of its dashboard, if it has one."""
     try:
-        host, _, port = address.rpartition(":")
+        known = os.environ.get("RAY_ADDRESS") or latest_address() if address == "auto" else address
+        host, _, port = known.rpartition(":")
         if port.isdigit():  # Ray would retry for minutes and print each attempt
-            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+            try:
+                socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+            except OSError as error:
+                raise OSError(f"{known}: {first_line(error)}" if known != address else first_line(error)) from error
         if host in ("localhost", "127.0.0.1", ray.util.get_node_ip_address()) and TOKEN_FILE.is_file():
             os.environ.setdefault("RAY_AUTH_MODE", "token")
         return init_silently(address, {})
@@ -260,6 +264,22 @@ def connect(address: str) -> str | None:
         is_variable = address == os.environ.get("RAY_ADDRESS")
         rule = f"{'RAY_ADDRESS' if is_variable else '--address'} must be a running Ray cluster"
         raise ValueError(f"{rule}, got {address}: {first_line(error)}; {hint}") from error
+
+
+def latest_address() -> str:
+    """The address of the latest cluster that was started on this machine, which `auto` stands for where RAY_ADDRESS is
+    not set (see `ray.init`); `auto` if there is none, or Ray finds another one by its process."""
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    try:
+        address = Path(folder, "ray", "ray_current_cluster").read_text().strip()
+    except OSError:
+        return "auto"
+    return "auto" if runs_here("gcs_server") else address
+
+
+def runs_here(name: str) -> bool:
+    """Whether a process of this name runs on this machine."""
+    return any(process.info["name"] == name for process in psutil.process_iter(["name"]))
 
 
 def worker_environment(more: dict[str, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The sweep is a run that has the answer and the files; the run of each trial is n
 """
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial, tracker_folder
 
 PARENT_TAG = "mlflow.parentRunId"
 """By which MLflow nests runs."""
@@ -25,11 +26,17 @@ class MLflow:
     """Uses MLflow's client, which has no current run."""
 
     def __init__(self, sweep: TrackedSweep, note: Callable[[str], None]) -> None:
-        self._sweep, self._client = sweep, MlflowClient()
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT_NAME)
-        note(f"MLflow: the sweep is a run of experiment {name}")
+        uri, files = os.environ.get("MLFLOW_TRACKING_URI"), None
+        what = f"MLflow: the sweep is a run of experiment {name}"
+        if uri is None:  # not in the working folder, which of a submitted job is a copy that Ray deletes
+            own = tracker_folder()
+            uri, files = f"sqlite:///{own / 'mlflow.db'}", (own / "mlruns").as_uri()
+            what += f"; to see it: mlflow ui --backend-store-uri {shlex.quote(uri)}"
+        note(what)
+        self._sweep, self._client = sweep, MlflowClient(uri)
         found = self._client.get_experiment_by_name(name)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(name)
+        self._experiment = found.experiment_id if found else self._client.create_experiment(name, files)
         self._runs: dict[str, str] = {}
         """MLflow's id of each run, by ours."""
         self._steps: dict[str, int] = {}

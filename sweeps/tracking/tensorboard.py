@@ -10,9 +10,8 @@ from pathlib import Path
 from tensorboardX import SummaryWriter
 from tensorboardX.summary import hparams
 
-from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import local_path
-from sweeps.tracking.tracker import TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import TrackedSweep, TrackedTrial, tracker_folder
 
 FOLDER_VARIABLE = "TENSORBOARD_LOGGING_DIR"
 """Another folder for the runs; transformers' trainer reads the same."""
@@ -23,7 +22,7 @@ def runs_folder(sweep: TrackedSweep) -> Path:
     if variable := os.environ.get(FOLDER_VARIABLE):
         return Path(variable).expanduser() / sweep.name
     folder = local_path(sweep.folder)
-    return (folder or Path(DEFAULT_STORAGE).expanduser() / sweep.name) / "tensorboard"
+    return (folder or tracker_folder() / sweep.name) / "tensorboard"
 
 
 class TensorBoard:

@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mtlib.runtime.errors import require_name
+from mtlib.runtime.program_names import DEFAULT_STORAGE
 
 PROJECT_NAME = "multitask-sweeps"
 """Name of the project or experiment, unless the tracker's own variable says another."""
+
+
+def tracker_folder() -> Path:
+    """Where trackers keep files unless their own variables name a place; the same whichever folder a run starts in."""
+    folder = Path(DEFAULT_STORAGE).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import wandb
 
-from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial
+from sweeps.tracking.tracker import PROJECT_NAME, TrackedSweep, TrackedTrial, tracker_folder
 
 
 class Wandb:
@@ -24,7 +24,9 @@ class Wandb:
         self._mode: Literal["offline"] | None = (
             None if "WANDB_MODE" in os.environ or wandb.login(prompt=False) else "offline"
         )
-        folder = Path(os.environ.get("WANDB_DIR", "."), "wandb")
+        if "WANDB_DIR" not in os.environ:  # not the working folder, which of a submitted job is a copy that Ray deletes
+            os.environ["WANDB_DIR"] = str(tracker_folder())
+        folder = Path(os.environ["WANDB_DIR"], "wandb")
         if "offline" in (self._mode, os.environ.get("WANDB_MODE")):
             note(f"W&B: runs are kept offline; to send them: wandb sync {shlex.quote(str(folder))}/offline-run-*")
 

@@ -23,6 +23,7 @@ from sweeps.cluster.connection import (
     connected_to_ray,
     free_port,
     ignoring_interrupts,
+    latest_address,
     start_local,
     store_size,
     use_own_token,
@@ -152,6 +153,32 @@ def test_other_error_of_rays_start_is_one_line(monkeypatch: pytest.MonkeyPatch) 
 def test_address_without_a_listener_is_one_error_at_once() -> None:
     with pytest.raises(ValueError, match=r"^--address must be a running Ray cluster, got 127.0.0.1:\d+: .*refused"):
         connect(f"127.0.0.1:{free_port()}")
+
+
+def test_auto_of_a_dead_cluster_is_one_error_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dead, other = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"{dead}\n")
+    monkeypatch.setattr(connection, "runs_here", lambda _name: False)
+    with pytest.raises(ValueError, match=rf"^--address must be a running Ray cluster, got auto: {dead}: .*refused"):
+        connect("auto")
+    monkeypatch.setenv("RAY_ADDRESS", other)
+    with pytest.raises(ValueError, match=rf"got auto: {other}: .*refused"):
+        connect("auto")
+
+
+def test_auto_is_left_to_ray_where_one_runs_here_or_none_was_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert latest_address() == "auto"
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.1:6379")
+    monkeypatch.setattr(connection, "runs_here", lambda name: name == "gcs_server")
+    assert latest_address() == "auto"
+    monkeypatch.setattr(connection, "runs_here", lambda _name: False)
+    assert latest_address() == "10.0.0.1:6379"
 
 
 def test_ray_is_not_shut_down_while_a_thread_uses_it(shutdowns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,3 +60,24 @@ def test_sweep_is_a_run_with_its_files(client: MlflowClient, tmp_path: Path) -> 
     run = runs(client)["mine"]
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"answer.txt", "selection.json"}
     assert (run.info.status, run.data.tags["question"]) == ("FINISHED", "Which one?")
+
+
+def test_without_a_place_runs_are_found_again_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    notes: list[str] = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        tracker = MLflow(tracked_sweep(tmp_path), notes.append)
+        tracker.begin(tracked_trial())
+        tracker.finish("Keep 0.", [])
+        assert list((tmp_path / name).iterdir()) == []
+    uri = f"sqlite:///{tmp_path}/multitask-sweeps/mlflow.db"
+    assert notes[0].endswith(f"mlflow ui --backend-store-uri {uri}")
+    client = MlflowClient(uri)
+    (experiment,) = [own for own in client.search_experiments() if own.name == "multitask-sweeps"]
+    assert len(client.search_runs([experiment.experiment_id])) == 2
+    assert list((tmp_path / "multitask-sweeps" / "mlruns").rglob("answer.txt"))

@@ -109,3 +109,17 @@ def test_the_machine_is_not_described(folder: Path) -> None:
     assert not list(folder.glob("wandb/*/files/*requirements*"))
     content = b"".join(path.read_bytes() for path in folder.glob("wandb/offline-run-*/*.wandb"))
     assert str(Path.home()).encode() + b"/" not in content
+
+
+def test_without_a_place_runs_are_kept_with_the_sweeps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_DIR", "")
+    monkeypatch.delenv("WANDB_DIR")
+    monkeypatch.setenv("HOME", str(folder))
+    notes: list[str] = []
+    tracker = Wandb(tracked_sweep(folder), notes.append)
+    tracker.begin(tracked_trial())
+    tracker.end(tracked_trial(), "complete", BEST)
+    assert notes == [
+        f"W&B: runs are kept offline; to send them: wandb sync {folder}/multitask-sweeps/wandb/offline-run-*"
+    ]
+    assert list(folder.glob("multitask-sweeps/wandb/offline-run-*/*.wandb"))
