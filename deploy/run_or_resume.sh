@@ -28,7 +28,8 @@ from mtlib.runtime.storage import is_file, join_location, open_folder
 try:
     sys.exit(0 if is_file(open_folder(join_location(*sys.argv[1:])), "sweep.json") else 3)
 except ValueError as error:
-    sys.exit(f"error: {error}")
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
 END
 case $code in
     0) exec python sweeps/run.py --resume "$name" --storage "$storage" --address auto "$@" ;;
