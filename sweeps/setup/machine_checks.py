@@ -41,7 +41,7 @@ def describe_gpus(options: SweepOptions) -> str:
     """How many GPUs a worker has, and of how many this machine has."""
     line = f"GPUs per worker: {options.gpus_as_typed}"
     if options.address is not None:
-        return f"{line} (--gpus-per-worker)"
+        return f"{line} (--gpus-per-worker changes it)"
     count = torch.cuda.device_count()
     unused = ", not used without --gpus-per-worker 1" if count and not options.gpus_per_worker else ""
     return f"{line} (this machine has {count or 'none'}{unused})"
