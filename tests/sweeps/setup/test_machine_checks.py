@@ -69,6 +69,7 @@ def test_gpus_of_a_worker_are_shown(options: Build, monkeypatch: pytest.MonkeyPa
     unused = "GPUs per worker: 0 (this machine has 2, not used without --gpus-per-worker 1)"
     assert describe_gpus(options()) == unused
     assert describe_gpus(options(gpus_per_worker=0.5)) == "GPUs per worker: 0.5 (this machine has 2)"
-    assert describe_gpus(options(gpus_per_worker=1, address="auto")) == "GPUs per worker: 1 (--gpus-per-worker changes it)"
+    of_cluster = describe_gpus(options(gpus_per_worker=1, address="auto"))
+    assert of_cluster == "GPUs per worker: 1 (--gpus-per-worker changes it)"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert describe_gpus(options()) == "GPUs per worker: 0 (this machine has none)"
