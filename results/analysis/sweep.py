@@ -23,7 +23,7 @@ from results.analysis.effects.frame import effects_frame
 from results.analysis.effects.searched_keys import base_number, searched_keys
 from results.analysis.effects.sweep_effects import SweepEffects, sweep_effects
 from results.analysis.ranking.rank import RankedConfiguration, rank, searched_names, to_frame
-from results.analysis.ranking.render import value_text
+from results.analysis.ranking.render import MAX_ROWS, value_text
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import folder_name
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from results.analysis.plots import SweepPlots
 
 SCORED_SPLITS = ("dev", "train")
-MOST_SHOWN_ROWS = 20
-"""Configurations that a notebook shows; of more the first and the last."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -181,9 +179,7 @@ class Sweep:
         left_out = ("below_best", "margin", "was_dropped", "trials", "failures")
         shown = [name for name in ranking if name not in left_out and not str(name).endswith("_error")]
         texts = dict.fromkeys(searched_names(self.ranked), value_text) | {"best_epoch": value_text}
-        table = ranking[shown].to_html(
-            index=False, formatters=texts, float_format="{:.3f}".format, max_rows=MOST_SHOWN_ROWS
-        )
+        table = ranking[shown].to_html(index=False, formatters=texts, float_format="{:.3f}".format, max_rows=MAX_ROWS)
         return lines + table
 
     def answer(self, difference: float | None = None) -> list[str]:

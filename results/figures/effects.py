@@ -10,7 +10,7 @@ from mtlib.runtime.command_line import counted
 from results.analysis.comparison.trial_scores import TrialScores
 from results.analysis.effects.key_effects import ValueEffect
 from results.analysis.effects.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
-from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.searched_keys import SearchedKey, is_numeric
 from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.analysis.ranking.render import value_text
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
@@ -101,8 +101,7 @@ def marked_names(values: Iterable[Any], key: SearchedKey) -> dict[Any, str]:
     """Values on an axis, numbers in their order; the one that others are compared with is marked: `0 (base)`."""
     mark = f" ({key.base_title.removesuffix(' value')})"
     names = value_names(values)
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in names)
-    ordered = sorted(names) if are_numbers else list(names)
+    ordered = sorted(names) if all(map(is_numeric, names)) else list(names)
     return {value: names[value] + mark * (value == key.base) for value in ordered}
 
 

@@ -88,9 +88,10 @@ def penalty_ratios(sweep: Sweep, name: str) -> "pd.Series[float]":
     penalties, losses = train_points(sweep, PENALTIES[name].terms[0]), train_points(sweep, "loss")
     both = penalties.merge(losses, on=where, suffixes=("", "_of_loss")).sort_values(where)
     last = both[both["value_of_loss"] > 0].drop_duplicates(["task", "trial"], keep="last").set_index(["task", "trial"])
+    configs = {trial: recorded_config(sweep, trial) for trial in last.index.unique("trial")}
     factors = []
     for task, trial in last.index:
-        config = recorded_config(sweep, trial)
+        config = configs[trial]
         settings, batch_size = getattr(config, name), config.tasks[task].batch_size
         num_rows = batch_size if getattr(settings, "reduction", "mean") == "sum" else 1
         factors.append(settings.weight * num_rows / getattr(settings, "every_batches", 1))

@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.runtime.command_line import counted
 from results.analysis.effects.detectable import Precision
 from results.analysis.effects.key_effects import Trend, ValueEffect
-from results.analysis.effects.searched_keys import SearchedKey
+from results.analysis.effects.searched_keys import SearchedKey, is_numeric
 from results.analysis.effects.sweep_effects import ColumnEffects
 from results.analysis.ranking.render import value_text
 
@@ -80,7 +80,7 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
 
 def edge_of(chosen: Any, values: Sequence[Any]) -> str:
     """Whether a value is the `largest` or `smallest` of three numbers or more; empty if not, or of 0."""
-    if len(values) < 3 or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if len(values) < 3 or not all(map(is_numeric, values)):
         return ""
     ends = {min(values): "smallest", max(values): "largest"}
     return ends.get(chosen, "") if chosen != 0 else ""

@@ -9,7 +9,7 @@ import numpy as np
 from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.analysis.comparison.configuration_means import ConfigurationMeans, contrasts
 from results.analysis.comparison.critical_values import margins_control
-from results.analysis.effects.searched_keys import SearchedKey, other_params
+from results.analysis.effects.searched_keys import SearchedKey, is_numeric, other_params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +110,7 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
     """
     numbers = {cell: number for number, cell in enumerate(cells_of(key, params))}
     tried = {value for value, _ in numbers}
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in tried)
-    if len(tried) < 3 or not are_numbers or key.base not in (min(tried), max(tried)):
+    if len(tried) < 3 or not all(map(is_numeric, tried)) or key.base not in (min(tried), max(tried)):
         return None
     values = sorted(tried, key=lambda value: abs(value - key.base))
     shared = [other for other in {other for _, other in numbers} if all((value, other) in numbers for value in tried)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtlib.runtime.errors import nearest_first, require, require_name
 from results.analysis.ranking.render import value_text
@@ -119,9 +119,14 @@ def is_same(value: Any, wanted: Any) -> bool:
     """Whether a searched value is the one that is given, or the one that a text stands for."""
     if not isinstance(wanted, str) or isinstance(value, str):
         return bool(value == hashable(wanted))
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_numeric(value):
         return number_of(wanted) == value
     return wanted.lower() == value_text(value).lower()
+
+
+def is_numeric(value: Any) -> TypeGuard[float]:
+    """Whether a searched value is a number; a boolean is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def number_of(text: str) -> float | None:

@@ -49,7 +49,7 @@ def render_ranking(
 
     Where a row is wider than `width` columns, errors go below their scores; where that does not fit either, each value
     has a line. Of many rows the first `MAX_ROWS` are shown. `notes` are further sentences, such as those of
-    `results.analysis.ranking.note`.
+    `results.health`.
     """
     shown = rows[:MAX_ROWS]
     table = table_lines(width, *(ranking_table(shown, tasks, is_tall=is_tall) for is_tall in (False, True)))
