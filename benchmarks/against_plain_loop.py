@@ -33,7 +33,6 @@ from mtlib.runtime.command_line import run_command
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS, overall_score, overall_slopes
-from results.analysis.comparison.bootstrap import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, load_models
@@ -43,6 +42,7 @@ from results.records.selection import Member
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, TrialRecord
 from results.selection.hold_out_score import predict_table, text_groups_of
+from results.stats.resampling import CONFIDENCE, Floats, Numbers, bootstrap_scores, score_examples
 
 LOOP, HELD_OUT, NEW = "plain loop", "held out", "dev without texts of train"
 Tables = Mapping[str, Table]

@@ -27,16 +27,15 @@ import numpy.typing as npt
 from scipy import stats
 
 from mtlib.tasks import TASKS
-from results.analysis.comparison.confidence_set import confidence_set
-from results.analysis.comparison.configuration_means import (
+from results.stats.configuration_means import (
     ConfigurationMeans,
     ModelScores,
     configuration_means,
     contrasts,
 )
-from results.analysis.comparison.critical_values import margins_control
-from results.analysis.comparison.influence import covariance_over_examples, influence_values
-from results.analysis.effects.detectable import precision_of
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.margins import confidence_set, margins_control
+from results.stats.power import precision_of
 
 KINDS = ("normal", "heavy", "copies", "unequal", "unstable_base", "unstable_other")
 UNSTABLE = {"unstable_base": 0, "unstable_other": 1}

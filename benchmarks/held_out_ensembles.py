@@ -27,7 +27,6 @@ from scipy import stats
 from mtlib.data.load import read_held_out
 from mtlib.runtime.command_line import run_command
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import CONFIDENCE, bootstrap_scores, score_examples
 from results.ensembles.methods import AUTOMATIC, SINGLE
 from results.ensembles.outputs import values_of
 from results.figures.draw import Panel, axis, figure_of, series
@@ -36,9 +35,10 @@ from results.inference.predictor import load_predictor
 from results.records.examples import read_hold_out
 from results.records.selection import Selection
 from results.records.trials import read_sweep
-from results.scoring.cross_fitting import interval
+from results.selection.cross_fitting import interval
 from results.selection.hold_out_score import predict_table, read_held_out_rows, text_groups_of
 from results.selection.select_all import SelectionRequest, select_from
+from results.stats.resampling import CONFIDENCE, bootstrap_scores, score_examples
 
 
 def main() -> int:

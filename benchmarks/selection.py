@@ -54,8 +54,7 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
-from results.scoring.cross_fitting import bootstrap, cross_fit
-from results.scoring.estimate import Estimate, estimate_score, simultaneous_quantile
+from results.selection.cross_fitting import Estimate, bootstrap, cross_fit, estimate_score, simultaneous_quantile
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble
 

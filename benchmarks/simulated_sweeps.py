@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtlib.tasks import TASKS, Task
-from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import Outputs, outputs_of, values_of
+from results.stats.resampling import Floats, Numbers, score_examples
 
 NUM_ROWS = {"classes": 1101, "binary": 2000, "regression": 863}
 NUM_FURTHER = 50_000

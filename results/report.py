@@ -19,9 +19,9 @@ from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
     from mtlib.tasks import Task
-    from results.analysis.sweep import Sweep
     from results.page.predictions import ReadTexts
     from results.page.sections import PageInputs
+    from results.sweep import Sweep
 
 DATA_FLAGS = ("--data",)
 """Flags that need one that reads data."""
@@ -57,7 +57,6 @@ def run_report(arguments: Sequence[str] | None) -> None:
     options = read_report_command(arguments)
 
     # Here, so that --help and mistakes answer at once.
-    from results.analysis.sweeps import load_sweeps
     from results.page.write import (
         IMAGES_FOLDER,
         PAGE_FILE,
@@ -68,6 +67,7 @@ def run_report(arguments: Sequence[str] | None) -> None:
         write_page,
         write_tables,
     )
+    from results.sweep import load_sweeps
 
     home = options.output or options.sweeps[0]
     page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE

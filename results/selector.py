@@ -23,7 +23,7 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import absolute_location, join_location
-from results.analysis.ranking.expected_best import describe_expected, sweep_expected
+from results.answers.expected_best import describe_expected, sweep_expected
 from results.ensembles.methods import AUTOMATIC, method_lines
 from results.ensembles.selection_method import Settings
 from results.inference.models import ModelSource, find_sweeps

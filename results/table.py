@@ -13,18 +13,18 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
 from mtlib.runtime.errors import reason_of, require
-from results.analysis.effects.frame import render_differences, render_effects
-from results.analysis.effects.published_differences import find_differences
-from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.ranking.next_commands import resume_command
-from results.analysis.ranking.render import render_ranking
-from results.analysis.sweep import Sweep
-from results.analysis.sweep import load_sweep as load_sweep
-from results.analysis.sweeps import load_sweeps as load_sweeps
+from results.answers.effects_table import render_differences, render_effects
+from results.answers.next_commands import resume_command
+from results.answers.published_differences import find_differences
+from results.answers.ranking_table import render_ranking
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
 from results.records.files import check_output, find_sweep
 from results.records.predictions import write_all_predictions
+from results.stats.sweep_effects import SweepEffects
+from results.sweep import Sweep
+from results.sweep import load_sweep as load_sweep
+from results.sweep import load_sweeps as load_sweeps
 from search_spaces.published import read_published
 
 EXAMPLES = """\

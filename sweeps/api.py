@@ -18,13 +18,13 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_word
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import local_path, open_folder, write_bytes
-from results.analysis.sweep import Sweep, load_sweep
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import load_predictor, predict_stream
 from results.inference.readers import TextRow
 from results.inference.writers import column_names, row_values
 from results.records.selection import Selection, read_selection, write_selection
 from results.selection.select_all import SelectionRequest, select_from
+from results.sweep import Sweep, load_sweep
 from search_spaces.space import SearchSpace, load_space, space_names
 from search_spaces.space_source import space_source
 from sweeps.cli.arguments import (

@@ -23,7 +23,8 @@ from mtlib.runtime.console import (
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import check_answer, exists
-from results.analysis.ranking.render import broken_key, value_texts
+from results.answers.ranking_table import broken_key
+from results.stats.texts import value_texts
 from sweeps.cli.arguments import find_sweep_folder, read_storage
 from sweeps.cli.sweep_state import SweepState, epoch_text, list_sweeps, read_sweep_state, score_texts, step_text
 

@@ -31,15 +31,13 @@ ROOMS = (
     "search_spaces",
     *(
         "results.records",
-        "results.analysis.comparison",
-        "results.analysis.ranking",
-        "results.analysis.effects",
+        "results.stats",
+        "results.answers",
         "results.ensembles",
         "results.figures",
-        "results.analysis",
+        "results.sweep",
         "results.health",
         "results.inference",
-        "results.scoring",
     ),
     *("results.selection", "results.page", "results.inference.bundle"),
     *("results.table", "results.report", "results.selector", "results.predict"),
@@ -58,7 +56,7 @@ MOST_ENTRIES = 14
 PACKAGES = ("mtlib", "search_spaces", "results", "sweeps")
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc", "select", "statistics"}
 ONLY_IN_SWEEPS = {"ray", "optuna"}
-MAY_IMPORT_OPTUNA = ("results.analysis.plots", "results.analysis.search_study", "results.figures.search")
+MAY_IMPORT_OPTUNA = ("results.figures.sweep_plots", "results.figures.search_study", "results.figures.search")
 """Files outside `sweeps` that may, in a function: they need none of its samplers."""
 PRINTS = "mtlib.runtime.console"
 """The file through which everything is printed but data."""

@@ -4,10 +4,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, equal_ensemble
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores
+from results.stats.resampling import Floats, Numbers
 
 
 def choose_single(pool: Pool, rows: Numbers, _settings: Settings) -> Ensemble:

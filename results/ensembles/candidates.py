@@ -15,18 +15,18 @@ import pyarrow.fs as fs
 from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task, in_order
-from results.analysis.comparison.bootstrap import Floats, Numbers
-from results.analysis.comparison.groups import independent_groups
-from results.analysis.comparison.replicated_best import replicated_best
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import read_json
 from results.records.predictions import find_lost, has_same_examples, logits_array, reported_epochs
+from results.records.replicated_best import replicated_best
 from results.records.selection import Member
 from results.records.tables import read_curves, read_trials
 from results.records.trials import read_sweep, sweep_tasks
+from results.stats.groups import independent_groups
+from results.stats.resampling import Floats, Numbers
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
@@ -75,7 +75,7 @@ class Pool:
 
     @cached_property
     def groups(self) -> Numbers:
-        """(rows,) from `results.analysis.comparison.groups.independent_groups`."""
+        """(rows,) from `results.stats.groups.independent_groups`."""
         return independent_groups(self.text_groups, len(self.labels))
 
     @cached_property

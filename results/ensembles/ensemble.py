@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
 from results.ensembles.candidates import Pool
 from results.ensembles.outputs import Outputs, tempered, values_of
+from results.stats.resampling import Floats, Numbers, score_examples
 
 
 @dataclass(frozen=True, kw_only=True)

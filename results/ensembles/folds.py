@@ -9,7 +9,7 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats, Numbers
+from results.stats.resampling import Floats, Numbers
 
 LEAST_ROWS = 10
 """Least groups of examples of a fold that is scored by itself: with fewer the standard error of a correlation is far

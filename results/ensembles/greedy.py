@@ -7,11 +7,11 @@ from itertools import accumulate
 import numpy as np
 
 from mtlib.metrics.correlation import CONSTANT_SHARE
-from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
 from results.ensembles.selection_method import Settings, best_candidates, share_ahead, sum_scores
+from results.stats.resampling import Floats, Numbers
 
 BAG_SHARE = 0.75
 """Share of the trials in a bag. On simulated sweeps of 6 to 40 trials the true score was higher by 0.000 to 0.005 than

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
+from results.stats.resampling import Floats
 
 Outputs = npt.NDArray[np.float32]
 """(..., rows, width): width is the number of classes, or 1."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from results.analysis.comparison.bootstrap import Floats, Numbers, score_examples
-from results.analysis.comparison.groups import count_groups
 from results.ensembles.candidates import Pool, array_digest, pack
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs, values_behind
+from results.stats.groups import count_groups
+from results.stats.resampling import Floats, Numbers, score_examples
 
 BLOCK = 100
 """Candidates that are scored at once, but for accuracy: all would take several times the memory of their values."""

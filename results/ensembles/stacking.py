@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores
+from results.stats.resampling import Floats, Numbers
 
 SHRINKAGES = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.0)
 """Shrinkages towards equal weights that are tried, the strongest first; infinity: equal weights."""

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.outputs import Outputs
+from results.stats.resampling import Numbers
 
 CACHE_BYTES = 2**29
 """Outputs of a task that are kept in memory."""

@@ -7,11 +7,11 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats, Numbers
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, logits_behind, margins_of, tempered
 from results.ensembles.selection_method import Choose, Settings, best_candidates
+from results.stats.resampling import Floats, Numbers
 
 LOWEST = 0.05
 """The lowest temperature; a candidate that is right on all of a few rows would have 0."""

@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, title_of
-from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.draw import Dash, Mode, Panel, Trace, axis, figure_of, series
 from results.figures.hover import score_title, short_names, trial_text, values_lines
 from results.records.trials import OVERALL, TrialRecord
+from results.stats.ranking import RankedConfiguration
 
 MAX_HIGHLIGHTED = 6
 """Configurations that have a colour each: the best ones."""

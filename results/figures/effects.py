@@ -7,15 +7,15 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from results.analysis.comparison.trial_scores import TrialScores
-from results.analysis.effects.key_effects import ValueEffect
-from results.analysis.effects.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
-from results.analysis.effects.searched_keys import SearchedKey, is_numeric
-from results.analysis.effects.sweep_effects import ColumnEffects, SweepEffects
-from results.analysis.ranking.render import value_text
+from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
 from results.figures.hover import score_described, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
+from results.stats.key_effects import ValueEffect
+from results.stats.searched_keys import SearchedKey, is_numeric
+from results.stats.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.texts import value_text
+from results.stats.trial_scores import TrialScores
 from search_spaces.published import PublishedTable
 
 MAX_KEYS = 3

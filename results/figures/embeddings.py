@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
 from results.figures.draw import Panel, Trace, axis, figure_of, series
 from results.figures.predictions import Ints, class_names, drawn_note, drawn_rows
+from results.stats.resampling import Floats
 
 NUM_LABEL_GROUPS = 5
 """Of a regression's labels."""

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mtlib.tasks import Task
-from results.analysis.ranking.render import direction_of, value_text, value_texts
+from results.answers.ranking_table import direction_of
 from results.records.trials import COMPLETED, TrialRecord
+from results.stats.texts import value_text, value_texts
 
 MAX_NAMED_KEYS = 2
 """Searched keys by whose values configurations are named; where there are more, by their numbers."""

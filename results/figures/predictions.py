@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from statsmodels.stats.proportion import proportion_confint
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import CONFIDENCE, Floats
 from results.figures.draw import Panel, Trace, axis, bars, figure_of, heatmap, series
+from results.stats.resampling import CONFIDENCE, Floats
 
 NUM_BINS = 10
 """Of reliability, with about equally many examples each."""

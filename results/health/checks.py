@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 
 from mtlib.runtime.errors import reason_of
-from results.analysis.ranking.next_commands import report_command
-from results.analysis.sweep import Sweep
+from results.answers.next_commands import report_command
 from results.health.equal_trainings import equal_trainings
 from results.health.finding import WORST_FIRST, Check, Finding
 from results.health.fit import forgotten_tasks, memorized_tasks
 from results.health.outputs import constant_predictions, weak_dev_sets
 from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
 from results.health.trials import failed_trials, uneven_budgets, unfinished_trials
+from results.sweep import Sweep
 
 CHECKS: Mapping[str, Check] = {
     "failed trials": failed_trials,

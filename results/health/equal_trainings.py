@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 
-from results.analysis.comparison.trial_scores import equal_points
-from results.analysis.ranking.render import searched_values
-from results.analysis.ranking.sentences import named
-from results.analysis.sweep import Sweep
+from results.answers.ranking_table import searched_values
 from results.health.finding import Finding
 from results.records.trials import TrialRecord
+from results.stats.texts import named
+from results.stats.trial_scores import equal_points
+from results.sweep import Sweep
 
 
 def equal_trainings(sweep: Sweep) -> Iterator[Finding]:

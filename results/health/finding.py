@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from results.analysis.sweep import Sweep
+from results.sweep import Sweep
 
 Level = Literal["problem", "warning", "note"]
 WORST_FIRST: tuple[Level, ...] = ("problem", "warning", "note")

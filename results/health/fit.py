@@ -7,8 +7,8 @@ import pandas as pd
 
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import score_of
-from results.analysis.sweep import Sweep
 from results.health.finding import Finding
+from results.sweep import Sweep
 
 RISEN = 1.5
 """A dev loss that ends above its lowest by more than this factor, while the train loss falls, shows memorized rows. One

@@ -8,11 +8,11 @@ import numpy.typing as npt
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
-from results.analysis.ranking.sentences import named
-from results.analysis.sweep import Sweep
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.health.finding import Finding
 from results.records.predictions import TrialEpoch, iter_predictions, logits_array
+from results.stats.texts import named
+from results.sweep import Sweep
 
 SAME_LABEL_SHARE = 0.98
 """A trial that predicts one label for more than this share of dev has learned little else, unless as many examples have

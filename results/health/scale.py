@@ -9,9 +9,9 @@ import pandas as pd
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted
-from results.analysis.ranking.sentences import named
-from results.analysis.sweep import Sweep
 from results.health.finding import Finding
+from results.stats.texts import named
+from results.sweep import Sweep
 
 NUMERICALLY_NOTHING = 1e-5
 """A mean penalty below this, in nats or squared units of the label, is nothing beside losses near 1. That of SMART with

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
-from results.analysis.effects.answer import searched_text
-from results.analysis.ranking.next_commands import report_command, resume_command
-from results.analysis.ranking.sentences import named
-from results.analysis.sweep import Sweep
+from results.answers.answer import searched_text
+from results.answers.next_commands import report_command, resume_command
 from results.health.finding import Finding
 from results.records.trials import UNFINISHED, TrialRecord
+from results.stats.texts import named
+from results.sweep import Sweep
 
 NOT_FINITE = re.compile(
     r"(?<![\w/\\.-])(?:nan|[-+]?inf|infinity)(?![\w/\\-])|\b(?:not|non)[- ]?finite\b|\bis infinite\b|\bdiverged\b",

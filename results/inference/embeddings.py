@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
 from results.inference.models import LoadedModel
 from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
+from results.stats.resampling import Floats
 
 
 def embed_texts(loaded: LoadedModel, task: Task, texts: Sequence[tuple[str, ...]]) -> Floats:

@@ -11,12 +11,12 @@ from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
 from mtlib.data.tokenizer_facts import find_special_tokens
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.ensemble import Ensemble, combine_outputs
 from results.ensembles.outputs import outputs_of
 from results.inference.models import LoadedModel, ModelSource, load_models
 from results.inference.readers import TextRow
 from results.records.selection import BundledMember, Member, Selection
+from results.stats.resampling import Floats
 
 if TYPE_CHECKING:  # `results` must load without torch
     from mtlib.model.encoder import PretrainedEncoder

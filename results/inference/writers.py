@@ -12,9 +12,9 @@ import numpy as np
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import split_location
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.outputs import predictions_of, probabilities_of
 from results.inference.readers import TextRow
+from results.stats.resampling import Floats
 
 OutputFormat = Literal["csv", "jsonl"]
 OUTPUT_SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}

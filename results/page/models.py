@@ -9,7 +9,6 @@ import numpy as np
 from mtlib.data.tables import Table
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
-from results.analysis.sweep import Sweep
 from results.figures.embeddings import Embedded
 from results.inference.dev_texts import pick_texts, read_dev_table
 from results.inference.embeddings import embed_texts
@@ -18,6 +17,7 @@ from results.page.predictions import ReadTexts
 from results.records.predictions import stack_predictions
 from results.records.selection import Member
 from results.records.trials import OVERALL, TrialRecord, best_trial
+from results.sweep import Sweep
 
 
 def texts_reader(sweep: Sweep, data: Path | None = None) -> ReadTexts:

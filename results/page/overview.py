@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line
-from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.sweep import Sweep
 from results.figures.draw import is_empty
 from results.figures.ensembles import expected_scores
 from results.page.content import Block, TextTable
 from results.page.sections import PageInputs
 from results.records.trials import COMPLETED
+from results.stats.trial_scores import TOTAL
+from results.sweep import Sweep
 
 
 def overview_blocks(sweeps: Sequence[PageInputs]) -> Iterator[Block]:

@@ -9,20 +9,20 @@ import pandas as pd
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Floats
-from results.analysis.plots import predicted_from
-from results.analysis.sweep import Sweep
 from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
 from results.ensembles.methods import TITLES
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.figures.predictions import Predicted, class_names, error_kind
+from results.figures.sweep_plots import predicted_from
 from results.inference.models import find_sweeps
 from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
 from results.records.files import folder_name
 from results.records.predictions import TrialEpoch, stack_predictions
 from results.records.selection import Member, Selection
+from results.stats.resampling import Floats
+from results.sweep import Sweep
 
 MAX_COMPARED = 40
 """Trials whose predictions are compared with each other: the best ones."""

@@ -10,15 +10,16 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of, value_of
-from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.effects.published_differences import RECOMPUTED_NOTE, find_differences, mark_of, overall_of, plain
-from results.analysis.ranking.rank import RankedConfiguration
-from results.analysis.ranking.render import direction_of, epoch_cell, metrics_line, value_text
-from results.analysis.sweep import Sweep
+from results.answers.published_differences import RECOMPUTED_NOTE, find_differences, mark_of, overall_of, plain
+from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
 from results.figures.effects import published_differences
 from results.figures.hover import short_values
 from results.page.content import Block, Text, TextTable
 from results.records.trials import OVERALL
+from results.stats.ranking import RankedConfiguration
+from results.stats.texts import value_text
+from results.stats.trial_scores import TOTAL, Column
+from results.sweep import Sweep
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
 
 PRINT_ERROR = 0.00092

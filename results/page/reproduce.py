@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from results.analysis.sweep import Sweep
 from results.page.content import Block, Listing, TextTable
+from results.sweep import Sweep
 
 SHORT_HASH = 12
 

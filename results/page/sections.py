@@ -11,25 +11,20 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
-from results.analysis.comparison.trial_scores import TOTAL, Column
-from results.analysis.effects.sweep_effects import SweepEffects
-from results.analysis.ranking.next_commands import selector_command
-from results.analysis.ranking.rank import score_columns, searched_names
-from results.analysis.ranking.render import (
+from results.answers.next_commands import selector_command
+from results.answers.ranking_table import (
     MAX_PARAM_COLUMNS,
     direction_of,
     epoch_cell,
     metrics_line,
     ranking_legend,
     score_parts,
-    value_text,
 )
-from results.analysis.search_study import FEWEST_CONFIGURATIONS, key_importances
-from results.analysis.sweep import Sweep
 from results.figures import curves, effects, ensembles, predictions, search
 from results.figures.draw import is_empty
 from results.figures.embeddings import Embedded, embeddings
 from results.figures.predictions import Predicted
+from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances
 from results.health.checks import find_problems
 from results.page.content import Block, Findings, Fold, Section, Text, TextTable
 from results.page.predictions import (
@@ -45,6 +40,11 @@ from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
 from results.selection.report import gaps, one_model_sentences, optimism_sentences, verdict
+from results.stats.ranking import score_columns, searched_names
+from results.stats.sweep_effects import SweepEffects
+from results.stats.texts import value_text
+from results.stats.trial_scores import TOTAL, Column
+from results.sweep import Sweep
 
 NOTHING_YET = "There is nothing to show yet."
 DIFFERENT_TASKS = (

@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import first_line, reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
-from results.analysis.sweep import Sweep
 from results.page.content import Page, Section, TextTable, unfolded
 from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
@@ -18,6 +17,7 @@ from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 from results.records.trials import UNFINISHED
+from results.sweep import Sweep
 
 PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
 IMAGES_FOLDER, TABLES_FOLDER = "images", "tables"

@@ -4,13 +4,13 @@ from collections import defaultdict
 
 import numpy as np
 
-from results.analysis.comparison.confidence_set import confidence_set
-from results.analysis.comparison.configuration_means import ModelScores, configuration_means, number_equal
-from results.analysis.comparison.influence import covariance_over_examples, influence_values
-from results.analysis.ranking.render import value_text
 from results.ensembles.candidates import Pool
 from results.ensembles.selection_method import candidate_scores, first_of_trials
 from results.records.selection import Contender
+from results.stats.configuration_means import ModelScores, configuration_means, number_equal
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.margins import confidence_set
+from results.stats.texts import value_text
 
 
 def find_contenders(pool: Pool) -> tuple[Contender, ...]:

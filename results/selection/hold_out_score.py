@@ -15,8 +15,6 @@ from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import join_location, open_folder, split_location
-from results.analysis.comparison.bootstrap import Floats, Numbers, bootstrap_scores, score_examples
-from results.analysis.comparison.groups import independent_groups
 from results.ensembles.outputs import values_of
 from results.inference.dev_texts import data_folder
 from results.inference.models import ModelSource, find_trials
@@ -24,7 +22,9 @@ from results.inference.predictor import Predictor, load_predictor, predict_strea
 from results.inference.readers import TextRow
 from results.records.examples import HoldOutRecord, check_held_out_rows, read_hold_out, write_hold_out
 from results.records.selection import HeldOutScores, Selection
-from results.scoring.cross_fitting import interval
+from results.selection.cross_fitting import interval
+from results.stats.groups import independent_groups
+from results.stats.resampling import Floats, Numbers, bootstrap_scores, score_examples
 
 
 def score_held_out(selection: Selection, source: ModelSource, data: Path | None = None) -> HeldOutScores:

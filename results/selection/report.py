@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
-from results.analysis.ranking.render import error_text, why_unknown
+from results.answers.ranking_table import why_unknown
 from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES
 from results.records.files import folder_name
 from results.records.selection import Contender, HeldOutScores, MethodScore, Selection, TaskSelection
-from results.selection.shared_texts import describe_groups, shared_text_sentences
+from results.stats.groups import are_usable
+from results.stats.texts import error_text
 
 MAX_MEMBERS = 10
 """Members of a task that are listed."""
@@ -305,3 +306,34 @@ def optimism_sentences(selection: Selection) -> list[str]:
         f"{' and '.join(causes)} by scores on these dev examples, which cross-fitting cannot undo: expected scores are "
         "somewhat too high, the more so the more trials there are."
     ]
+
+
+def describe_groups(chosen: TaskSelection) -> str:
+    """The number of groups, after that of dev examples; empty where no texts are shared, or this is not known."""
+    if chosen.num_groups in (None, chosen.num_examples):
+        return ""
+    return f" in {counted(chosen.num_groups, 'group')} of connected texts"
+
+
+def shared_text_sentences(selection: Selection) -> Iterator[str]:
+    """Whether folds and standard errors are of whole groups of connected texts; nothing where no texts are shared."""
+    unknown, unusable, grouped = list[str](), list[str](), list[str]()
+    for name, chosen in selection.tasks.items():
+        if chosen.num_groups is None:
+            unknown.append(name)
+        elif not are_usable(chosen.num_groups, chosen.largest_group, chosen.num_examples):
+            unusable.append(selection.definitions[name].title)
+        elif chosen.num_groups < chosen.num_examples:
+            grouped.append(name)
+    if grouped:
+        yield "Dev examples that texts connect are drawn, and dealt to folds, as whole groups."
+    if unusable:
+        yield (
+            f"{', '.join(unusable)}: too few groups of connected texts, or one too large, to draw whole groups; every "
+            "example counts as independent, so standard errors are too small."
+        )
+    if unknown:
+        yield (
+            "The sweep is of an earlier version and does not record which dev examples share texts: every example "
+            "counts as independent. Resuming the sweep adds the record, even if it has finished."
+        )

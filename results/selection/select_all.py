@@ -14,9 +14,9 @@ from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep
-from results.scoring.base_configuration import find_base
-from results.scoring.shared_model import SharedModel, choose_shared_model
+from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
+from results.selection.shared_model import SharedModel, choose_shared_model
 
 REPEATS = 5
 """Repeats of cross-fitting by default."""

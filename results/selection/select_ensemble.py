@@ -9,25 +9,25 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
-from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, equal_ensemble
 from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
-from results.scoring.base_configuration import NO_BASE, BaseConfiguration
-from results.scoring.cross_fitting import CrossFitted, cross_fit, example_error
-from results.scoring.method_scores import (
+from results.selection.base_configuration import NO_BASE, BaseConfiguration
+from results.selection.contenders import find_contenders
+from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
+from results.selection.method_scores import (
     EvaluatedMethod,
     evaluate_base,
     evaluate_fitted,
     evaluate_method,
     method_scores,
 )
-from results.scoring.pareto import find_trade_offs
-from results.scoring.shared_model import SharedModel
-from results.selection.contenders import find_contenders
+from results.selection.pareto import find_trade_offs
+from results.selection.shared_model import SharedModel
+from results.stats.resampling import Numbers
 
 
 def automatic_method(methods: Mapping[str, Choose]) -> Choose:

@@ -10,9 +10,9 @@ from rich.console import Console
 from mtlib.runtime.command_line import duration
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from mtlib.tasks import value_of
-from results.analysis.ranking.render import value_text
 from results.records.trial_folder import log_path
 from results.records.trials import TrialRecord
+from results.stats.texts import value_text
 from sweeps.cli.sweep_state import progress_text, score_texts
 from sweeps.cli.time_left import seconds_left
 from sweeps.driver.ledger import Ledger

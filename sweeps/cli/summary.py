@@ -9,13 +9,13 @@ from mtlib.runtime.command_line import INTERRUPTED, SUCCESS
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines
 from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import is_file, local_path, open_folder
-from results.analysis.ranking.next_commands import program, resume_command
-from results.analysis.sweep import load_sweep
+from results.answers.next_commands import program, resume_command
 from results.records.selection import write_selection
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, select_from
+from results.sweep import load_sweep
 from results.table import print_ranking
 from sweeps.cli.arguments import LIMIT_REACHED, SOME_FAILED, SWEEP_FAILED
 from sweeps.driver.run_sweep import SweepOutcome

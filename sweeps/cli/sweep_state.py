@@ -10,7 +10,7 @@ from typing import Any
 
 from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
-from results.analysis.ranking.next_commands import program, resume_command
+from results.answers.next_commands import program, resume_command
 from results.records.driver_file import Progress, TrialProgress, read_driver
 from results.records.tables import read_trials
 from results.records.trials import (

@@ -18,7 +18,7 @@ from ray.exceptions import RayError
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import RETRY_SECONDS, local_path, open_folder
 from mtlib.tasks import in_order
-from results.analysis.ranking.next_commands import resume_command
+from results.answers.next_commands import resume_command
 from results.records.driver_file import Ownership
 from results.records.tables import write_caches
 from results.records.trial_folder import TrialEnd, TrialStart, read_trial, write_end, write_start

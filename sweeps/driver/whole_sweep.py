@@ -138,7 +138,7 @@ def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listene
 
 def report_answer(options: SweepOptions, trackers: Trackers) -> Iterator[str]:
     """Sends the answer of a sweep that has ended to its trackers and to its Optuna study; yields lines to show."""
-    from results.analysis.sweep import load_sweep  # here: it loads pandas, statistics and figures
+    from results.sweep import load_sweep  # here: it loads pandas, statistics and figures
     from sweeps.search.study import has_dashboard, note_answer
 
     if not (options.log_to or has_dashboard()):

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mtlib.runtime.storage import join_location
-from results.analysis.sweep import load_sweep
+from results.sweep import load_sweep
 from tests.deploy.network import HOST, NODES, needs_network, open_network
 from tests.s3_server import s3_server, uri_of
 

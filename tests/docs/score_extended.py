@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
 from mtlib.tasks import TASKS
-from results.analysis.comparison.bootstrap import bootstrap_scores, score_examples
-from results.analysis.comparison.influence import covariance_over_examples, influence_values
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.resampling import bootstrap_scores, score_examples
 
 
 def main() -> None:

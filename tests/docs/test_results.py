@@ -17,12 +17,11 @@ from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import TOKENS, EpochReport, Point
 from mtlib.training.gradient_norms import GRADIENT_NORM
-from results.analysis.plots import SweepPlots
-from results.analysis.sweep import Sweep, load_sweep
-from results.analysis.sweeps import load_sweeps
+from results.figures.sweep_plots import SweepPlots
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, write_sweep
+from results.sweep import Sweep, load_sweep, load_sweeps
 from tests.docs.page_blocks import ROOT
 from tests.results.conftest import build_record, build_report
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from results.analysis.sweep import load_sweep
+from results.sweep import load_sweep
 from tests.scripts import ROOT
 
 

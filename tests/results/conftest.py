@@ -12,10 +12,10 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, overall_score, score_of
 from mtlib.training.epoch_report import EpochReport, Point
 from mtlib.training.evaluation import Predictions, task_metrics
-from results.analysis.sweep import Sweep
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
+from results.sweep import Sweep
 from tests.killed import Killed
 
 ROWS = {"sst": 60, "qqp": 80, "sts": 50}

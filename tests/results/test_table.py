@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from results.analysis.ranking.next_commands import resume_command
-from results.analysis.sweep import Sweep, load_sweep
+from results.answers.next_commands import resume_command
 from results.records.tables import write_caches
 from results.records.trials import SWEEP_COPY, SWEEP_FILE, write_sweep
+from results.sweep import Sweep, load_sweep
 from results.table import main, print_ranking
 from search_spaces.space import describe_space, load_space
 from tests.driver_files import write_driver
-from tests.results.analysis.test_sweep import record_search, stop_last_trial
 from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
+from tests.results.test_sweep import record_search, stop_last_trial
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "results" / "table.py"

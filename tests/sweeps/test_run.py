@@ -31,11 +31,11 @@ import sweeps.driver.run_sweep
 import sweeps.driver.whole_sweep
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
-from results.analysis.sweep import load_sweep
 from results.records.driver_file import Ownership
 from results.records.epochs import write_epoch
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep, write_sweep
+from results.sweep import load_sweep
 from search_spaces.space import grid_trials, load_space
 from sweeps.cluster.connection import free_port
 from sweeps.driver.history import KnownTrials

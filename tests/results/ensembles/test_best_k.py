@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_best_k, choose_single, path_scores
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import (
@@ -24,8 +23,9 @@ from results.ensembles.selection_method import (
     inner_folds,
 )
 from results.ensembles.stacking import choose_weights
-from tests.results.scoring.plain_selection import all_rows, plain_score
-from tests.results.scoring.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of
+from results.stats.resampling import Numbers
+from tests.results.ensembles.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of
+from tests.results.selection.plain_selection import all_rows, plain_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 METHODS: dict[str, Choose] = {

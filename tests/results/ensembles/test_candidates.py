@@ -23,7 +23,6 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS, Task
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import Predictions
-from results.analysis.comparison.bootstrap import example_values, score_examples
 from results.ensembles import candidates as pool_file
 from results.ensembles.candidates import Candidate, Pool, defined_tasks, read_pool, read_tasks, without_copies
 from results.ensembles.outputs import Outputs, margins_of, outputs_of
@@ -31,9 +30,10 @@ from results.records.epochs import epoch_path, write_epoch
 from results.records.predictions import stack_predictions
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
+from results.stats.resampling import example_values, score_examples
 from tests.results.conftest import build_report
-from tests.results.scoring.plain_selection import all_margins, all_outputs
-from tests.results.scoring.simulated_pools import build_pool, keeping
+from tests.results.ensembles.simulated_pools import build_pool, keeping
+from tests.results.selection.plain_selection import all_margins, all_outputs
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]

@@ -9,7 +9,6 @@ from scipy.special import expit, softmax
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
-from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
     Ensemble,
@@ -20,6 +19,7 @@ from results.ensembles.ensemble import (
     weighted_ensemble,
 )
 from results.ensembles.outputs import outputs_of
+from results.stats.resampling import Floats
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 

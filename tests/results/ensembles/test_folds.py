@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.comparison.bootstrap import Floats
 from results.ensembles.folds import LEAST_ROWS, assign_folds, count_folds, iter_folds
+from results.stats.resampling import Floats
 
 
 def draw_labels(rows: int, num_classes: int, seed: int = 0) -> Floats:

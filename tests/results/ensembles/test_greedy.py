@@ -10,7 +10,8 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
 from results.ensembles.selection_method import Settings, best_candidates, sum_scores
-from tests.results.scoring.plain_selection import (
+from tests.results.ensembles.simulated_pools import build_pool, pool_of
+from tests.results.selection.plain_selection import (
     all_margins,
     all_rows,
     counts_of,
@@ -18,7 +19,6 @@ from tests.results.scoring.plain_selection import (
     plain_score,
     select_as_in_paper,
 )
-from tests.results.scoring.simulated_pools import build_pool, pool_of
 
 BINARY, REGRESSION = TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)

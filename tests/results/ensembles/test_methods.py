@@ -13,7 +13,7 @@ from results.ensembles.methods import COMMAND_LINE_METHODS, SELECTION_METHODS, T
 from results.ensembles.selection_method import Settings
 from results.ensembles.temperature import calibrated
 from results.selection.select_ensemble import automatic_method
-from tests.results.scoring.simulated_pools import pool_of
+from tests.results.ensembles.simulated_pools import pool_of
 
 METHODS = {**methods_for(), "auto": automatic_method(methods_for()), "calibrated": calibrated(methods_for()["greedy"])}
 

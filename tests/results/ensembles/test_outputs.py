@@ -9,7 +9,6 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from mtlib.tasks import TASKS, Task
 from mtlib.training.evaluation import task_metrics
-from results.analysis.comparison.bootstrap import Floats, example_values, score_examples
 from results.ensembles.outputs import (
     logits_behind,
     margins_of,
@@ -19,6 +18,7 @@ from results.ensembles.outputs import (
     tempered,
     values_of,
 )
+from results.stats.resampling import Floats, example_values, score_examples
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)

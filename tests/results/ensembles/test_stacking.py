@@ -18,8 +18,8 @@ from results.ensembles.stacking import (
     mixture,
     right_probabilities,
 )
-from tests.results.scoring.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
-from tests.results.scoring.simulated_pools import build_pool, pool_of
+from tests.results.ensembles.simulated_pools import build_pool, pool_of
+from tests.results.selection.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,7 +10,6 @@ from scipy.special import expit, log_softmax, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
-from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
@@ -19,9 +18,10 @@ from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predic
 from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
-from results.scoring.cross_fitting import cross_fit
-from tests.results.scoring.plain_selection import all_rows
-from tests.results.scoring.simulated_pools import build_pool, labels_by, peeks, pool_of
+from results.selection.cross_fitting import cross_fit
+from results.stats.resampling import Numbers
+from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks, pool_of
+from tests.results.selection.plain_selection import all_rows
 
 Floats = npt.NDArray[np.float64]
 

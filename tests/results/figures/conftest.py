@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 import plotly.graph_objects as go
 
-from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.ranking.rank import RankedConfiguration, Score
 from results.page.render import split_panels
 from results.records.schemas import CURVES
+from results.stats.ranking import RankedConfiguration, Score
+from results.stats.trial_scores import TOTAL
 
 HOSTILE = '<script>alert("1")</script> <b>bold</b> &amp; $x_1$\nsecond'
 """A text with markup, TeX and two lines."""

@@ -9,7 +9,6 @@ import pytest
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.analysis.ranking.rank import RankedConfiguration
 from results.figures.curves import (
     LOG_RATIO,
     MAX_HIGHLIGHTED,
@@ -24,6 +23,7 @@ from results.figures.curves import (
 )
 from results.figures.draw import COLOURS, FAINT, is_empty
 from results.records.trials import TrialRecord
+from results.stats.ranking import RankedConfiguration
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import caption_of, curve, curve_frame, panel_of, panels_of, points_of, ranked

@@ -10,10 +10,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
-from results.analysis.comparison.trial_scores import TrialScores
-from results.analysis.effects.published_differences import ColumnDifferences, Difference
-from results.analysis.effects.searched_keys import KeyRange, SearchedKey
-from results.analysis.effects.sweep_effects import SweepEffects
+from results.answers.published_differences import ColumnDifferences, Difference
 from results.figures.effects import (
     MAX_KEYS,
     SIGNIFICANT,
@@ -25,14 +22,17 @@ from results.figures.effects import (
     value_figures,
 )
 from results.records.trials import TrialRecord
+from results.stats.searched_keys import KeyRange, SearchedKey
+from results.stats.sweep_effects import SweepEffects
+from results.stats.trial_scores import TrialScores
 from search_spaces.published import read_published
 from search_spaces.space import describe_space, load_space
-from tests.results.analysis.comparison.test_trial_scores import scores_of
-from tests.results.analysis.effects.test_answer import KEY, sweep_of, value
-from tests.results.analysis.effects.test_frame import curve_of, with_range
-from tests.results.analysis.effects.test_sweep_effects import estimate, grid_sweep
+from tests.results.answers.test_answer import KEY, sweep_of, value
+from tests.results.answers.test_effects_table import curve_of, with_range
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
+from tests.results.stats.test_sweep_effects import estimate, grid_sweep
+from tests.results.stats.test_trial_scores import scores_of
 
 MakeReport = Callable[..., EpochReport]
 MakeRecord = Callable[..., TrialRecord]

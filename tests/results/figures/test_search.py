@@ -8,11 +8,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mtlib.tasks import TASKS
-from results.analysis.search_study import search_study
 from results.figures.draw import is_empty
 from results.figures.search import MAX_AXES, history, importance, parallel_coordinates, rungs, slices
+from results.figures.search_study import search_study
 from results.records.trials import TrialRecord
-from tests.results.analysis.test_search_study import KEYS, grid
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import (
     caption_of,
@@ -22,6 +21,7 @@ from tests.results.figures.conftest import (
     panels_of,
     points_of,
 )
+from tests.results.figures.test_search_study import KEYS, grid
 
 
 def study(records: Sequence[TrialRecord]) -> Any:

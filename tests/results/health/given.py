@@ -8,10 +8,10 @@ import pandas as pd
 
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
-from results.analysis.sweep import Sweep
 from results.health.finding import Finding
 from results.records.schemas import CURVES
 from results.records.trials import TrialRecord
+from results.sweep import Sweep
 from tests.results.conftest import build_record
 
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from results.analysis.sweep import Sweep
 from results.health.checks import CHECKS, find_problems, findings_or_reason
 from results.health.finding import WORST_FIRST
+from results.sweep import Sweep
 from tests.results.conftest import build_record
 from tests.results.health.given import only, sweep_of
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep

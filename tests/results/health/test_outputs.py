@@ -9,9 +9,9 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
-from results.analysis.sweep import Sweep
 from results.health.outputs import constant_predictions, is_constant, weak_dev_sets
 from results.records.epochs import epoch_path, write_epoch
+from results.sweep import Sweep
 from tests.results.conftest import build_report
 from tests.results.health.given import only
 from tests.results.page.recorded_sweep import with_records, write_recorded_sweep

@@ -11,7 +11,6 @@ from scipy.special import expit, softmax
 
 from mtlib.data.tables import Table
 from mtlib.tasks import TASKS
-from results.analysis.comparison.bootstrap import Floats
 from results.inference import predictor as predicting
 from results.inference.models import ModelSource
 from results.inference.predictor import (
@@ -26,6 +25,7 @@ from results.inference.predictor import (
 )
 from results.inference.readers import TextRow
 from results.records.selection import Member
+from results.stats.resampling import Floats
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, recorded_logits, selection_of
 from tests.task_tables import read_folder
 

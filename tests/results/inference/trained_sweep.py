@@ -17,13 +17,13 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
-from results.analysis.comparison.bootstrap import Floats
 from results.records.epochs import write_epoch
 from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.predictions import read_predictions
 from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
+from results.stats.resampling import Floats
 from tests.results.conftest import build_record
 
 FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"

@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS, score_of
 from mtlib.training.epoch_report import EpochReport, Point
-from results.analysis.sweep import Sweep, load_sweep
 from results.page.content import Block, TextTable, unfolded
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, TrialRecord, write_sweep
+from results.sweep import Sweep, load_sweep
 from search_spaces.space import describe_space, load_space, trial_config
 from tests.results.conftest import build_record, build_report
 from tests.results.selection.scored_sweep import keep_weights

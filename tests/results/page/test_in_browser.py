@@ -12,7 +12,6 @@ import pytest
 
 from mtlib.config.schema import to_dict
 from mtlib.tasks import TASKS
-from results.analysis.sweep import Sweep, load_sweep
 from results.figures.embeddings import Embedded
 from results.figures.predictions import MAX_POINTS
 from results.page.sections import PageInputs
@@ -22,6 +21,7 @@ from results.records.selection import write_selection
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.selection.select_all import SelectionRequest, select_from
+from results.sweep import Sweep, load_sweep
 from tests.results.conftest import build_report
 from tests.results.page.recorded_sweep import best_of, recorded, sweep_info, with_records, write_recorded_sweep
 from tests.results.page.test_render import HOSTILE

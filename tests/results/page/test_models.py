@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.sweep import load_sweep
 from results.inference.models import load_models
 from results.page.models import best_kept_trial, embed_dev, texts_reader
+from results.sweep import load_sweep
 from tests.one_line_error import one_line_error
-from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.records.changed_epochs import change_predictions, lose
 
 
 def test_best_kept_trial_has_weights(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.sweep import Sweep
 from results.ensembles.candidates import read_pool
 from results.ensembles.ensemble import ensemble_outputs
 from results.ensembles.outputs import predictions_of
@@ -29,9 +28,10 @@ from results.page.predictions import (
     spread_of,
 )
 from results.records.selection import Member, Selection
+from results.sweep import Sweep
 from tests.one_line_error import one_line_error
-from tests.results.analysis.changed_epochs import change_predictions
 from tests.results.page.recorded_sweep import write_recorded_sweep
+from tests.results.records.changed_epochs import change_predictions
 from tests.results.records.test_selection import build_selection, build_task
 
 

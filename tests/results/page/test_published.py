@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.ranking.render import epoch_cell
-from results.analysis.sweep import Sweep
+from results.answers.ranking_table import epoch_cell
 from results.page.content import Text, TextTable
 from results.page.published import (
     column_title,
@@ -22,6 +21,7 @@ from results.page.published import (
 )
 from results.page.sections import sweep_sections
 from results.page.write import inputs_of
+from results.sweep import Sweep
 from search_spaces.published import PublishedRow, read_published
 from search_spaces.space import describe_space
 from tests.results.figures.conftest import panel_of, panels_of

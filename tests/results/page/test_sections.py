@@ -9,8 +9,6 @@ import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from results.analysis.comparison.trial_scores import TOTAL
-from results.analysis.sweep import Sweep, load_sweep
 from results.figures.embeddings import Embedded
 from results.figures.predictions import Predicted
 from results.page import sections as page_sections
@@ -30,8 +28,9 @@ from results.page.sections import (
 )
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
+from results.stats.trial_scores import TOTAL
+from results.sweep import Sweep, load_sweep
 from tests.one_line_error import one_line_error
-from tests.results.analysis.changed_epochs import change_predictions, lose
 from tests.results.figures.conftest import panels_of
 from tests.results.page.recorded_sweep import (
     figure_named,
@@ -42,6 +41,7 @@ from tests.results.page.recorded_sweep import (
     write_recorded_sweep,
 )
 from tests.results.page.test_predictions import selection_of_two
+from tests.results.records.changed_epochs import change_predictions, lose
 from tests.results.records.test_selection import build_selection
 
 TERMS = {("sst", "smart_penalty"): 0.1, ("sst", "gradient_norm"): 1.0, ("qqp", "gradient_norm"): 1.5}

@@ -10,7 +10,7 @@ from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool
 from results.records.selection import Contender
 from results.selection.contenders import find_contenders
-from tests.results.scoring.simulated_pools import build_pool
+from tests.results.ensembles.simulated_pools import build_pool
 
 BINARY = TASKS["qqp"]
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))

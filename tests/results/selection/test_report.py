@@ -2,36 +2,52 @@
 
 from dataclasses import replace
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from optuna.samplers import TPESampler
 
+from mtlib.data.tables import Table
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
+from results.ensembles.candidates import read_pool
 from results.ensembles.methods import TITLES
+from results.records.examples import write_groups
 from results.records.selection import (
     Contender,
+    HeldOutScores,
     Member,
     MethodScore,
     RecordedSearch,
     Selection,
     TaskSelection,
+    TradeOff,
+    read_selection,
 )
 from results.selection.report import (
     MAX_CONTENDERS,
     MAX_MEMBERS,
     NUM_RANDOM_OF_TPE,
+    PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
+    describe_groups,
     describe_pool,
     member_lines,
     one_model_sentences,
     optimism_sentences,
+    pareto_lines,
+    render_held_out_scores,
     render_selection,
     selection_legend,
+    shared_text_sentences,
     verdict,
 )
+from results.selector import main
+from tests.results.conftest import ROWS
+from tests.results.selection.scored_sweep import build_sweep
 
 WIDEST = 100
 SET_OF_BEST = "95 % confidence set of the best configuration, if all were trained again"
@@ -367,3 +383,168 @@ def test_one_model_that_serves_all_tasks_as_well_is_named(behind: float, is_name
     assert ("--method one_model" in " ".join(one_model_sentences(selection))) == is_named
     assert not one_model_sentences(build_selection(chosen(0.0))), "of one task"
     assert not one_model_sentences(build_selection(build_task(2))), "no model was scored on all tasks"
+
+
+def lines_of(**of_task: Any) -> list[str]:
+    return list(shared_text_sentences(build_selection(build_task(**of_task))))
+
+
+def test_earlier_sweep_does_not_say_which_texts_are_shared() -> None:
+    (line,) = lines_of()
+    assert line.startswith("The sweep is of an earlier version and does not record which dev examples share texts")
+    assert line in list(selection_legend(build_selection(build_task())))
+
+
+def test_nothing_is_printed_where_nothing_is_shared() -> None:
+    assert lines_of(num_examples=40, num_groups=40) == []
+    assert describe_groups(build_task(num_examples=40, num_groups=40)) == ""
+
+
+@pytest.mark.parametrize(("num_groups", "text"), [(1000, "1,000 groups of"), (1, "1 group of")])
+def test_pool_is_described_with_its_groups(num_groups: int, text: str) -> None:
+    chosen = build_task(num_examples=1101, num_groups=num_groups, largest_group=5)
+    assert f"1,101 dev examples in {text} connected texts, " in describe_pool(TASKS["sst"], chosen)
+
+
+def test_grouped_folds_and_errors_are_named() -> None:
+    assert lines_of(num_examples=100, num_groups=60, largest_group=9) == [
+        "Dev examples that texts connect are drawn, and dealt to folds, as whole groups."
+    ]
+
+
+@pytest.mark.parametrize(("num_groups", "largest"), [(5, 20), (15, 86)])
+def test_unusable_groups_are_named_with_their_task(num_groups: int, largest: int) -> None:
+    (line,) = lines_of(num_examples=100, num_groups=num_groups, largest_group=largest)
+    assert line.startswith("SST: too few groups of connected texts, or one too large")
+
+
+def record_groups(sweep: Path, task: str, num_texts: int) -> None:
+    """Records dev rows in groups: row r has one of so many texts."""
+    ids = [f"{task}-dev-{row}" for row in range(ROWS[task])]
+    texts = ([f"text {row % num_texts}" for row in range(len(ids))],)
+    table = Table(
+        task=task,
+        split="dev",
+        path=Path("x.csv"),
+        ids=ids[::-1],
+        texts=(texts[0][::-1],),
+        labels=np.zeros(len(ids), dtype=np.float32),
+        num_own_rows=len(ids),
+        skipped=(),
+    )
+    write_groups(sweep, {task: table})
+
+
+def test_groups_come_from_the_sweep_that_has_recorded_them(tmp_path: Path) -> None:
+    first, second = (build_sweep(tmp_path / name, 0.2, 0.5) for name in ("first", "second"))
+    assert read_pool([first, second], TASKS["sst"]).text_groups is None
+    record_groups(second, "sst", 30)
+    pool = read_pool([first, second], TASKS["sst"])
+    assert pool.text_groups is not None
+    assert [len(set(pool.groups[row::30])) for row in range(30)] == [1] * 30
+    assert len(set(pool.groups)) == 30
+
+
+def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = build_sweep(tmp_path / "mine", 0.2, 1.0, 0.6)
+    record_groups(sweep, "sst", 30)
+    record_groups(sweep, "qqp", 80)
+    assert main([str(sweep)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "60 dev examples in 30 groups of connected texts" in text
+    assert "80 dev examples, accuracy" in text
+    assert "Dev examples that texts connect are drawn" in text
+    assert "The sweep is of an earlier version" in text, "STS"
+    found = read_selection(sweep).tasks
+    assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)
+    assert (found["qqp"].num_groups, found["sts"].num_groups) == (80, None)
+
+
+def trade_off(num_models: int, score: float, **changes: Any) -> TradeOff:
+    values: dict[str, Any] = {
+        "name": "single" if num_models == 1 else "topk",
+        "max_models": num_models,
+        "num_models": num_models,
+        "cross_fitted": score,
+        "standard_error": 0.0124,
+        "is_best": True,
+    }
+    return TradeOff(**{**values, **changes})
+
+
+ONE, TWO, FIVE = trade_off(1, 0.5), trade_off(2, 0.5213), trade_off(5, 0.53)
+
+
+def front_lines(*found: TradeOff) -> list[str]:
+    return list(pareto_lines(TASKS["sst"], build_task(trade_offs=found), 100))
+
+
+def test_each_point_of_the_pareto_front_has_a_row() -> None:
+    lines = front_lines(ONE, replace(TWO, is_best=False), FIVE)
+    assert lines[:2] == list(PARETO_TITLE)
+    assert [line.split() for line in lines[3:6:2]] == [
+        ["models", "method", "cross-fitted"],
+        ["1", "best", "single", "model", "0.500", "±.012"],
+    ]
+    assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
+    assert len(lines) == 8
+
+
+def test_front_of_one_model_is_not_shown() -> None:
+    assert front_lines(ONE, replace(TWO, is_best=False)) == []
+    assert front_lines() == []
+
+
+def test_method_without_a_title_is_called_by_its_name() -> None:
+    assert "own_way" in front_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
+
+
+SCORES = HeldOutScores(
+    time="2024-05-02T10:00:00.000+00:00",
+    scores={"sst": 0.5, "qqp": 0.75},
+    intervals={"sst": (0.412, 0.588), "qqp": (0.7, 0.8)},
+    num_examples={"sst": 120, "qqp": 28_000},
+)
+
+
+def test_evaluation_shows_scores_and_expected_scores() -> None:
+    automatic = build_score("auto", cross_fitted=0.541)
+    lines = render_held_out_scores(build_selection(build_task(automatic=automatic), build_task()), SCORES, 0)
+    rows = [" ".join(line.split()) for line in lines]
+    assert rows[0] == "task examples held out 95 % interval expected on dev"
+    assert rows[2:4] == [
+        "SST 120 0.500 0.412 to 0.588 0.541 0.560",
+        "QQP 28,000 0.750 0.700 to 0.800 0.550 0.560",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [
+        (0, "No trial has used these rows, and nothing was chosen by them. They are train rows"),
+        (1, "These rows have been scored once before. If anything was chosen by that, they are no longer unseen."),
+        (2, "These rows have been scored 2 times before. If anything"),
+    ],
+)
+def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> None:
+    selection = build_selection(build_task(), build_task())
+    lines = render_held_out_scores(selection, SCORES, number)
+    text = " ".join(lines[lines.index("") :]).strip()
+    assert text.startswith(start)
+    assert text.endswith("They are train rows: dev may differ in kind.")
+
+
+def test_task_without_an_evaluation_has_no_row() -> None:
+    one = replace(SCORES, scores={"qqp": 0.75})
+    lines = render_held_out_scores(build_selection(build_task(), build_task()), one, 0)
+    assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 12_345])
+def test_no_line_of_held_out_scores_is_longer_than_100_columns(number: int) -> None:
+    wide = HeldOutScores(
+        time="", scores={"sts": -0.9}, intervals={"sts": (-0.95, -0.85)}, num_examples={"sts": 1_234_567}
+    )
+    selection = build_selection(build_task(), build_task(), build_task())
+    for scores in (SCORES, wide):
+        assert max(map(len, (render_held_out_scores(selection, scores, number)))) <= WIDEST

@@ -17,10 +17,10 @@ from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
-from results.scoring.shared_model import choose_shared_model
 from results.selection.report import brief_verdict
 from results.selection.select_all import SelectionRequest, scored_tasks, select_from
 from results.selection.select_ensemble import select_ensemble
+from results.selection.shared_model import choose_shared_model
 from tests.results.conftest import build_record
 from tests.results.selection.scored_sweep import build_sweep, keep_weights, replace_predictions
 

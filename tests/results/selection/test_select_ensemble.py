@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
-from results.analysis.comparison.bootstrap import Numbers
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
@@ -20,12 +19,13 @@ from results.ensembles.methods import ONE_MODEL, SELECTION_METHODS, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import MethodScore, TaskSelection
-from results.scoring.cross_fitting import CrossFitted, cross_fit
-from results.scoring.shared_model import choose_shared_model
 from results.selection.contenders import find_contenders
+from results.selection.cross_fitting import CrossFitted, cross_fit
 from results.selection.select_ensemble import automatic_method, members_of, one_standard_error_rule, select_ensemble
-from tests.results.scoring.plain_selection import all_rows, compare, plain_score, without_leads
-from tests.results.scoring.simulated_pools import build_pool, keeping, peeks, pool_of
+from results.selection.shared_model import choose_shared_model
+from results.stats.resampling import Numbers
+from tests.results.ensembles.simulated_pools import build_pool, keeping, peeks, pool_of
+from tests.results.selection.plain_selection import all_rows, compare, plain_score, without_leads
 
 Floats = npt.NDArray[np.float64]
 

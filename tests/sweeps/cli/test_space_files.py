@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import sweeps.driver.run_sweep
-from results.analysis.effects.searched_keys import searched_keys
-from results.analysis.sweep import load_sweep
 from results.records.trials import SPACE_FILE, read_sweep
+from results.stats.searched_keys import searched_keys
+from results.sweep import load_sweep
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepPlan
 from sweeps.run import main

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from results.analysis.sweep import load_sweep
+from results.sweep import load_sweep
 from tests.gate import Gate, open_gate
 from tests.s3_server import uri_of
 

@@ -20,8 +20,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
-from results.analysis.sweep import load_sweep
 from results.records.tables import read_trials
+from results.sweep import load_sweep
 from sweeps.search.study import JOURNAL_NAME, NUMBER_ATTRIBUTE
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from results.analysis.sweep import load_sweep
+from results.sweep import load_sweep
 from tests.sweeps.driver.two_nodes import IN_OWN_MOUNTS, LONGEST, Nodes, Run, open_nodes, start_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(900)]

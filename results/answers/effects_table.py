@@ -1,0 +1,182 @@
+"""Effects as data frames with a row for each value of each key, and as tables in lines."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, table_lines, wrapped
+from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
+from results.stats.key_effects import ValueEffect
+from results.stats.range_effect import RangeEffect
+from results.stats.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.texts import error_text, short_numbers, value_text, value_texts
+
+COLUMNS: dict[str, Any] = {
+    "key": "string",
+    "value": "object",
+    "task": "string",
+    "is_base": "boolean",
+    "num_trials": "Int64",
+    "mean": "float64",
+    "difference": "float64",
+    "standard_error": "float64",
+    "low": "float64",
+    "high": "float64",
+}
+"""Of the frame, with their types."""
+CURVE_ROWS = 5
+"""Of a range's curve in the printed table."""
+
+
+def effects_frame(effects: SweepEffects) -> pd.DataFrame:
+    """All effects of a sweep; `Sweep.effects` describes the columns."""
+    rows = [row for column in effects.columns.values() for row in column_rows(effects, column)]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def column_rows(effects: SweepEffects, column: ColumnEffects) -> Iterator[dict[str, Any]]:
+    """The rows of one score."""
+    for key in effects.keys:
+        for value in column.values.get(key.name, ()):
+            cells = value_cells(value, column)
+            yield {"key": key.name, "task": column.task, "is_base": value.value == key.base, **cells}
+        if key.name in column.curves:
+            yield from curve_points(column.curves[key.name], column)
+
+
+def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
+    """The cells of a listed value."""
+    low, high = column.bounds_of(effect.interval) if effect.interval else (None, None)
+    return {
+        "value": effect.value,
+        "num_trials": effect.num_trials,
+        "mean": column.value_of(effect.mean),
+        "difference": None if effect.difference is None else column.value_of(effect.difference),
+        "standard_error": effect.error,
+        "low": low,
+        "high": high,
+    }
+
+
+def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str, Any]]:
+    """The rows of a range's curve."""
+    parts = (curve.points, curve.means, curve.differences, curve.errors, curve.half_widths)
+    for point, mean, score_difference, error, width in zip(*parts, strict=True):
+        difference = column.value_of(score_difference)
+        yield {
+            "key": curve.key,
+            "value": float(point),
+            "task": column.task,
+            "is_base": None,
+            "num_trials": None,
+            "mean": column.value_of(mean),
+            "difference": difference,
+            "standard_error": error,
+            "low": difference - width,
+            "high": difference + width,
+        }
+
+
+def render_effects(effects: SweepEffects, width: int = PLAIN_WIDTH) -> list[str]:
+    """A table for each key: a row per value, a column per task, each with the difference from the base value.
+
+    Where a row is wider than `width` columns, each number has a line of its own; where that does not fit either, each
+    value has.
+    """
+    lines: list[str] = []
+    for key in effects.keys:
+        columns = [column for column in effects.columns.values() if key.name in {*column.values, *column.curves}]
+        if columns:
+            tables = (key_table(key.name, columns, is_tall=is_tall) for is_tall in (False, True))
+            lines += [key.name, *table_lines(width, *tables), ""]
+    return [*lines, *wrapped(effects_legend(effects), width)]
+
+
+def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> PrintedTable:
+    """The table of one key; in a tall one each number has a line of its own."""
+    if key in columns[0].curves:
+        points = columns[0].curves[key].points
+        shown = range(0, len(points), (len(points) - 1) // (CURVE_ROWS - 1))
+        texts = short_numbers([float(points[row]) for row in shown])
+        cells = [[curve_text(column, key, row) for column in columns] for row in shown]
+    else:
+        effects = [{effect.value: effect_text(effect, column) for effect in column.values[key]} for column in columns]
+        values = list(dict.fromkeys(value for own in effects for value in own))  # a task may not have all of them
+        texts, cells = value_texts(values), [[own.get(value, "") for own in effects] for value in values]
+    return PrintedTable(
+        titles=["value", *(column.title for column in columns)],
+        rows=[[text, *(broken(cell, is_tall) for cell in row)] for text, row in zip(texts, cells, strict=True)],
+        is_spaced=is_tall,
+    )
+
+
+def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> list[str]:
+    """A table of differences beside those of a published table.
+
+    Args:
+        title: of the published table.
+        found: its scores, at least one.
+        width: in columns; where a row is wider, interval and comparison have a line of their own, or each value has.
+    """
+    is_recomputed = any(difference.is_recomputed for scored in found for difference in scored.differences)
+    notes = [RECOMPUTED_NOTE] if is_recomputed else []
+    tables = (published_differences_table(found, is_tall=is_tall) for is_tall in (False, True))
+    return [*wrapped([f"Beside {title}"], width), *table_lines(width, *tables), *wrapped(notes, width)]
+
+
+def published_differences_table(found: Sequence[ColumnDifferences], *, is_tall: bool) -> PrintedTable:
+    """The table of some differences; in a tall one interval and comparison have a line of their own."""
+    names = ["difference", "95 % interval", "published", "comparison"]
+    rows = []
+    for scored in found:
+        for difference in scored.differences:
+            interval = "" if difference.interval is None else "{:+.3f} to {:+.3f}".format(*difference.interval)
+            published = f"{difference.published:+.3f}{mark_of(difference.is_recomputed)}"
+            cells = [f"{difference.here:+.3f}", interval, published, difference.verdict]
+            values = f"{value_text(difference.value)} against {value_text(scored.key.base)}"
+            rows.append([scored.column.title, values, *stacked(cells, is_tall)])
+    return PrintedTable(
+        titles=["score", found[0].key.name, *stacked(names, is_tall)],
+        rows=rows,
+        is_spaced=is_tall,
+    )
+
+
+def stacked(cells: list[str], is_tall: bool) -> list[TableCell]:
+    """The cells, in a tall table two and two in one, each in a line of its own."""
+    return list(zip(cells[::2], cells[1::2], strict=True)) if is_tall else list(cells)
+
+
+def effect_text(effect: ValueEffect, column: ColumnEffects) -> str:
+    """E.g. `0.540 +0.012` and below it `-0.003 to +0.027`."""
+    mean = f"{column.value_of(effect.mean):.3f}"
+    if effect.difference is None:
+        return mean
+    interval = f"\n{column.bounds_text(effect.interval)}" if effect.interval is not None else ""
+    return f"{mean} {column.value_of(effect.difference):+.3f}{interval}"
+
+
+def broken(cell: str, is_tall: bool) -> list[str]:
+    """The lines of a cell, in a tall table one for each number."""
+    return (re.sub(r" (?=[-+±])", "\n", cell) if is_tall else cell).split("\n")
+
+
+def curve_text(column: ColumnEffects, key: str, row: int) -> str:
+    """A point of a key's curve, e.g. `0.540 ±.004`."""
+    curve = column.curves[key]
+    return f"{column.value_of(curve.means[row]):.3f} {error_text(curve.half_widths[row])}"
+
+
+def effects_legend(effects: SweepEffects) -> list[str]:
+    """The meaning of the columns."""
+    has_values = any(column.values for column in effects.columns.values())
+    has_curves = any(column.curves for column in effects.columns.values())
+    of_values = (
+        f"Mean score and difference from {effects.base_text}; "
+        "below, its 95 % interval, for all values of a key at once."
+    )
+    of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."
+    shared = "Intervals hold the variance of training and of the dev examples."
+    return [*([of_values] if has_values else []), *([of_curves] if has_curves else []), shared]

@@ -1,0 +1,266 @@
+"""A sweep's figures, for notebooks: each is a Plotly figure, which displays itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import Location, open_folder
+from mtlib.tasks import Task
+from results.answers.published_differences import EstimateEffects, find_differences
+from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
+from results.figures import curves, effects, embeddings, ensembles, predictions, search
+from results.figures.curves import Training, training_of
+from results.figures.draw import is_empty
+from results.figures.embeddings import Embedded
+from results.figures.hover import score_title
+from results.figures.predictions import Predicted
+from results.figures.search_study import key_importances, search_study
+from results.records.predictions import stack_predictions
+from results.records.selection import read_selection
+from results.records.trials import OVERALL, TrialRecord, require_trial
+from results.stats.ranking import RankedConfiguration
+from results.stats.searched_keys import SearchedKey, searched_keys
+from results.stats.trial_scores import Column, TrialScores, scores_at_best_epochs
+from search_spaces.published import read_published
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from optuna import Study
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SweepPlots:
+    """The figures of one sweep.
+
+    Each method raises ValueError in one line where a name is unknown or there is nothing to draw yet.
+    """
+
+    path: Location
+    info: Mapping[str, Any]
+    records: Sequence[TrialRecord]
+    curve_rows: pd.DataFrame
+    tasks: Mapping[str, Task]
+    read_scores: Callable[[], TrialScores]
+    read_ranking: Callable[[], Sequence[RankedConfiguration]]
+    estimate_effects: EstimateEffects
+
+    def __repr__(self) -> str:
+        """Its sweep alone: a notebook shows this, and the records are long."""
+        return f"SweepPlots(path={str(self.path)!r})"
+
+    def effects(self, key: str | None = None) -> "go.Figure":
+        """Differences of a key's listed values from the base value, with 95 % intervals, for each task.
+
+        Args:
+            key: a searched key; None for the only one.
+        """
+        found = self.estimate_effects({})
+        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        rule = "differences must be of a key with listed values (`scores` shows one with a range)"
+        require(searched.range is None, rule, searched.name)
+        return require_points(effects.forest_plot(found, searched))
+
+    def scores(self, key: str | None = None) -> "go.Figure":
+        """Scores of all trials against a key's values; for a range with the fitted curve and its band.
+
+        Args:
+            key: a searched key; None for the only one.
+        """
+        found = self.estimate_effects({})
+        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
+
+    def curves(self, task: str | None = None) -> "go.Figure":
+        """Scores by epoch on dev and on the scored rows of train; of one task, or of all."""
+        return require_points(curves.learning_curves(self.training, self.require_score(task)))
+
+    def losses(self, task: str | None = None) -> "go.Figure":
+        """Losses by epoch on train and dev; of one task, or of all."""
+        return require_points(curves.losses(self.training, self.require_score(task)))
+
+    def penalties(self) -> "go.Figure":
+        """Penalties, and norms of their noise, by epoch."""
+        return require_points(curves.penalties(self.training))
+
+    def gradient_norms(self) -> "go.Figure":
+        """Norms of each task's gradients in the first steps."""
+        return require_points(curves.gradient_norms(self.training))
+
+    def history(self) -> "go.Figure":
+        """Scores of the configurations in the order in which they started, and the best so far."""
+        return require_points(search.history(self.comparable_study(), self.score_title))
+
+    def importance(self) -> "go.Figure":
+        """The share of the scores' variance that each searched key explains."""
+        return require_points(search.importance(key_importances(self.comparable_study())))
+
+    def slices(self) -> "go.Figure":
+        """Scores against each searched key."""
+        return require_points(search.slices(self.study, self.score_title))
+
+    def parallel_coordinates(self) -> "go.Figure":
+        """Each configuration as a line through its searched values to its score."""
+        study = self.comparable_study()
+        return require_points(search.parallel_coordinates(study, self.score_title, key_importances(study)))
+
+    def rungs(self) -> "go.Figure":
+        """The scores at each rung of a sweep with `--scheduler asha`, and which trials were stopped there."""
+        scheduler = self.info.get("scheduler")
+        require(scheduler == "asha", "rungs must be of a sweep with --scheduler asha", scheduler)
+        return require_points(search.rungs(self.records, self.curve_rows, self.tasks, self.metric))
+
+    def predictions(self, task: str, trial: str | None = None) -> "go.Figure":
+        """The confusion matrix of a trial on dev, or a scatter plot for a regression.
+
+        Args:
+            task: one of the sweep's tasks.
+            trial: e.g. `0003-r0`; None for the one with the highest score of this task.
+        """
+        model = self.predicted(task, trial)
+        return require_points(
+            (predictions.scatter_plot if model.probs is None else predictions.confusion_matrix)([model])
+        )
+
+    def reliability(self, task: str, trial: str | None = None) -> "go.Figure":
+        """How often a trial is right on dev, against the probability that it gave; arguments as `predictions`."""
+        model = self.predicted(task, trial)
+        require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
+        return require_points(predictions.reliability([model]))
+
+    def labels(self, task: str, trial: str | None = None) -> "go.Figure":
+        """How often each label occurs on dev, and how often it is predicted; arguments as `predictions`."""
+        return require_points(predictions.label_counts([self.predicted(task, trial)]))
+
+    def errors(self, task: str, trial: str | None = None) -> "go.Figure":
+        """A trial's errors on dev by kind; arguments as `predictions`."""
+        return require_points(predictions.errors_by_kind([self.predicted(task, trial)]))
+
+    def published(self, number: int = 1) -> "go.Figure":
+        """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
+
+        Args:
+            number: of the table among those of the sweep's question, from 1.
+        """
+        tables = read_published(self.info)
+        require(bool(tables), "a published table must be recorded with the sweep's question", "none")
+        require(1 <= number <= len(tables), f"number must be that of a table, 1 to {len(tables)}", number)
+        table = tables[number - 1]
+        found = find_differences(table, self.tasks, self.estimate_effects({}), self.estimate_effects)
+        return require_points(effects.published_differences(table, found, number))
+
+    def methods(self) -> "go.Figure":
+        """The expected score of each selection method, with its 95 % interval, for each task."""
+        return require_points(ensembles.selection_methods(read_selection(self.path)))
+
+    def pareto(self) -> "go.Figure":
+        """Expected scores against the number of models, with the Pareto front, for each task."""
+        return require_points(ensembles.pareto_front(read_selection(self.path)))
+
+    def embeddings(self, trial: str, embedded: Mapping[str, Embedded]) -> "go.Figure":
+        """The first two principal components of dev embeddings, coloured by label.
+
+        `sweep.plot.embeddings(*embed_dev(sweep))` loads the best trial's model and draws them.
+
+        Args:
+            trial: the name of the trial that `results.page.models.embed_dev` returns.
+            embedded: by task, the embeddings that it returns.
+        """
+        require_trial(trial, [record.trial_id for record in self.records])
+        return require_points(embeddings.embeddings(embedded, trial))
+
+    @property
+    def metric(self) -> str:
+        """The score that the search maximised: a task, or `overall`."""
+        return str((self.info.get("space") or {}).get("metric", OVERALL))
+
+    @property
+    def score_title(self) -> str:
+        """Its name with its metric."""
+        return score_title(self.metric, self.tasks)
+
+    @property
+    def keys(self) -> list[SearchedKey]:
+        """What was searched."""
+        return searched_keys(self.info, self.records)
+
+    @property
+    def has_comparable_scores(self) -> bool:
+        """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
+        scored = {frozenset(record.best) for record in self.records if self.metric in record.best}
+        return self.metric in self.tasks or len(scored) < 2
+
+    @cached_property
+    def study(self) -> "Study":
+        """The search as a study of Optuna, in memory."""
+        return search_study(self.records, self.keys, self.metric, self.tasks)
+
+    def comparable_study(self) -> "Study":
+        """The study; ValueError if the trials' scores cannot be compared."""
+        rule = "scores must be of the same tasks to be compared"
+        require(self.has_comparable_scores, rule, "overall scores of different tasks")
+        return self.study
+
+    @property
+    def training(self) -> Training:
+        """What the figures of training are drawn from."""
+        return training_of(self.curve_rows, self.records, self.tasks, self.read_ranking())
+
+    def require_score(self, name: str | None) -> str | None:
+        """The name; ValueError if it is that of no task."""
+        if name is not None:
+            require_name(name, [*self.tasks, OVERALL], "task")
+        return name
+
+    @cached_property
+    def best_epoch_scores(self) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
+        """Each trial's best overall epoch, and the scores there, of `scores_at_best_epochs`."""
+        return scores_at_best_epochs(self.records, self.curve_rows, self.tasks)
+
+    def dev_scores(self, task: str) -> dict[str, float]:
+        """By trial, the dev score of a task at the best overall epoch; empty where no trial has one yet."""
+        return self.best_epoch_scores[1].get((task, "dev"), {})
+
+    def predicted(self, task: str, trial: str | None = None) -> Predicted:
+        """A trial's predictions for dev at its best overall epoch; arguments as `predictions`."""
+        require_name(task, self.tasks, "task")
+        scores = self.dev_scores(task)
+        require(bool(scores), f"a trial must have a dev score of {task}", "none yet")
+        name = max(scores, key=lambda trial: scores[trial]) if trial is None else trial
+        require_trial(name, scores)
+        epoch, definition = self.best_epoch_scores[0][name], self.tasks[task]
+        ids, labels, logits = stack_predictions(open_folder(self.path), task, "dev", [(name, epoch)])
+        title = f"best single model, {name}" if trial is None else name
+        return predicted_from(title, definition, ids, labels, outputs_of(definition, logits[0]))
+
+
+def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outputs: Any) -> Predicted:
+    """Predictions from outputs, (rows, width), of `results.ensembles.outputs`."""
+    return Predicted(
+        name=name,
+        task=task,
+        ids=ids,
+        labels=np.asarray(labels, dtype=np.float64),
+        predictions=predictions_of(task, outputs),
+        probs=None if task.kind == "regression" else probabilities_of(task, outputs),
+    )
+
+
+def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
+    """The named one, or the only one; ValueError where there is none of this name, or several."""
+    require(bool(known), f"there must be a {what}", "none")
+    if name is None:
+        require(len(known) == 1, f"the {what} must be named where there are several", ", ".join(known))
+        return next(iter(known.values()))
+    require_name(name, known, what)
+    return known[name]
+
+
+def require_points(figure: "go.Figure") -> "go.Figure":
+    """The figure; ValueError if it shows nothing."""
+    require(not is_empty(figure), f"{figure.layout.meta['title']}: there must be something to draw", "no data yet")
+    return figure

@@ -1,0 +1,96 @@
+"""The best single model for all tasks together, and its cross-fitted score: predicting costs one model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtlib.runtime.errors import require
+from mtlib.tasks import overall_score
+from results.ensembles.candidates import Candidate, Pool
+from results.ensembles.folds import assign_folds, count_folds
+from results.ensembles.selection_method import Settings, candidate_scores
+from results.selection.cross_fitting import CrossFitted
+from results.stats.groups import count_groups
+from results.stats.resampling import Floats, Numbers
+
+Pools = Mapping[str, Pool]
+"""By task; in each, the same candidates at the same places."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedModel:
+    """The chosen candidate and its scores."""
+
+    candidate: Candidate
+    in_sample: Mapping[str, float]
+    """Dev score by task, which is too high."""
+    fitted: Mapping[str, CrossFitted]
+    """By task."""
+
+
+def choose_shared_model(pools: Pools, settings: Settings, *, num_repeats: int = 1) -> SharedModel:
+    """Chooses the candidate with the best overall score, and cross-fits that choice over all tasks at once.
+
+    Raises:
+        ValueError: no candidate was scored on all tasks, or the weights of none of them were kept.
+    """
+    shared = with_common_candidates(pools)
+    everything = {task: np.arange(len(pool.labels)) for task, pool in shared.items()}
+    scores = overall_scores(shared, everything)
+    candidates = next(iter(shared.values())).candidates
+    has_weights = np.array([candidate.has_weights for candidate in candidates])
+    require(bool(has_weights.any()), "some candidate for all tasks must have its weights still", "none")
+    best = int(np.where(has_weights, scores, -np.inf).argmax())
+    in_sample = {task: float(candidate_scores(pool, everything[task])[best]) for task, pool in shared.items()}
+    fitted = cross_fit_shared(shared, settings, num_repeats)
+    return SharedModel(candidate=candidates[best], in_sample=in_sample, fitted=fitted)
+
+
+def with_common_candidates(pools: Pools) -> dict[str, Pool]:
+    """The pools restricted to candidates that all of them have, in one order."""
+    places = {
+        task: {(one.sweep, one.trial, one.epoch): place for place, one in enumerate(pool.candidates)}
+        for task, pool in pools.items()
+    }
+    first, *others = places.values()
+    ordered = [key for key in first if all(key in other for other in others)]
+    require(bool(ordered), f"some candidate must have been scored on {', '.join(pools)}", "none")
+    return {task: pool.only([places[task][key] for key in ordered]) for task, pool in pools.items()}
+
+
+def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
+    """The overall score of each candidate on some rows of each task, (candidates,)."""
+    scores = {task: candidate_scores(pool, rows[task]) for task, pool in pools.items()}
+    tasks = {task: pool.task for task, pool in pools.items()}
+    by_candidate = (dict(zip(scores, own, strict=True)) for own in zip(*scores.values(), strict=True))
+    return np.array([overall_score(own, tasks) for own in by_candidate])
+
+
+def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
+    """Scores inside a fold of every task the candidate that was chosen outside these folds; by task."""
+    generator = np.random.default_rng((settings.seed, 3))
+    drawn = [draw_folds(pools, settings.num_folds, generator) for _ in range(num_repeats)]
+    found = {task: [np.empty(len(pool.labels)) for _ in drawn] for task, pool in pools.items()}
+    for repeat, folds in enumerate(drawn):
+        for fold in range(int(next(iter(folds.values())).max()) + 1):
+            outside = {task: np.flatnonzero(own != fold) for task, own in folds.items()}
+            best = int(overall_scores(pools, outside).argmax())
+            for task, own in folds.items():
+                found[task][repeat][own == fold] = pools[task].values[best, own == fold]
+    return {
+        task: CrossFitted(
+            task=pool.task,
+            labels=pool.labels,
+            values=np.stack(found[task]),
+            folds=np.stack([folds[task] for folds in drawn]),
+            groups=pool.groups,
+        )
+        for task, pool in pools.items()
+    }
+
+
+def draw_folds(pools: Pools, num_folds: int, generator: np.random.Generator) -> dict[str, Numbers]:
+    """Folds of every task's examples, as many of each."""
+    count = min(count_folds(pool.task, count_groups(pool.groups), num_folds) for pool in pools.values())
+    return {task: assign_folds(pool.labels, count, generator, pool.groups) for task, pool in pools.items()}

@@ -1,0 +1,45 @@
+"""Groups of examples that count as one draw: examples that share texts are not independent."""
+
+import numpy as np
+import numpy.typing as npt
+
+from results.stats.resampling import Floats, Numbers
+
+LEAST_GROUPS = 10
+"""Least number of groups from which a variance is estimated, and folds are made."""
+LARGEST_SHARE = 0.8
+"""Largest share of the examples that one group may hold: that of the rows outside one of five folds."""
+
+
+def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:
+    """Whether whole groups can be drawn and dealt to folds, by their number and the examples in the largest one."""
+    return num_groups == num_examples or (num_groups >= LEAST_GROUPS and largest_group <= LARGEST_SHARE * num_examples)
+
+
+def independent_groups(text_groups: npt.ArrayLike | None, num_examples: int) -> Numbers:
+    """(rows,) the number, from 0, of the group that each example is drawn with.
+
+    Args:
+        text_groups: (rows,) group of connected texts of each example; None if they are not known.
+        num_examples: rows.
+
+    Returns:
+        The groups of connected texts, if they are known and usable; else each example is a group of its own.
+    """
+    alone = np.arange(num_examples)
+    if text_groups is None:
+        return alone
+    _, groups, sizes = np.unique(text_groups, return_inverse=True, return_counts=True)
+    is_grouped = len(sizes) < num_examples and are_usable(len(sizes), int(sizes.max()), num_examples)
+    return np.asarray(groups) if is_grouped else alone
+
+
+def count_groups(groups: Numbers) -> int:
+    """The number of groups."""
+    return len(np.unique(groups))
+
+
+def sum_groups(values: Floats, groups: Numbers) -> Floats:
+    """Sums over the examples of each group, (models, groups), of values, (models, rows)."""
+    _, numbers = np.unique(groups, return_inverse=True)
+    return np.stack([np.bincount(numbers, own) for own in values])

@@ -1,0 +1,92 @@
+"""Whether the effect of one key depends on the value of another: an F test of their interaction contrasts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from results.stats.configuration_means import ConfigurationMeans, training_covariance
+from results.stats.resampling import CONFIDENCE, Floats
+from results.stats.searched_keys import SearchedKey, other_params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interaction:
+    """Two keys."""
+
+    keys: tuple[str, str]
+    p_value: float
+    """Of the hypothesis that neither key's effect depends on the other; adjusted over all pairs of keys (Holm)."""
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the hypothesis is rejected."""
+        return self.p_value < 1 - CONFIDENCE
+
+
+def find_interactions(
+    keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Sequence[Mapping[str, Any]]
+) -> list[Interaction]:
+    """The interactions of all pairs of keys; empty where training was not repeated.
+
+    A pair is left out where its values were not crossed: no two values of each were trained in all four combinations
+    with all else equal.
+
+    Args:
+        keys: those with listed values.
+        means: of the configurations.
+        params: of each configuration.
+    """
+    if not means.has_replicates:
+        return []
+    found = {}
+    for first, second in combinations(keys, 2):
+        coefficients = interaction_contrasts(first, second, params)
+        if len(coefficients):
+            found[first.name, second.name] = wald_test(means, coefficients)
+    if not found:
+        return []
+    adjusted = multipletests(list(found.values()), method="holm")[1]
+    return [Interaction(keys=pair, p_value=float(p)) for pair, p in zip(found, adjusted, strict=True)]
+
+
+def interaction_contrasts(first: SearchedKey, second: SearchedKey, params: Sequence[Mapping[str, Any]]) -> Floats:
+    """(contrasts, configurations): how the differences from the first key's base change with the second key's value."""
+    cells: dict[Any, dict[tuple[Any, Any], int]] = {}
+    for number, own in enumerate(params):
+        cells.setdefault(other_params(own, first, second), {})[first.value_of(own), second.value_of(own)] = number
+    rows = []
+    for a in (value for value in first.values if value != first.base):
+        for b in (value for value in second.values if value != second.base):
+            corners = ((a, b, 1.0), (first.base, b, -1.0), (a, second.base, -1.0), (first.base, second.base, 1.0))
+            complete = [cell for cell in cells.values() if all((one, other) in cell for one, other, _ in corners)]
+            row = np.zeros(len(params))
+            for cell in complete:
+                for one, other, sign in corners:
+                    row[cell[one, other]] += sign / len(complete)
+            rows.append(row)
+    kept = [row for row in rows if row.any()]
+    return np.array(kept) if kept else np.zeros((0, len(params)))
+
+
+def wald_test(means: ConfigurationMeans, coefficients: Floats) -> float:
+    """p-value of the hypothesis that all contrasts are 0: an F test with the residuals' degrees of freedom.
+
+    It is at least the p-value of a chi-square test with the variance over examples alone, as intervals have that floor.
+    """
+    estimates = means.estimate(coefficients)
+    own = means.of_distinct(coefficients)
+    statistic, rank = wald_statistic(estimates, own @ (training_covariance(means) + means.examples) @ own.T)
+    fixed, fixed_rank = wald_statistic(estimates, own @ means.fixed_examples @ own.T)
+    over_both = stats.f.sf(statistic / rank, rank, means.total_degrees) if rank else 1.0
+    over_examples = stats.chi2.sf(fixed, fixed_rank) if fixed_rank else 0.0
+    return float(max(over_both, over_examples))
+
+
+def wald_statistic(estimates: Floats, covariance: Floats) -> tuple[float, int]:
+    """The estimates' squared length in standard errors, and the rank of their covariance."""
+    return float(estimates @ np.linalg.pinv(covariance) @ estimates), int(np.linalg.matrix_rank(covariance))

@@ -1,0 +1,183 @@
+"""The effect of one key on one score: its mean at each value, and differences from the base value with intervals."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from results.stats.configuration_means import ConfigurationMeans, contrasts
+from results.stats.margins import margins_control
+from results.stats.resampling import Floats, Numbers
+from results.stats.searched_keys import SearchedKey, is_numeric, other_params
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueEffect:
+    """One value of a key."""
+
+    value: Any
+    num_trials: int
+    mean: float
+    """Mean score over replicates and over what else was searched."""
+    difference: float | None
+    """From the base value, over the other keys' values that both were trained with; None if there are none."""
+    error: float | None
+    """Standard error of the difference, over training and examples; None where training was not repeated."""
+    interval: tuple[float, float] | None
+    """95 % of the difference, for all values of the key at once; None as `error`."""
+    is_same: bool = False
+    """Whether it trained the same as the base value."""
+
+    @property
+    def margin(self) -> float:
+        """Half the interval's width; nan where it is unknown."""
+        return np.nan if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval is known and does not contain 0."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """A score that rises or falls over a key's numbers, from the base value on."""
+
+    is_upward: bool
+    """Whether the base is the lowest value, not the highest."""
+    is_better: bool
+    """Whether values farther from the base are better."""
+    first: float
+    """The value nearest to the base at which the trend is significant; it is at all farther ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueContrasts:
+    """Coefficients of configurations' means, by value of a key."""
+
+    means: dict[Any, Floats]
+    """(configurations,) of the mean at each value."""
+    differences: dict[Any, Floats]
+    """(configurations,) of the difference from the base value, for values that can be compared with it."""
+    configurations: dict[Any, Numbers]
+    """Numbers of the configurations that have each value."""
+
+
+def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> list[ValueEffect]:
+    """The effects of a key's values, in their order."""
+    own = contrasts_of_key
+    compared: dict[Any, tuple[float, float, float]] = {}
+    same: set[Any] = set()
+    if own.differences:
+        coefficients = np.stack(list(own.differences.values()))
+        found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
+        numbers = zip(found.estimates.tolist(), found.errors.tolist(), margins.tolist(), strict=True)
+        compared = dict(zip(own.differences, numbers, strict=True))
+        same = {
+            value for value, one in zip(own.differences, means.of_distinct(coefficients), strict=True) if not one.any()
+        }
+    return [
+        value_effect(
+            value,
+            num_trials=int(means.num_models[own.configurations[value]].sum()),
+            mean=float(coefficients @ means.means),
+            compared=compared.get(value),
+            is_same=value in same,
+        )
+        for value, coefficients in own.means.items()
+    ]
+
+
+def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans) -> Trend | None:
+    """Whether a score rises or falls over the numbers of a grid's key, and from which one on that is significant.
+
+    The linear contrast over all values in their order is tested, then that without the value farthest from the base,
+    and so on while it is significant (95 %). If the true means rise or fall throughout, none of equal means is called
+    different more often than in one sweep of twenty.
+
+    Args:
+        key: with listed values.
+        params: of each configuration; of several keys those count that all values were trained with.
+        means: of the configurations.
+
+    Returns:
+        None if no contrast is significant or the means do not rise or fall at every value; if the values are not three
+        or more numbers with the base as the lowest or the highest; if no others of the keys were trained with all.
+
+    Source: Tamhane, Hochberg and Dunnett (1996), "Multiple test procedures for dose finding": step-down tests of
+    trend for the minimum effective dose.
+    """
+    numbers = {cell: number for number, cell in enumerate(cells_of(key, params))}
+    tried = {value for value, _ in numbers}
+    if len(tried) < 3 or not all(map(is_numeric, tried)) or key.base not in (min(tried), max(tried)):
+        return None
+    values = sorted(tried, key=lambda value: abs(value - key.base))
+    shared = [other for other in {other for _, other in numbers} if all((value, other) in numbers for value in tried)]
+    rows = np.zeros((len(values), len(numbers)))
+    for row, value in zip(rows, values, strict=True):
+        row[[numbers[value, other] for other in shared]] = 1 / max(len(shared), 1)
+    steps = means.estimate(np.diff(rows, axis=0))
+    if not ((steps > 0).all() or (steps < 0).all()):
+        return None
+    first = None
+    for count in range(len(values), 1, -1):
+        coefficients = (np.arange(count) - (count - 1) / 2) @ rows[:count]
+        (margin,) = margins_control(means, coefficients[None])  # nan without replicates
+        if not np.abs(means.estimate(coefficients[None])[0]) > margin:
+            break
+        first = values[count - 1]
+    return None if first is None else Trend(is_upward=first > key.base, is_better=bool(steps[0] > 0), first=first)
+
+
+def value_effect(
+    value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None, *, is_same: bool
+) -> ValueEffect:
+    """One value, from its difference from the base value, the difference's standard error and its margin."""
+    found = ValueEffect(
+        value=value, num_trials=num_trials, mean=mean, difference=None, error=None, interval=None, is_same=is_same
+    )
+    if compared is None:
+        return found
+    difference, error, margin = compared
+    if np.isnan(margin):
+        return replace(found, difference=difference)
+    return replace(found, difference=difference, error=error, interval=(difference - margin, difference + margin))
+
+
+def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
+    """Of a grid: each value that some configuration has is compared with the base where all else is equal.
+
+    Args:
+        key: with at least one value.
+        params: of each configuration.
+    """
+    cells = cells_of(key, params)
+    tried = [value for value in key.values if any(own == value for own, _ in cells)]  # others have other tasks
+    numbers = {value: np.flatnonzero([own == value for own, _ in cells]) for value in tried}
+    differences = {value: matched_difference(cells, value, key.base) for value in tried if value != key.base}
+    return ValueContrasts(
+        means={value: np.bincount(found, minlength=len(cells)) / len(found) for value, found in numbers.items()},
+        differences={value: found for value, found in differences.items() if found is not None},
+        configurations=numbers,
+    )
+
+
+def cells_of(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+    """Each configuration's value of the key, and what else it was trained with."""
+    return [(key.value_of(own), other_params(own, key)) for own in params]
+
+
+def matched_difference(cells: Sequence[tuple[Any, Any]], value: Any, base: Any) -> Floats | None:
+    """(configurations,) coefficients of the mean difference between two values over what both were trained with."""
+    numbers = {cell: number for number, cell in enumerate(cells)}
+    pairs = [
+        (numbers[own, other], numbers[base, other]) for own, other in cells if own == value and (base, other) in numbers
+    ]
+    if not pairs:
+        return None
+    coefficients = np.zeros(len(cells))
+    for one, other in pairs:
+        coefficients[one] += 1 / len(pairs)
+        coefficients[other] -= 1 / len(pairs)
+    return coefficients

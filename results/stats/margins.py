@@ -1,0 +1,251 @@
+"""How many standard errors a difference must have, when many are compared at once and errors may be heavy-tailed.
+
+Three answers are taken together, the largest counts. The first is that of normal errors with equal variances: Tukey's
+studentised range where the best of several is compared with all, Dunnett's distribution where one is compared with all
+others. The second allows for training variances that differ, each known from few replicates: the true ones are drawn
+around their estimates. The third comes from the residuals: if configurations are equally good, their scores can be
+exchanged within a replicate, so permutations show how large the largest difference becomes with errors as they are. The
+second and third are about training errors only; the variance over examples is known well.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from scipy.special import gammaln
+from statsmodels.stats.libqsturng import qsturng
+
+from results.stats.configuration_means import (
+    MAX_DEGREES,
+    ConfigurationMeans,
+    Contrasts,
+    contrasts,
+    design_matrix,
+    residual_degrees,
+    training_covariance,
+    training_variances,
+)
+from results.stats.resampling import CONFIDENCE, Floats, Numbers
+
+NUM_PERMUTATIONS = 1000
+FEWEST_PERMUTATIONS = 1000
+"""Distinct ones that there must be: fewer give no 95 % quantile of the largest of several differences."""
+NUM_DRAWS = 20_000
+"""Of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
+NUM_VARIANCES = 5000
+"""Draws of training variances: the quantile has a standard error of about 1 %."""
+LARGE_DEGREES = 1000.0
+"""Degrees of freedom beyond which the studentised range no longer changes in three digits."""
+
+Mask = npt.NDArray[np.bool_]
+
+Largest = Callable[[Floats, Floats], Floats]
+"""From means and their squared standard errors, (draws, distinct) each, to the largest difference in standard errors,
+(draws,)."""
+
+
+def margins_best(
+    means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, confidence: float = CONFIDENCE
+) -> Floats:
+    """How large differences from the best must be to be significant: (contrasts,), nan without replicates.
+
+    They hold for all pairs of configurations at once, so the best may be picked by its score.
+
+    Args:
+        means: of the configurations.
+        compared: differences of configurations.
+        among: (configurations,): the pairs are of these, at least two; None for all.
+        confidence: that no two equally good ones are called different.
+    """
+    every = np.ones(len(means.means), np.bool_) if among is None else among
+    own = np.bincount(means.distinct, every) > 0
+    if means.has_replicates and own.sum() < 2:  # all trained the same
+        return np.zeros(len(compared.estimates))
+
+    def tukey(degrees: Floats) -> Floats:
+        return np.asarray(qsturng(confidence, int(own.sum()), np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
+
+    def largest(drawn: Floats, squares: Floats) -> Floats:
+        return largest_range(drawn[:, own], squares[:, own])
+
+    return combine_margins(means, compared, tukey, largest, confidence)
+
+
+def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confidence: float = CONFIDENCE) -> Floats:
+    """How large differences from a control must be to be significant, all at once: (contrasts,); nan as `margins_best`.
+
+    Args:
+        means: of the configurations.
+        coefficients: (contrasts, configurations), rows that sum to 0: 1 for a configuration and -1 for the control,
+            parts of 1 where each is a mean over configurations, or any other contrast.
+        confidence: that no equally good configuration is called different.
+    """
+
+    own = means.of_distinct(coefficients)
+    if means.has_replicates and not own.any():  # all trained the same
+        return np.zeros(len(coefficients))
+
+    def largest(drawn: Floats, squares: Floats) -> Floats:
+        return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
+
+    def dunnett(degrees: Floats) -> Floats:
+        return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min()), confidence))
+
+    return combine_margins(means, contrasts(means, coefficients), dunnett, largest, confidence)
+
+
+def combine_margins(
+    means: ConfigurationMeans,
+    compared: Contrasts,
+    normal: Callable[[Floats], Floats],
+    largest: Largest,
+    confidence: float,
+) -> Floats:
+    """Margins of differences whose variance is the sum of an estimated and of a known part.
+
+    Each part has its own quantile, and the squares are added. This keeps the confidence also where an estimate from
+    few replicates is far too small by chance; Satterthwaite's approximation does not. Where replicates are nearly equal
+    by chance, the margin is the known one of these very models over examples.
+
+    Args:
+        means: of the configurations.
+        compared: differences of these means.
+        normal: quantiles for normal errors of equal variances, from degrees of freedom, (contrasts,) both.
+        largest: the largest difference.
+        confidence: of the quantiles.
+
+    Source: Banerjee (1960), "Approximate confidence interval for linear functions of means of k populations when the
+    population variances are not equal".
+    """
+    if not compared.degrees.any():
+        return np.full(len(compared.estimates), np.nan)
+    found = max(permuted_quantile(means, largest, confidence), drawn_quantile(means, largest, confidence))
+    known = normal(np.full_like(compared.degrees, MAX_DEGREES))
+    estimated = np.maximum(normal(compared.degrees), found)
+    margins = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
+    return np.maximum(margins, known * compared.fixed_errors)
+
+
+def drawn_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+    """Quantile of the largest difference in standard errors over training, where variances differ.
+
+    The true variances are drawn around their estimates: one factor for the level that all share, with the degrees of
+    freedom of all residuals, and one for each configuration.
+
+    Returns:
+        0 where all variances are taken as equal.
+    """
+    degrees, total = means.degrees, means.total_degrees
+    if degrees.min() >= MAX_DEGREES:
+        return 0.0
+    stream, size = np.random.default_rng(0), (NUM_VARIANCES, len(degrees))
+    squares = np.broadcast_to(np.diag(training_covariance(means)), size)
+    level = total / stream.chisquare(total, size=(NUM_VARIANCES, 1))
+    true = squares * level * degrees / stream.chisquare(degrees, size=size)
+    return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), confidence))
+
+
+def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float, confidence: float) -> float:
+    """Quantile of the largest absolute value of a multivariate t distribution with the contrasts' correlations."""
+    if len(coefficients) == 1:
+        return float(stats.t.ppf((1 + confidence) / 2, degrees))
+    own = means.of_distinct(coefficients)
+    covariance = own @ (training_covariance(means) + means.examples) @ own.T
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    correlation = ratio(covariance, np.outer(scale, scale))
+    draws = np.random.default_rng(0).multivariate_normal(
+        np.zeros(len(scale)), correlation, size=NUM_DRAWS, method="eigh", check_valid="ignore"
+    )
+    squares = np.random.default_rng(1).chisquare(degrees, size=NUM_DRAWS) / degrees
+    return float(np.quantile(np.abs(draws).max(axis=1) / np.sqrt(squares), confidence))
+
+
+def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+    """Quantile of the largest difference in standard errors over training, where residuals are permuted in replicates.
+
+    The standard error of a difference is taken from both configurations' own variances, without the small part that
+    missing replicates add.
+
+    Args:
+        means: of the configurations.
+        largest: the largest difference.
+        confidence: of the quantile.
+
+    Returns:
+        0 where there are fewer distinct permutations than `FEWEST_PERMUTATIONS`.
+    """
+    scores = means.scores
+    sizes = np.bincount(scores.replicates)
+    if gammaln(sizes + 1).sum() - gammaln(len(means.degrees) + 1) < math.log(FEWEST_PERMUTATIONS):
+        return 0.0
+    design = design_matrix(scores)
+    fitted = design @ np.linalg.pinv(design)  # (models, models)
+    draws = permute_within(scores.scores - fitted @ scores.scores, scores.replicates, NUM_PERMUTATIONS)
+    residuals = draws - draws @ fitted.T
+    variances, _ = training_variances(residuals, scores.configurations, residual_degrees(scores))
+    own = means.weights[scores.configurations, np.arange(len(scores.scores))] ** 2  # (models,)
+    squares = variances * np.bincount(scores.configurations, own)
+    return float(np.quantile(largest(draws @ means.weights.T, squares), confidence))
+
+
+def largest_range(permuted: Floats, squares: Floats) -> Floats:
+    """Largest difference from the best in standard errors, (permutations, configurations) twice -> (permutations,)."""
+    best = permuted.argmax(axis=1)[:, None]
+    difference = np.take_along_axis(permuted, best, axis=1) - permuted
+    return np.asarray(ratio(difference, np.sqrt(np.take_along_axis(squares, best, axis=1) + squares)).max(axis=1))
+
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """The quotient, and 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def permute_within(values: Floats, groups: Numbers, number: int) -> Floats:
+    """(number, values): copies with the values of each group in another order."""
+    stream = np.random.default_rng(0)
+    found = np.broadcast_to(values, (number, len(values))).copy()
+    for group in range(int(groups.max()) + 1):
+        found[:, groups == group] = stream.permuted(found[:, groups == group], axis=1)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceSet:
+    """All configurations, compared with the one of the highest mean."""
+
+    below_best: Floats
+    """(configurations,) difference of the highest mean from each."""
+    margins: Floats
+    """(configurations,) by which each must be below to be significantly worse; nan where training was not repeated."""
+
+    @property
+    def is_left(self) -> Mask:
+        """(configurations,): which are in the set; all where training was not repeated, and always the best."""
+        return ~(self.below_best > self.margins)
+
+
+def confidence_set(means: ConfigurationMeans, *, confidence: float = CONFIDENCE) -> ConfidenceSet:
+    """The model confidence set, by the range statistic: the largest difference, in standard errors, of all pairs.
+
+    Configurations that are significantly below the best are eliminated, then the others are compared again with the
+    margins of so many, until none is.
+
+    Args:
+        means: of the configurations.
+        confidence: that no configuration which is as good as the best is eliminated.
+
+    Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is that of
+    `results.stats.margins.margins_best` instead of a bootstrap's.
+    """
+    one, best = np.eye(len(means.means)), int(means.means.argmax())
+    compared = contrasts(means, one[best] - one)
+    margins, left = np.full(len(one), np.nan), np.ones(len(one), np.bool_)
+    while True:
+        margins[left] = margins_best(means, compared, left, confidence=confidence)[left]
+        found = ConfidenceSet(below_best=compared.estimates, margins=margins)
+        if np.array_equal(found.is_left, left) or found.is_left.sum() == 1:
+            return found
+        left = found.is_left

@@ -1,0 +1,221 @@
+"""The effect of a number that was sampled from a range: a fitted curve with a band, and where its optimum lies.
+
+Configurations were drawn at random or by TPE, and mostly trained once. The mean score is fitted by a sum of smooth
+curves, one for each range, and of a level for each value of each choice. The scatter around the fit is the variance of
+the means: it holds that of training, and what curves of this kind do not fit, which replicates alone would not show.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
+from results.stats.key_effects import ValueContrasts
+from results.stats.resampling import CONFIDENCE, Floats
+from results.stats.searched_keys import KeyRange, SearchedKey
+
+POINTS = 101
+"""Of a curve, from one end of the range to the other."""
+CONFIGURATIONS_PER_TERM = 4
+"""Fewest for each term of a fit with curves: with fewer, terms of the highest power are left out."""
+CONFIGURATIONS_PER_LINEAR_TERM = 3
+"""Fewest for each term of a fit with lines alone: with fewer there is none."""
+MAX_POWER = 3
+NUM_CURVES = 4000
+"""Drawn around the fitted one, for the interval of the optimum."""
+EDGE = 0.02
+"""Share of the range (in the scale it was sampled on) within which an optimum counts as at its edge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeEffect:
+    """The curve of one key."""
+
+    key: str
+    points: Floats
+    """(points,) values of the key."""
+    means: Floats
+    """(points,) fitted score, at the mean of the other keys."""
+    differences: Floats
+    """(points,) from the curve's mean over the configurations."""
+    errors: Floats
+    """(points,) standard errors of the differences."""
+    half_widths: Floats
+    """(points,) of the differences' 95 % band, at each point alone."""
+    optimum: float
+    optimum_interval: tuple[float, float]
+    """95 %."""
+    p_value: float
+    """Of the hypothesis that the key has no effect."""
+    edge: str
+    """`low` or `high` where the fitted optimum lies at that end of the range, else empty; of a line, whose optimum
+    always does and says nothing, it is empty."""
+    is_linear: bool
+    """Whether a line was fitted, which shows no optimum inside the range: too few configurations for a curve."""
+    num_configurations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """An additive fit to configurations' means."""
+
+    design: Floats
+    """(configurations, terms), the first is constant. Configurations that trained the same are fitted as one, at the
+    mean of their terms."""
+    columns: dict[str, slice]
+    """Terms of each key."""
+    inverse: Floats
+    """(terms, configurations): the coefficients are `inverse @ means`."""
+    covariance: Floats
+    """Of the coefficients, over trainings and examples."""
+    degrees: float
+    means: ConfigurationMeans
+    """With the scatter around the fit as their variance."""
+
+
+def fit_keys(keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Sequence[Mapping[str, Any]]) -> Fit | None:
+    """Fits a curve to each range and a level to each value of a choice.
+
+    Args:
+        keys: all searched keys.
+        means: of the configurations.
+        params: of each configuration.
+
+    Returns:
+        None where there are too few configurations (`CONFIGURATIONS_PER_LINEAR_TERM`).
+    """
+    for power in range(MAX_POWER, 0, -1):
+        design, columns = build_design(keys, params, power)
+        fewest = CONFIGURATIONS_PER_TERM if power > 1 else CONFIGURATIONS_PER_LINEAR_TERM
+        num_terms = int(np.linalg.matrix_rank(means.average(design)))
+        if len(means.degrees) >= fewest * num_terms:
+            return fit_design(design, columns, means, num_terms)
+    return None
+
+
+def build_design(
+    keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], power: int
+) -> tuple[Floats, dict[str, slice]]:
+    """The design matrix and each key's columns; 0 where a configuration has no value of a key."""
+    parts, columns, start = [np.ones((len(params), 1))], {}, 1
+    for key in keys:
+        values = [key.value_of(own) for own in params]
+        part = range_terms(key.range, values, power) if key.range else choice_terms(key, values)
+        parts.append(part)
+        columns[key.name] = slice(start, start + part.shape[1])
+        start += part.shape[1]
+    return np.concatenate(parts, axis=1), columns
+
+
+def range_terms(domain: KeyRange, values: Sequence[Any], power: int) -> Floats:
+    """(configurations, power) Legendre polynomials of the position in the range; 0 where there is no value."""
+    has_value = np.array([value is not None for value in values])
+    position = positions(domain, np.array([domain.low if value is None else value for value in values], dtype=float))
+    return np.asarray(np.polynomial.legendre.legvander(position, power)[:, 1:] * has_value[:, None])
+
+
+def positions(domain: KeyRange, values: Floats) -> Floats:
+    """Values as positions from -1 to 1, on the scale that they were sampled on."""
+    low, high, at = (
+        np.log(v) if domain.is_log else np.asarray(v, dtype=float) for v in (domain.low, domain.high, values)
+    )
+    return np.asarray(2 * (at - low) / (high - low) - 1)
+
+
+def choice_terms(key: SearchedKey, values: Sequence[Any]) -> Floats:
+    """(configurations, values - 1) indicators of the values other than the base."""
+    others = [value for value in key.values if value != key.base]
+    return np.array([[float(value == other) for other in others] for value in values]).reshape(len(values), len(others))
+
+
+def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMeans, num_terms: int) -> Fit:
+    """Least squares, with the scatter around the fit as the variance of each mean.
+
+    The scatter is at least the variance over examples that each configuration has alone.
+    """
+    rows, scores = means.average(design), means.average(means.means)
+    inverse = np.asarray(np.linalg.pinv(rows), dtype=np.float64)
+    degrees = float(len(rows) - num_terms)
+    scatter = float(np.sum((scores - rows @ (inverse @ scores)) ** 2) / degrees)
+    squares = (means.weights**2).sum(axis=1)  # variance of each mean, where that of a training is 1
+    scatter = max(scatter, float(np.mean(np.diag(means.fixed_examples - means.examples))))
+    means = replace(
+        means,
+        model_variances=(scatter / squares)[means.scores.configurations],
+        degrees=np.full_like(means.degrees, MAX_DEGREES),
+        total_degrees=degrees,
+    )
+    covariance = inverse @ (training_covariance(means) + means.examples) @ inverse.T
+    return Fit(
+        design=design,
+        columns=columns,
+        inverse=inverse @ means.average(np.eye(len(design))),
+        covariance=covariance,
+        degrees=degrees,
+        means=means,
+    )
+
+
+def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
+    """The curve of a key with a range."""
+    assert key.range is not None
+    own = fit.columns[key.name]
+    power = own.stop - own.start
+    is_linear = power == 1
+    scale = np.linspace(-1, 1, POINTS)
+    terms = np.polynomial.legendre.legvander(scale, power)[:, 1:]
+    centred = terms - fit.design[:, own].mean(axis=0)
+    coefficients, covariance = (fit.inverse @ fit.means.means)[own], fit.covariance[own, own]
+    curve = centred @ coefficients
+    errors = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", centred, covariance, centred), 0.0))
+    draws = draw_coefficients(coefficients, covariance, fit.degrees)
+    best = scale[(draws @ terms.T).argmax(axis=1)]
+    low, high = np.quantile(best, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    optimum = scale[curve.argmax()]
+    statistic = coefficients @ np.linalg.pinv(covariance) @ coefficients / power
+    return RangeEffect(
+        key=key.name,
+        points=values_at(key.range, scale),
+        means=fit.design.mean(axis=0) @ (fit.inverse @ fit.means.means) + curve,
+        differences=curve,
+        errors=errors,
+        half_widths=errors * stats.t.ppf((1 + CONFIDENCE) / 2, fit.degrees),
+        optimum=float(values_at(key.range, optimum)),
+        optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
+        p_value=float(stats.f.sf(statistic, power, fit.degrees)),
+        edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
+        is_linear=is_linear,
+        num_configurations=len(fit.means.degrees),
+    )
+
+
+def choice_contrasts(key: SearchedKey, fit: Fit, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:
+    """Of a choice: the fitted levels of its values, with all other keys at their mean."""
+    own, others = fit.columns[key.name], [value for value in key.values if value != key.base]
+    at_mean = np.tile(fit.design.mean(axis=0), (len(key.values), 1))
+    at_mean[:, own] = choice_terms(key, key.values)
+    values = [key.value_of(config) for config in params]
+    return ValueContrasts(
+        means=dict(zip(key.values, at_mean @ fit.inverse, strict=True)),
+        differences=dict(zip(others, fit.inverse[own], strict=True)),
+        configurations={value: np.flatnonzero([found == value for found in values]) for value in key.values},
+    )
+
+
+def draw_coefficients(coefficients: Floats, covariance: Floats, degrees: float) -> Floats:
+    """(draws, terms) from the multivariate t distribution around the estimates."""
+    generator = np.random.default_rng(0)
+    normal = generator.multivariate_normal(np.zeros(len(coefficients)), covariance, size=NUM_CURVES, method="eigh")
+    scale = np.sqrt(generator.chisquare(degrees, size=NUM_CURVES) / degrees)
+    return np.asarray(coefficients + normal / scale[:, None])
+
+
+def values_at(domain: KeyRange, position: Any) -> Any:
+    """Values of the key at positions from -1 to 1."""
+    share = (np.asarray(position) + 1) / 2
+    if domain.is_log:
+        return domain.low * (domain.high / domain.low) ** share
+    return domain.low + (domain.high - domain.low) * share

@@ -1,0 +1,206 @@
+"""Ranks the configurations of a sweep by their overall score, and marks those that may be the best.
+
+Which configuration is best is a question about training again and about other examples: both variances are in the
+margin by which a row must be below the best one (`results.stats`). It holds for all rows at once.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlib.tasks import Task, in_order, value_of
+from results.records.replicated_best import ReplicatedBest
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
+from results.stats.configuration_means import ModelScores, configuration_means
+from results.stats.margins import confidence_set
+from results.stats.resampling import replicate_error
+from results.stats.trial_scores import TOTAL, Column, TrialScores, number_trainings
+
+FRAME_TYPES = {
+    "number": "int64",
+    "best_epoch": "float64",
+    "below_best": "float64",
+    "margin": "float64",
+    "may_be_best": "bool",
+    "was_dropped": "bool",
+    "status": "string",
+    "trials": "string",
+    "failures": "string",
+}
+"""Columns of the frame, besides the searched keys and the scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A score and its standard errors."""
+
+    value: float
+    """Mean over replicates."""
+    example_error: float
+    """Standard error over examples."""
+    replicate_error: float | None
+    """Standard error over replicates; None where there is one only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedConfiguration:
+    """One configuration, all its replicates together."""
+
+    number: int
+    params: Mapping[str, Any]
+    status: str
+    """Of its trials, to be displayed: `complete`, or where they differ `complete 2, failed 1`."""
+    is_finished: bool
+    """Whether some trial of it has completed; then only completed ones count."""
+    trials: tuple[str, ...]
+    """Replicates with an overall score: the completed ones, or if there are none, those that have not failed."""
+    scores: Mapping[Column, Score]
+    """At each trial's best overall epoch, `TOTAL` among them; empty where no trial counts."""
+    best_epoch: float | None
+    """Epoch of the highest overall score, from 1; mean over replicates."""
+    below_best: float | None = None
+    """How far its mean overall score, without the effects of replicates, is below the best one of the same tasks; None
+    if it has no score or there is nothing to compare."""
+    margin: float | None = None
+    """How far it must be below to be significantly worse (95 %, all rows at once); None where this is not known,
+    because training was not repeated."""
+    was_dropped: bool = False
+    """Whether it was not among the best, which alone were trained again: it is not compared with them."""
+    failures: tuple[str, ...]
+    """`<trial>: <reason>` of each trial that failed."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks with a dev score: totals can be compared only where these are the same."""
+        return in_order({task for task, split in self.scores if split == "dev" and task != OVERALL})
+
+    @property
+    def may_be_best(self) -> bool:
+        """Whether it has a score and is not significantly worse than the best configuration of the same tasks."""
+        return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
+
+
+def rank(
+    records: Sequence[TrialRecord], scores: TrialScores, best: ReplicatedBest | None = None
+) -> list[RankedConfiguration]:
+    """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
+
+    Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
+    same tasks stay together, and each is compared with the first of its own. If only the `best` were trained again,
+    the others follow them and are not compared.
+    """
+    rows = [rank_one(group, scores) for group in group_by_configuration(records)]
+    rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
+    rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0))
+    replicates = {record.trial_id: record.replicate for record in records}
+    alike = itertools.groupby(rows, key=comparison_group)
+    return [row for _, found in alike for row in compare_with_best(list(found), scores, replicates)]
+
+
+def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
+    """Rows of equal groups are compared with each other; those with a lower one come first."""
+    return -len(row.tasks), row.tasks, row.was_dropped
+
+
+def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
+    """The replicates of each configuration, in the order of numbers."""
+    ordered = sorted(records, key=lambda record: (record.number, record.replicate))
+    return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
+
+
+def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
+    """One configuration from its replicates."""
+    completed = [record for record in group if record.status in COMPLETED]
+    trials = [record.trial_id for record in completed or group if record.trial_id in scores.epochs]
+    tasks = [task for task in scores.tasks if any(trial in scores.values.get((task, "dev"), {}) for trial in trials)]
+    means = {}
+    for column, by_trial in scores.values.items():
+        counted = [trial for trial in trials if trial in by_trial]
+        if counted:
+            own = [by_trial[trial] for trial in counted]
+            means[column] = Score(
+                value=float(np.mean(own)),
+                example_error=scores.covariance(column, tasks, counted).mean_error(counted),
+                replicate_error=replicate_error(own),
+            )
+    return RankedConfiguration(
+        number=group[0].number,
+        params=group[0].params,
+        status=status_of(group),
+        is_finished=bool(completed),
+        trials=tuple(trials),
+        scores=means,
+        best_epoch=float(np.mean([scores.epochs[trial] for trial in trials])) if trials else None,
+        failures=tuple(f"{r.trial_id}: {r.error or 'no reason recorded'}" for r in group if r.status == "failed"),
+    )
+
+
+def status_of(group: Sequence[TrialRecord]) -> str:
+    """The status that all trials share, or the number of trials by status."""
+    counts = Counter(record.status for record in group)
+    return ", ".join(counts if len(counts) == 1 else (f"{status} {count}" for status, count in counts.items()))
+
+
+def compare_with_best(
+    rows: Sequence[RankedConfiguration], scores: TrialScores, replicates: Mapping[str, int]
+) -> list[RankedConfiguration]:
+    """Compares configurations, all with the same tasks, with the best of them, and sorts them.
+
+    Where some replicates are missing, means without the effects of replicates may have another order than plain ones.
+    """
+    if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
+        return list(rows)
+    trials = [trial for row in rows for trial in row.trials]
+    models = ModelScores(
+        configurations=np.repeat(np.arange(len(rows)), [len(row.trials) for row in rows]),
+        replicates=np.unique([replicates[trial] for trial in trials], return_inverse=True)[1],
+        scores=np.array([scores.values[TOTAL][trial] for trial in trials]),
+        covariance=scores.covariance(TOTAL, rows[0].tasks, trials).matrix,
+        trainings=number_trainings(trials, scores.trainings),
+    )
+    found = confidence_set(configuration_means(models))
+    compared = [
+        replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
+        for row, below, margin in zip(rows, found.below_best, found.margins, strict=True)
+    ]
+    return [compared[index] for index in np.argsort(found.below_best, kind="stable")]
+
+
+def searched_names(rows: Iterable[RankedConfiguration]) -> list[str]:
+    """The searched keys that some row has a value of, in the order of the search."""
+    return list(dict.fromkeys(name for row in rows for name in row.params))
+
+
+def score_columns(rows: Sequence[RankedConfiguration], tasks: Iterable[str]) -> list[Column]:
+    """The columns that some row has a score in, as a table shows them: each task's dev, then train; the total last."""
+    order = [(task, split) for task in (*tasks, OVERALL) for split in ("dev", "train")]
+    return [column for column in order if any(column in row.scores for row in rows)]
+
+
+def to_frame(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> pd.DataFrame:
+    """A ranking as a data frame: a row per configuration, best first; `Sweep.ranking` describes the columns."""
+    columns = score_columns(rows, tasks)
+    frame = pd.DataFrame([frame_row(row, columns, tasks) for row in rows], columns=None if rows else list(FRAME_TYPES))
+    params = searched_names(rows)
+    others = [str(name) for name in frame if name not in params]
+    types = {name: FRAME_TYPES.get(name, "float64") for name in others}
+    return frame.astype(types)[[others[0], *params, *others[1:]]]
+
+
+def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mapping[str, Task]) -> dict[str, Any]:
+    """One row of the data frame; None where there is no score."""
+    cells: dict[str, Any] = {"number": row.number, **row.params}
+    for column in columns:
+        name, score = OVERALL if column == TOTAL else "_".join(column), row.scores.get(column)
+        cells[name] = score and value_of(column[0], score.value, tasks)
+        cells[f"{name}_standard_error"] = score and score.example_error
+        cells[f"{name}_replicate_error"] = score and score.replicate_error
+    compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
+    compared["was_dropped"] = row.was_dropped
+    rest = {"best_epoch": row.best_epoch, **compared, "status": row.status}
+    return {**cells, **rest, "trials": " ".join(row.trials), "failures": "; ".join(row.failures)}

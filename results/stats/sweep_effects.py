@@ -1,0 +1,266 @@
+"""The effects of everything that a sweep searched, on every task and overall."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlib.runtime.storage import Location
+from mtlib.tasks import Task, title_of, value_of
+from results.records.replicated_best import replicated_best
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
+from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
+from results.stats.covariance import ScoreCovariance
+from results.stats.interactions import Interaction, find_interactions
+from results.stats.key_effects import (
+    Trend,
+    ValueContrasts,
+    ValueEffect,
+    find_trend,
+    grid_contrasts,
+    key_effects,
+)
+from results.stats.power import Precision, precision_of
+from results.stats.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
+from results.stats.searched_keys import SearchedKey, searched_keys, with_bases
+from results.stats.texts import value_text
+from results.stats.trial_scores import Column, TrialScores, number_trainings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnEffects:
+    """Effects on one score."""
+
+    task: str
+    """A task, or `overall`."""
+    tasks: Mapping[str, Task]
+    """The definitions of the sweep's tasks."""
+    num_configurations: int
+    num_distinct: int
+    """Configurations, where those that trained the same count once."""
+    num_trials: int
+    num_replicates: tuple[int, int]
+    """Fewest and most of a configuration."""
+    is_known: bool
+    """Whether the variance of training is known: from replicates, or from the scatter around the fit of a search."""
+    constants: Mapping[str, Any]
+    """By key, the value that all configurations with this score have."""
+    values: Mapping[str, Sequence[ValueEffect]]
+    """By key with listed values."""
+    trends: Mapping[str, Trend]
+    """By key of a grid, of those that show one."""
+    curves: Mapping[str, RangeEffect]
+    """By key with a range."""
+    precisions: Mapping[str, Precision | None]
+    """By key of a grid; None where no value was compared with the base, or as `precision_of`."""
+    interactions: Sequence[Interaction]
+
+    @property
+    def title(self) -> str:
+        """Of the task; `overall` stays."""
+        return title_of(self.task, self.tasks)
+
+    def value_of(self, score: float) -> float:
+        """The value, as it is shown, of a score or of a difference of scores."""
+        return value_of(self.task, score, self.tasks)
+
+    def bounds_of(self, bounds: Sequence[float]) -> tuple[float, float]:
+        """Low and high of an interval of scores, or of differences, as values."""
+        low, high = sorted(map(self.value_of, bounds))
+        return low, high
+
+    def bounds_text(self, bounds: Sequence[float]) -> str:
+        """The interval of a difference as it is shown: `-0.006 to +0.014`."""
+        low, high = self.bounds_of(bounds)
+        return f"{low:+.3f} to {high:+.3f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepEffects:
+    """Effects of the searched keys."""
+
+    path: Location
+    """The folder of the sweep, or its URI."""
+    question: str
+    metric: str
+    """The score that the search maximised."""
+    search: str
+    keys: Sequence[SearchedKey]
+    columns: Mapping[str, ColumnEffects]
+    """By task, the overall score last; only scores that at least two configurations have, and no overall scores of
+    different tasks."""
+    left_out: Mapping[str, int]
+    """Number of trials that do not count, by status."""
+    num_dropped: int = 0
+    """Finished configurations that were not among the best, which alone were trained again."""
+    has_different_tasks: bool = False
+    """Whether finished configurations were trained on different tasks, so that overall scores are not compared."""
+
+    @property
+    def base_text(self) -> str:
+        """The values that differences are from, e.g. `the base value (smart.weight 0)`."""
+        found: dict[str, list[str]] = {}
+        for key in self.keys:
+            if key.range is None:
+                found.setdefault(key.base_title, []).append(f"{key.name} {value_text(key.base)}")
+        return " and ".join(f"the {title} ({', '.join(values)})" for title, values in found.items())
+
+    @property
+    def compared(self) -> list[ColumnEffects]:
+        """The score that the search maximised, or each task's where overall scores are not compared; empty: no effects
+        of these could be estimated."""
+        if self.metric == OVERALL and self.has_different_tasks:
+            return list(self.columns.values())
+        return [self.columns[self.metric]] if self.metric in self.columns else []
+
+    @property
+    def why_none(self) -> str:
+        """Why nothing is compared; where something is, why the score that the search maximised is not."""
+        if self.metric != OVERALL or not self.has_different_tasks:
+            return "fewer than two finished configurations have a score"
+        different = "configurations were trained on different tasks, so overall scores are not compared"
+        return different if self.columns else f"{different}, and no task has the scores of two"
+
+
+def sweep_effects(
+    path: Location,
+    info: Mapping[str, Any],
+    records: Sequence[TrialRecord],
+    scores: TrialScores,
+    bases: Mapping[str, Any] | None = None,
+) -> SweepEffects:
+    """Estimates the effects of a sweep's keys. Only finished trials count.
+
+    If only the best configurations were trained again, those of a grid are compared with each other alone. A curve is
+    fitted to the trainings that all configurations have.
+
+    Args:
+        path: folder of the sweep, or its URI.
+        info: the content of `sweep.json`.
+        records: its trials.
+        scores: of these trials.
+        bases: other base values, as in `with_bases`; None for those of the sweep.
+
+    Raises:
+        ValueError: as `searched_keys` and `with_bases`.
+    """
+    finished = [record for record in records if record.status in COMPLETED]
+    counted, best = finished, replicated_best(info, records)
+    if best is not None:
+        is_grid = info.get("search") == "grid"
+        counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
+    keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
+    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
+    tasks = [task for task in scores.tasks if scored[task]]
+    has_different_tasks = any(scored[task] != scored[OVERALL] for task in tasks)
+    columns = {}
+    for task in [*tasks, OVERALL]:
+        if not scored[task] or (task == OVERALL and has_different_tasks):
+            continue
+        column = (task, "dev")
+        covariance = scores.covariance(column, tasks, scored[task])
+        models = trained_models(counted, scores.values[column], covariance, scores.trainings)
+        if len(models.records) > 1:
+            columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
+    return SweepEffects(
+        path=path,
+        question=info["space"]["question"],
+        metric=info["space"]["metric"],
+        search=search,
+        keys=keys,
+        columns=columns,
+        left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
+        num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
+        has_different_tasks=has_different_tasks,
+    )
+
+
+def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: Column) -> list[str]:
+    """Those of some trials that have a score in a column."""
+    return [record.trial_id for record in records if record.trial_id in scores.values.get(column, {})]
+
+
+def column_effects(
+    task: str, tasks: Mapping[str, Task], keys: Sequence[SearchedKey], models: "TrainedModels", *, is_grid: bool
+) -> ColumnEffects:
+    """The effects on one score."""
+    params = [record.params for record in models.records]
+    means, counts = configuration_means(models.scores), np.bincount(models.scores.configurations)
+    varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
+    values, curves, contrasts = {}, {}, {}
+    used: ConfigurationMeans | None = means
+    if is_grid:
+        contrasts = {key.name: grid_contrasts(key, params) for key in varied}
+    elif (fit := fit_keys(varied, means, params)) is None:
+        used = None
+    else:
+        used = fit.means
+        curves = {key.name: range_effect(key, fit) for key in varied if key.range}
+        contrasts = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
+    if used is not None:
+        values = {name: key_effects(own, used) for name, own in contrasts.items()}
+    listed = [key for key in varied if not key.range]
+    found = {key.name: find_trend(key, params, means) for key in listed if is_grid}
+    return ColumnEffects(
+        task=task,
+        tasks=tasks,
+        num_configurations=len(params),
+        num_distinct=len(means.degrees),
+        num_trials=len(models.scores.scores),
+        num_replicates=(int(counts.min()), int(counts.max())),
+        is_known=used is not None and used.has_replicates,
+        constants={key.name: key.value_of(params[0]) for key in keys if key not in varied},
+        values=values,
+        trends={name: trend for name, trend in found.items() if trend},
+        curves=curves,
+        precisions={name: key_precision(contrasts[name], values[name], means) for name in values if is_grid},
+        interactions=find_interactions(listed, means, params) if is_grid else [],
+    )
+
+
+def key_precision(own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans) -> Precision | None:
+    """The precision of a key's differences, with the margins of their intervals; None where there are none."""
+    margins = np.array([value.margin for value in values if value.difference is not None])
+    return precision_of(means, np.stack(list(own.differences.values())), margins) if own.differences else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModels:
+    """Trials of one sweep with a score in one column, all with the same tasks."""
+
+    records: tuple[TrialRecord, ...]
+    """One of each configuration, in the order of the numbers in `scores.configurations`."""
+    scores: ModelScores
+
+
+def trained_models(
+    records: Sequence[TrialRecord],
+    values: Mapping[str, float],
+    covariance: ScoreCovariance,
+    trainings: Mapping[str, Hashable],
+) -> TrainedModels:
+    """The completed trials that have a score.
+
+    Args:
+        records: trials of a sweep.
+        values: score by trial.
+        covariance: of these trials' scores.
+        trainings: by trial, as in `TrialScores`.
+    """
+    counted = [record for record in records if record.status in COMPLETED and record.trial_id in values]
+    counted.sort(key=lambda record: (record.number, record.replicate))
+    trials = [record.trial_id for record in counted]
+    numbers = [record.number for record in counted]
+    _, firsts, configurations = np.unique(numbers, return_index=True, return_inverse=True)
+    return TrainedModels(
+        records=tuple(counted[first] for first in firsts),
+        scores=ModelScores(
+            configurations=configurations,
+            replicates=np.unique([record.replicate for record in counted], return_inverse=True)[1],
+            scores=np.array([values[trial] for trial in trials]),
+            covariance=covariance.between(trials),
+            trainings=number_trainings(trials, trainings),
+        ),
+    )

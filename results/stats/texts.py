@@ -1,0 +1,78 @@
+"""Texts of searched values and keys, of numbers and of lists of names."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from search_spaces.domain import JOINED_BY
+
+MAX_NAMES = 5
+"""Trials, or searched values, that a sentence names."""
+
+MOST_TYPED_DIGITS = 12
+"""A number with more digits was drawn or computed, not typed."""
+DRAWN_DIGITS = 6
+"""Digits of such a number that are shown."""
+FEWEST_DIGITS = 3
+"""Digits of numbers that need not be exact, such as points of a curve, as long as that tells them apart."""
+EXPONENT = re.compile(r"e([+-])0*")
+
+
+def short_keys(keys: Sequence[str], *taken: str) -> dict[str, str]:
+    """A short name for each key: the fewest last parts that no other key has and that are not `taken`, else the key."""
+    names = {}
+    for key in keys:
+        others = [other for other in keys if other != key]
+        counts = range(1, key.count(".") + 1)
+        shorter = ((last_parts(key, count), {last_parts(other, count) for other in others}) for count in counts)
+        names[key] = next((name for name, theirs in shorter if name not in {*taken, *theirs}), key)
+    return names
+
+
+def last_parts(key: str, count: int = 1) -> str:
+    """E.g. `learning_rate` of `optimizer.learning_rate`; of joined keys the last parts of each."""
+    return JOINED_BY.join(".".join(dotted.split(".")[-count:]) for dotted in key.split(JOINED_BY))
+
+
+def named(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
+
+
+def capitalized(sentence: str) -> str:
+    """A sentence with a capital first letter; its other letters stay."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def value_texts(values: Sequence[Any]) -> list[str]:
+    """A text for each searched value; where those of two different values are equal, they are as Python writes them."""
+    texts = list(map(value_text, values))
+    first = dict(zip(reversed(texts), reversed(values), strict=True))
+    clashing = {text for text, value in zip(texts, values, strict=True) if value != first[text]}
+    return [repr(value) if text in clashing else text for text, value in zip(texts, values, strict=True)]
+
+
+def value_text(value: Any) -> str:
+    """A searched value as one types it: of a number all digits, unless it was drawn, of which a few are shown."""
+    if isinstance(value, float):
+        exact = repr(value).removesuffix(".0")
+        num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))
+        return EXPONENT.sub(r"e\1", exact if num_digits <= MOST_TYPED_DIGITS else f"{value:.{DRAWN_DIGITS}g}")
+    if isinstance(value, list | tuple):
+        return "-".join(map(value_text, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def short_numbers(values: Sequence[float]) -> list[str]:
+    """Numbers with the fewest digits, at least `FEWEST_DIGITS`, that tell different ones apart."""
+    for digits in range(FEWEST_DIGITS, 18):
+        texts = [EXPONENT.sub(r"e\1", f"{value:.{digits}g}") for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def error_text(error: float) -> str:
+    """E.g. `±.015`."""
+    return f"±{error:.3f}".replace("±0.", "±.")

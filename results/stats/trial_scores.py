@@ -1,0 +1,153 @@
+"""The scores of a sweep's trials at their best epochs, and the covariance over examples of these scores.
+
+The ranking and the effects both use them. A trial counts with the epoch of its highest overall dev score, the first
+where there are several; a failed trial does not count.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy.typing as npt
+import pandas as pd
+
+from mtlib.runtime.errors import require_name
+from mtlib.tasks import Task, score_of
+from results.records.predictions import TrialEpoch
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
+from results.stats.configuration_means import number_equal
+from results.stats.covariance import ScoreCovariance, overall_covariance, score_covariance
+from results.stats.resampling import Numbers
+
+Column = tuple[str, str]
+"""A task, or `overall`, and a split."""
+
+ReadPredictions = Callable[[str, str, Sequence[TrialEpoch]], tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike | None]]
+"""From task, split and the wanted trials and epochs to labels, (rows,), logits, (wanted, rows, num_logits), and the
+group of connected texts of each example, (rows,), or None where it is not known."""
+
+TOTAL: Column = (OVERALL, "dev")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialScores:
+    """Scores of trials at their best epochs."""
+
+    epochs: Mapping[str, int]
+    """By trial: the epoch of its highest overall dev score."""
+    values: Mapping[Column, Mapping[str, float]]
+    """The score at these epochs, by trial, of every task and split that has it, and the total."""
+    covariances: Mapping[Column, ScoreCovariance]
+    """Over examples, of the scores of each task and split."""
+    trainings: Mapping[str, Hashable]
+    """By trial: what is equal for trials that trained the same, as `equal_points`."""
+    tasks: Mapping[str, Task]
+    """The definitions of the sweep's tasks, in the order in which they are shown."""
+
+    def covariance(self, column: Column, tasks: Sequence[str], trials: Sequence[str]) -> ScoreCovariance:
+        """Covariance over examples of some trials' scores in a column; the total is that of `tasks`."""
+        if column != TOTAL:
+            return self.covariances[column]
+        return overall_covariance({task: self.covariances[task, "dev"] for task in tasks}, trials, self.tasks)
+
+
+def read_scores(
+    records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task], read: ReadPredictions
+) -> TrialScores:
+    """The scores of a sweep's trials that have not failed.
+
+    Raises:
+        ValueError: the curves have a task that `tasks` lacks, or predictions are missing.
+    """
+    epochs, values = scores_at_best_epochs(records, curves, tasks)
+    covariances = example_covariances(values, epochs, tasks, read)
+    return TrialScores(
+        epochs=epochs, values=values, covariances=covariances, trainings=equal_points(curves), tasks=tasks
+    )
+
+
+def equal_points(curves: pd.DataFrame) -> dict[str, Hashable]:
+    """By trial: its losses and dev scores in all epochs, to compare whether two trained the same."""
+    where = ["epoch", "task", "split", "metric"]
+    compared = curves[(curves["metric"] == "loss") | (curves["split"] == "dev")].sort_values(where)
+    return {
+        str(trial): tuple(own[[*where, "value"]].itertuples(index=False, name=None))
+        for trial, own in compared.groupby("trial")
+    }
+
+
+def number_trainings(trials: Sequence[str], trainings: Mapping[str, Hashable]) -> Numbers:
+    """(trials,) a number for each, equal for those that trained the same."""
+    return number_equal([trainings.get(trial, trial) for trial in trials])
+
+
+def scores_at_best_epochs(
+    records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
+) -> tuple[dict[str, int], dict[Column, dict[str, float]]]:
+    """The best epochs of the trials that have not failed, and their scores there, as in `TrialScores`.
+
+    Raises:
+        ValueError: the curves have a task that `tasks` lacks.
+    """
+    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    return epochs, scores_at(curves, epochs, tasks)
+
+
+def best_overall_epochs(curves: pd.DataFrame, trials: Sequence[str]) -> dict[str, int]:
+    """The first epoch of the highest overall score of each of these trials that has one."""
+    points = curves[(curves["task"] == OVERALL) & curves["trial"].isin(trials)]
+    highest = points.sort_values(["value", "epoch"], ascending=[False, True]).drop_duplicates("trial")
+    return dict(zip(highest["trial"], highest["epoch"].astype(int), strict=True))
+
+
+def scores_at(
+    curves: pd.DataFrame, epochs: Mapping[str, int], tasks: Mapping[str, Task]
+) -> dict[Column, dict[str, float]]:
+    """The score at these epochs, by trial, of every task and split that has it, and the total."""
+    points = curves[curves["epoch"] == curves["trial"].map(dict(epochs))]
+    found: dict[Column, dict[str, float]] = {}
+    rows = points[["trial", "task", "split", "metric", "value"]].itertuples(index=False)
+    for trial, task, split, metric, value in rows:
+        require_name(task, (*tasks, OVERALL), "task")
+        if metric == (OVERALL if task == OVERALL else tasks[task].metric):
+            found.setdefault((task, split), {})[trial] = score_of(task, value, tasks)
+    return found
+
+
+def example_covariances(
+    values: Mapping[Column, Mapping[str, float]],
+    epochs: Mapping[str, int],
+    tasks: Mapping[str, Task],
+    read: ReadPredictions,
+) -> dict[Column, ScoreCovariance]:
+    """Covariance over examples of the trials' scores, for every task and split."""
+    covariances = {}
+    for (task, split), by_trial in values.items():
+        if task != OVERALL:
+            labels, logits, groups = read(task, split, [(trial, epochs[trial]) for trial in by_trial])
+            covariances[task, split] = score_covariance(tasks[task], list(by_trial), logits, labels, groups)
+    return covariances
+
+
+def early_trials(
+    records: Sequence[TrialRecord], curves: pd.DataFrame
+) -> tuple[int, list[TrialRecord], pd.DataFrame] | None:
+    """The first trials that completed or were pruned, at the last epoch at which all of them have an overall score.
+
+    Effects on final scores leave out the pruned trials, which are the worse ones; these do not.
+
+    Returns:
+        The epoch, the trials as if they had completed then, and their curves at that epoch; None if none was pruned,
+        or no epoch has all scores.
+    """
+    firsts = [record for record in records if record.replicate == 0 and record.status in (*COMPLETED, "pruned")]
+    if all(record.status in COMPLETED for record in firsts):
+        return None
+    ids = [record.trial_id for record in firsts]
+    own = curves[curves["trial"].isin(ids)]
+    num_scored = own[own["task"] == OVERALL].groupby("epoch")["trial"].nunique()
+    reached = num_scored.index[num_scored == len(ids)]
+    if reached.empty:
+        return None
+    epoch = int(reached.max())
+    records = [replace(record, status="complete") for record in firsts]
+    return epoch, records, own[own["epoch"] == epoch]

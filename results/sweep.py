@@ -1,0 +1,428 @@
+"""A sweep as pandas data frames: its trials, curves and predictions, its ranking and its effects."""
+
+import html
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from mtlib.runtime.errors import first_line, reason_of, require, require_name
+from mtlib.runtime.storage import Location, absolute_location, open_folder
+from mtlib.tasks import Task
+from results.answers.answer import answer_question, needs_early
+from results.answers.effects_table import effects_frame
+from results.answers.ranking_table import MAX_ROWS
+from results.records.driver_file import find_stop_time
+from results.records.examples import read_groups
+from results.records.files import folder_name
+from results.records.predictions import TrialEpoch, find_lost, predicted_epochs, read_predictions, stack_predictions
+from results.records.replicated_best import replicated_best
+from results.records.tables import read_with_warnings, trials_table
+from results.records.trials import (
+    COMPLETED,
+    UNFINISHED,
+    TrialRecord,
+    read_sweep,
+    require_trial,
+    sweep_tasks,
+)
+from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
+from results.stats.searched_keys import base_number, searched_keys
+from results.stats.sweep_effects import SweepEffects, sweep_effects
+from results.stats.texts import value_text
+from results.stats.trial_scores import TrialScores, best_overall_epochs, early_trials, read_scores
+
+if TYPE_CHECKING:
+    from results.figures.sweep_plots import SweepPlots
+
+SCORED_SPLITS = ("dev", "train")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Sweep:
+    """The records of a sweep, which may still be running."""
+
+    path: Location
+    """Its folder, or its URI."""
+    info: Mapping[str, Any]
+    """The content of `sweep.json`."""
+    records: tuple[TrialRecord, ...]
+    """The trials; those that ran when the sweep was killed are `interrupted`."""
+    trials: pd.DataFrame
+    """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
+    curves: pd.DataFrame
+    """A row per point: trial, step, epoch, task, split, metric, value, seconds; `docs/results.md` lists the metrics."""
+    stopped_at: datetime | None = None
+    """When it stopped with trials unfinished; None if it runs, has finished, or has no heartbeat."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was started; that of its folder if none is recorded."""
+        return str(self.info.get("name") or folder_name(self.path))
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The definitions of its tasks by name, in the order in which they are shown."""
+        return sweep_tasks(self.info)
+
+    @cached_property
+    def finished(self) -> list[TrialRecord]:
+        """The finished trials: not those that were pruned, have failed or still train."""
+        return [record for record in self.records if record.status in COMPLETED]
+
+    def predictions(self, task: str, split: str, *, trial: str | None = None, epoch: int | None = None) -> pd.DataFrame:
+        """Predictions for every example: id, trial, epoch, label, logits; of one trial or epoch if given.
+
+        Args:
+            task: one of `tasks`.
+            split: `dev`, or `train` for the rows of it that are scored.
+            trial: e.g. `0003-r0`; None for all.
+            epoch: None for all.
+
+        Raises:
+            ValueError: there is no such task, split or trial.
+        """
+        require_name(task, self.tasks, "task")
+        require_name(split, SCORED_SPLITS, "split")
+        if trial is not None:
+            require_trial(trial, [record.trial_id for record in self.records])
+        return typed_frame(read_predictions(self.path, task, split, trial=trial, epoch=epoch))
+
+    def ranking(self) -> pd.DataFrame:
+        """The configurations, best first.
+
+        Returns:
+            Columns, a row per configuration:
+
+            - `number` (int64) of the configuration, then a column per searched key, with the type of its values.
+            - Per score `<task>_<split>`, `overall` for the total (float64): mean over replicates, each at the epoch of
+                its highest overall dev score. `<score>_standard_error` over examples, `<score>_replicate_error` over
+                replicates (float64).
+            - `best_epoch` (float64): mean over replicates.
+            - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
+                best one of the same tasks.
+            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
+                where training was not repeated.
+            - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
+            - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
+                follows these and is not compared.
+            - `status` of its trials, the `trials` that count, and the `failures` (string).
+
+        Raises:
+            ValueError: the sweep has an unknown task, or predictions are missing.
+        """
+        return to_frame(self.ranked, self.tasks)
+
+    def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """What each searched key does to each score; only finished trials count.
+
+        Args:
+            bases: by key, the value that others are compared with: `{"smart.weight": 0.45}`. None for the base
+                configuration's, or the first one where that was not trained.
+
+        Returns:
+            Columns, a row per value of a key and task, or per point of a range's curve and task:
+
+            - `key` (string), `value` (object).
+            - `task` (string), or `overall`.
+            - `is_base` (boolean): whether the others are compared with this value; missing for a range.
+            - `num_trials` (Int64) with the value; missing for a range.
+            - `mean` (float64) score, for a range that of the fitted curve.
+            - `difference` (float64) from the base value, for a range from the curve's mean.
+            - `standard_error` (float64) of the difference, over training and examples.
+            - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
+                point alone.
+
+            What is not known is missing.
+
+        Raises:
+            ValueError: as `ranking`; `sweep.json` does not record what was searched; or one of `bases` is no searched
+                key with listed values, or no value that a finished trial has.
+        """
+        return effects_frame(self.estimate_effects(bases))
+
+    @cached_property
+    def plot(self) -> "SweepPlots":
+        """Its figures, for a notebook, e.g. `sweep.plot.effects("smart.weight")`."""
+        from results.figures.sweep_plots import SweepPlots  # here: commands that draw nothing start without it
+
+        return SweepPlots(
+            path=self.path,
+            info=self.info,
+            records=self.records,
+            curve_rows=self.curves,
+            tasks=self.tasks,
+            read_scores=lambda: self.scores,
+            read_ranking=lambda: self.ranked,
+            estimate_effects=self.estimate_effects,
+        )
+
+    def __repr__(self) -> str:
+        """Its name and how many trials have which status."""
+        counts = Counter(record.status for record in self.records)
+        trials = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no trials yet"
+        return f"<sweep {self.name}: {trials}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the answer above the ranking, without the errors of scores."""
+        lines = "".join(f"<p style='white-space: pre-line'>{html.escape(line)}</p>" for line in self.answer())
+        try:
+            ranking = self.ranking()
+        except ValueError as error:
+            return f"{lines}<p>No ranking: {html.escape(reason_of(error))}.</p>"
+        left_out = ("below_best", "margin", "was_dropped", "trials", "failures")
+        shown = [name for name in ranking if name not in left_out and not str(name).endswith("_error")]
+        texts = dict.fromkeys(searched_names(self.ranked), value_text) | {"best_epoch": value_text}
+        table = ranking[shown].to_html(index=False, formatters=texts, float_format="{:.3f}".format, max_rows=MAX_ROWS)
+        return lines + table
+
+    def answer(self, difference: float | None = None) -> list[str]:
+        """The answer to the sweep's question in paragraphs, the question first; or why there is none.
+
+        Args:
+            difference: above 0; the answer says how many replicates would find it. None for the largest undecided one.
+        """
+        try:
+            return self.answer_from(self.estimated_effects, difference)
+        except ValueError as error:
+            question = (self.info.get("space") or {}).get("question")
+            return [str(question or self.name), f"The question has no answer: {reason_of(error)}."]
+
+    def answer_from(
+        self, effects: SweepEffects, difference: float | None = None, bases: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """As `answer`, from the effects of this sweep with these base values; raises as `effects`."""
+        if effects.search == "grid":  # names no best configuration: nothing is ranked for its answer
+            return answer_question(effects, self.records, difference)
+        early: tuple[int, SweepEffects] | str | None = None
+        if needs_early(effects):
+            try:
+                early = self.estimate_early_effects(bases)
+            except ValueError as error:
+                early = reason_of(error)
+        number = base_number(searched_keys(self.info, self.records), self.records)
+        ranked = self.ranked_finished
+        return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
+
+    @cached_property
+    def ranked(self) -> list[RankedConfiguration]:
+        """The configurations, best first; raises as `ranking`."""
+        return rank(self.records, self.scores, replicated_best(self.info, self.records))
+
+    @cached_property
+    def ranked_finished(self) -> list[RankedConfiguration]:
+        """The configurations with a finished trial, compared among themselves, best first; raises as `ranking`."""
+        finished = self.finished
+        if len(finished) == len(self.records):
+            return self.ranked
+        return rank(finished, self.scores, replicated_best(self.info, self.records))
+
+    @cached_property
+    def estimated_effects(self) -> SweepEffects:
+        """The effects of the searched keys; raises as `effects`."""
+        return sweep_effects(self.path, self.info, self.records, self.scores)
+
+    def estimate_effects(self, bases: Mapping[str, Any] | None = None) -> SweepEffects:
+        """The effects of the searched keys, some with another base value; arguments and errors as of `effects`."""
+        return (
+            sweep_effects(self.path, self.info, self.records, self.scores, bases) if bases else self.estimated_effects
+        )
+
+    def estimate_early_effects(self, bases: Mapping[str, Any] | None = None) -> tuple[int, SweepEffects] | None:
+        """The last epoch that all first trials reached, and the effects on the scores there, where some were pruned;
+        else None. Arguments and errors as of `effects`."""
+        early = early_trials(self.records, self.curves)
+        if early is None:
+            return None
+        epoch, records, curves = early
+        return epoch, sweep_effects(self.path, self.info, records, self.scores_of(records, curves), bases)
+
+    @cached_property
+    def scores(self) -> TrialScores:
+        """The trials' scores at their best epochs; raises as `ranking`."""
+        return self.scores_of(self.records, self.curves)
+
+    def scores_of(self, records: Sequence[TrialRecord], curves: pd.DataFrame) -> TrialScores:
+        """Scores of some trials at the best epochs of these curves; raises as `ranking`."""
+        root = open_folder(self.path)
+
+        def read(task: str, split: str, wanted: Sequence[TrialEpoch]) -> tuple[Any, Any, Any]:
+            ids, labels, logits = stack_predictions(root, task, split, wanted)
+            return labels, logits, read_groups(self.path, task, ids) if split == "dev" else None
+
+        return read_scores(records, curves, self.tasks, read)
+
+
+def load_sweep(path: Location) -> Sweep:
+    """Reads a sweep, ended or still running, from its folder or its URI; needs neither Ray nor torch.
+
+    Raises:
+        ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
+    """
+    info = read_sweep(path)
+    stopped, found = find_stop_time(path), read_with_warnings(path)
+    curves = typed_frame(found.curves)
+    lost = lost_trials(path, found.records, curves, sweep_tasks(info))
+    records = tuple(mark_lost(record, lost) for record in found.records)
+    return Sweep(
+        path=path,
+        info=info,
+        records=records,
+        trials=trials_frame(typed_frame(trials_table(records))),
+        curves=curves,
+        stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,
+    )
+
+
+def lost_trials(
+    path: Location, records: Sequence[TrialRecord], curves: pd.DataFrame, tasks: Mapping[str, Task]
+) -> dict[str, str]:
+    """By trial that has not failed: why its predictions at its best epoch, by which it is ranked, cannot be read.
+
+    Empty where all are lost: then whoever reads them says so.
+    """
+    epochs = best_overall_epochs(curves, [record.trial_id for record in records if record.status != "failed"])
+    at_best = curves[curves["epoch"] == curves["trial"].map(epochs)]
+    lost = find_lost(path, predicted_epochs(pa.Table.from_pandas(at_best, preserve_index=False).to_pylist(), tasks))
+    return lost if len(lost) < len(epochs) else {}
+
+
+def mark_lost(record: TrialRecord, lost: Mapping[str, str]) -> TrialRecord:
+    """A trial, which has failed if its predictions are lost: nothing can be compared by them."""
+    return replace(record, status="failed", error=lost[record.trial_id]) if record.trial_id in lost else record
+
+
+def typed_frame(table: pa.Table) -> pd.DataFrame:
+    """A table of a sweep's records with the same type of each column whatever is missing."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper={pa.string(): pd.StringDtype()}.get)
+    return frame.astype({name: "Int64" for name in frame if str(name).startswith("best_epoch_")})
+
+
+def trials_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """`trials.parquet` with the searched values in columns of their own; a key that is a column already stays one."""
+    params = [json.loads(text) for text in frame["params"]]
+    names = list(dict.fromkeys(name for values in params for name in values if name not in frame))
+    searched = pd.DataFrame({name: [values.get(name) for values in params] for name in names}, index=frame.index)
+    known = list(frame)
+    at = known.index("params")
+    return pd.concat([frame, searched], axis=1)[[*known[:at], *names, *known[at + 1 :]]]
+
+
+SWEEP_COLUMN = "sweep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeps:
+    """Several sweeps. Their frames are those of the single ones with a first column `sweep`; a column that a sweep does
+    not have is missing in its rows."""
+
+    sweeps: tuple[Sweep, ...]
+    """In the order given, at least one."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the column `sweep` holds for each: its name, or, where several have the same name, the end of its path
+        that tells them apart."""
+        names = [sweep.name for sweep in self.sweeps]
+        counts = Counter(names)
+        ends = distinct_ends([str(sweep.path) for sweep in self.sweeps])
+        return tuple(end if counts[name] > 1 else name for name, end in zip(names, ends, strict=True))
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """As `Sweep.trials`."""
+        return stack(self, lambda sweep: sweep.trials)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """As `Sweep.curves`."""
+        return stack(self, lambda sweep: sweep.curves)
+
+    def ranking(self) -> pd.DataFrame:
+        """As `Sweep.ranking`: each sweep's configurations are compared among themselves only; raises as it does."""
+        return stack(self, Sweep.ranking)
+
+    def effects(self, bases: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """As `Sweep.effects`; raises as it does.
+
+        Args:
+            bases: as there; for each sweep those count whose key it searched. At least one sweep must have each key.
+        """
+        wanted, searched = bases or {}, set[str]()
+
+        def effects_of(sweep: Sweep) -> pd.DataFrame:
+            names = {key.name for key in searched_keys(sweep.info, sweep.records)}
+            searched.update(names)
+            return sweep.effects({name: value for name, value in wanted.items() if name in names})
+
+        effects = stack(self, effects_of)
+        for name in wanted:
+            require_name(name, sorted(searched), "searched key")
+        return effects
+
+
+def distinct_ends(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of different paths, in whole names, that all differ."""
+    parts = [path.partition("?")[0].rstrip("/").split("/") for path in paths]
+    ends = list(paths)
+    for depth in range(max(map(len, parts)), 0, -1):
+        shorter = ["/".join(names[-depth:]) for names in parts]
+        if len(set(shorter)) < len(shorter):
+            break
+        ends = shorter
+    return ends
+
+
+def load_sweeps(paths: Sequence[Location]) -> Sweeps:
+    """Reads several sweeps, as `load_sweep` reads one.
+
+    Args:
+        paths: their folders or URIs of copies, at least one, each once.
+
+    Raises:
+        ValueError: there is none, one is given twice, or one cannot be read; one line says which.
+    """
+    rule = "load_sweeps takes a list of sweeps (load_sweep reads a single one)"
+    require(not isinstance(paths, str | Path), rule, paths)
+    require(len(paths) > 0, "load_sweeps needs at least one sweep", "none")
+    sweeps = tuple(load_sweep(path) for path in paths)
+    for path, number in Counter(map(absolute_location, paths)).items():
+        require(number == 1, "each sweep must be given once", f"{path} {number} times")
+    return Sweeps(sweeps=sweeps)
+
+
+def stack(sweeps: Sweeps, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataFrame:
+    """The frames of all sweeps, one below the other, with the column `sweep` first.
+
+    Raises:
+        ValueError: as `frame_of`; the line names the sweep.
+    """
+    frames = []
+    for name, sweep in zip(sweeps.names, sweeps.sweeps, strict=True):
+        try:
+            frame = frame_of(sweep)
+        except ValueError as error:
+            raise ValueError(f"sweep {name}: {first_line(error)}") from None
+        labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
+        frames.append(pd.concat([labels, frame], axis=1))
+    return stack_frames(frames)
+
+
+def stack_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Frames one below the other; a column that only later ones have stands before the one that it precedes there."""
+    columns: list[str] = []
+    for frame in frames:
+        position = len(columns)
+        for name in reversed([str(name) for name in frame]):
+            if name in columns:
+                position = columns.index(name)
+            else:
+                columns.insert(position, name)
+    return pd.concat(frames, ignore_index=True)[columns]

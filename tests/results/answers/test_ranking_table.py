@@ -1,0 +1,292 @@
+"""The table fits 100 columns for any search, and its legend states what can be concluded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mtlib.tasks import TASKS, Task
+from results.answers.ranking_table import MAX_ROWS, broken_key, render_ranking
+from results.stats.ranking import RankedConfiguration, Score
+from results.stats.texts import short_numbers, value_text, value_texts
+from results.stats.trial_scores import TOTAL, Column
+
+COLUMNS: Sequence[Column] = (("sst", "dev"), ("sst", "train"), ("qqp", "dev"), ("sts", "dev"), TOTAL)
+
+
+def row_of(number: int = 0, replicate_error: float | None = None, **changes: Any) -> RankedConfiguration:
+    score = Score(value=0.54, example_error=0.0151, replicate_error=replicate_error)
+    row = RankedConfiguration(
+        number=number,
+        params={"smart.weight": 0.45},
+        status="complete",
+        is_finished=True,
+        trials=(f"{number:04d}-r0",),
+        scores=dict.fromkeys(COLUMNS, score),
+        best_epoch=5.0,
+        failures=(),
+    )
+    return replace(row, **changes)
+
+
+def compared(number: int, below_best: float, margin: float | None = 0.01, **changes: Any) -> RankedConfiguration:
+    """A row that was compared with the best one."""
+    return row_of(number, below_best=below_best, margin=margin, **changes)
+
+
+def text_of(rows: Sequence[RankedConfiguration], width: int = 100, tasks: Mapping[str, Task] = TASKS) -> str:
+    return "\n".join(render_ranking(rows, tasks, width)) + "\n"
+
+
+def test_undrawn_key_is_blank_and_none_is_a_value() -> None:
+    rows = [
+        row_of(0, params={"smart.mode": "paper", "smart.epsilon": 0.25}),
+        row_of(1, params={"smart.mode": "random"}),
+        row_of(2, params={"smart.mode": "unit_norm", "smart.epsilon": None}),
+    ]
+    cells = [[cell.strip() for cell in line.split("  ") if cell.strip()][:2] for line in text_of(rows).splitlines()]
+    assert ["paper", "0.25"] in cells
+    assert ["random", "0.540 ±.015"] in cells
+    assert ["unit_norm", "none"] in cells
+
+
+def test_undrawn_keys_in_a_shared_column_have_no_line() -> None:
+    first = {"a": 1, "b": 2, "c": 3}
+    text = text_of([row_of(0, params=first), row_of(1, params={"a": 5})])
+    assert [line.split("  ")[:2] for line in text.splitlines() if line[:3] == "000"] == [
+        ["0000", "a=1, b=2, c=3"],
+        ["0001", "a=5"],
+    ]
+
+
+def test_many_keys_have_short_names() -> None:
+    params = {"tasks.sst.loss": "soft", "optimizer.learning_rate": 1.23456e-4, "optimizer.layer_decay": 0.95}
+    line = "0000  loss=soft, learning_rate=0.000123456, layer_decay=0.95  0.540 "
+    assert line in text_of([row_of(params=params)], 150)
+
+
+def test_of_many_rows_the_first_are_shown() -> None:
+    rows = [compared(number, number / 1000, params={"smart.weight": number}) for number in range(MAX_ROWS + 3)]
+    text = text_of(rows)
+    assert text.count("0.540") == len(COLUMNS) * MAX_ROWS
+    assert "Not shown: 3 further rows; --csv prints all.\n" in text
+    assert f"The first row is the best of {MAX_ROWS + 3}," in text
+    assert "Not shown" not in text_of(rows[:MAX_ROWS])
+
+
+def assert_fits(text: str) -> None:
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
+    assert "…" not in text
+
+
+def test_columns_are_those_of_the_papers_table() -> None:
+    text = text_of([row_of()])
+    titles = [title.strip() for title in text.splitlines()[0].split("  ") if title.strip()]
+    assert titles == ["smart.weight", "SST dev", "SST train", "QQP dev", "STS dev", "overall", "epoch"]
+    cells = [cell.strip() for cell in text.splitlines()[2].split("  ") if cell.strip()]
+    assert cells[0] == "0.45"
+    assert cells[1:5] == ["0.540 ±.015"] * 4
+    assert cells[-1] == "5"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"smart.weight": 0.45},
+        {"optimizer.learning_rate": 1.234e-5, "tasks.sst.batch_size": 16},
+        {f"tasks.{name}.{key}": 16 for name in ("sst", "qqp", "sts") for key in ("batch_size", "loss_weight")},
+        {"encoder.name": "sentence-transformers/a-very-long-name-of-an-encoder-that-somebody-has-published"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("replicate_error", [None, 0.004])
+@pytest.mark.parametrize("status", ["complete", "interrupted", "complete 2, interrupted 1"])
+def test_table_fits_100_columns(params: Mapping[str, Any], replicate_error: float | None, status: str) -> None:
+    errors: dict[str, Any] = {"replicate_error": replicate_error, "margin": replicate_error, "below_best": 0.0}
+    errors["is_finished"] = "complete" in status
+    rows = [row_of(number, params=params, status=status, **errors) for number in range(2)]
+    text = text_of(rows)
+    assert_fits(text)
+    assert text.count("0.540") == 2 * len(COLUMNS)
+    assert text.count("±.015") == 2 * len(COLUMNS)
+    assert "".join(text.split()).count("interrupted") == (2 if "interrupted" in status else 0)
+
+
+def test_fourth_task_is_shown_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    fourth = replace(TASKS["qqp"], name="snli", title="SNLI")
+    monkeypatch.setitem(TASKS, "snli", fourth)
+    assert isinstance(fourth, Task)
+    scores = {**dict.fromkeys(COLUMNS, row_of().scores[TOTAL]), ("snli", "dev"): row_of().scores[TOTAL]}
+    text = text_of([row_of(scores=scores, status="interrupted", is_finished=False)])
+    assert_fits(text)
+    header = " ".join(text.split("─")[0].split())
+    assert header.index("STS") < header.index("SNLI") < header.index("overall")
+
+
+def test_metrics_that_are_not_the_usual_ones_are_named() -> None:
+    assert "Metrics:" not in text_of([row_of()])
+    tasks = {**TASKS, "sst": replace(TASKS["sst"], metric="macro_f1"), "sts": replace(TASKS["sts"], metric="rmse")}
+    assert "Metrics: SST macro F1; STS RMSE, lower is better." in text_of([row_of()], tasks=tasks)
+    assert "-0.540" in text_of([row_of()], tasks=tasks)  # the score of an RMSE is its negative
+    assert "Metrics:" not in text_of([], tasks=tasks)
+
+
+def test_both_errors_are_shown_with_replicates() -> None:
+    text = text_of([row_of(replicate_error=0.0042)])
+    assert text.count("±.004") == len(COLUMNS)
+    assert "over replicates" in text
+    assert "over replicates" not in text_of([row_of()])
+
+
+def test_configurations_that_may_be_the_best_are_marked() -> None:
+    text = text_of([compared(0, 0.0), compared(1, 0.01), compared(2, 0.0101)])
+    assert text.count("0.540*") == 2
+    assert "* may be the best: not significantly below the best one, with the variance of training" in text
+    assert "*" not in text_of([row_of()])
+
+
+def test_dropped_rows_keep_the_mark() -> None:
+    dropped = [row_of(number, was_dropped=True) for number in range(2, MAX_ROWS + 3)]
+    text = text_of([compared(0, 0.0), compared(1, 0.02), *dropped])
+    assert text.count("0.540*") == MAX_ROWS - 1, "the second row does not keep it"
+    text = " ".join(text.split())
+    assert f"{MAX_ROWS + 1} configurations scored lower at first, or were stopped, and so were not trained" in text
+    assert f"The first row is the best of {MAX_ROWS + 3}" in text
+
+
+def test_without_replicates_every_row_is_marked() -> None:
+    text = text_of([compared(number, number / 10, None) for number in range(3)])
+    assert text.count("0.540*") == 3
+    assert "* may be the best: every row, as no configuration was trained twice (--replicates 3)." in text
+    twice = compared(1, 0.1, None, trials=("0001-r0", "0001-r1"))
+    assert "every row, as too few configurations were trained twice" in text_of([compared(0, 0.0, None), twice])
+
+
+def test_legend_states_where_overall_scores_are_of_different_tasks() -> None:
+    single = Score(value=0.9, example_error=0.01, replicate_error=None)
+    alone = {("sst", "dev"): single, TOTAL: single}
+    rows = [compared(0, 0.0), compared(1, 0.002), row_of(2, scores=alone)]
+    text = " ".join(text_of(rows).split())
+    assert "overall is a mean over a row's own: compare it only among rows with the same tasks" in text
+    assert "* may be the best of the same tasks: not significantly below the best one" in text
+    assert "The first row is the best of 2, picked" in text
+    text = " ".join(text_of(rows[:2]).split())
+    assert "trained on different tasks" not in text
+    assert "* may be the best: not" in text
+
+
+def test_legend_warns_that_the_best_of_many_is_optimistic() -> None:
+    text = " ".join(text_of([row_of(), row_of(1), row_of(2, scores={}, best_epoch=None)]).split())
+    assert "best of 2, picked on these very dev examples, so its score is optimistic" in text
+    assert "optimistic" not in text_of([row_of()])
+
+
+def test_status_is_shown_where_some_trial_has_not_completed() -> None:
+    assert "status" not in text_of([row_of()])
+    text = text_of([row_of(), row_of(1, status="pruned", is_finished=False)])
+    assert "status" in text
+    assert "counts with its best scores so far" in " ".join(text.split())
+    assert "so far" not in text_of([row_of(), row_of(1, status="complete 2, failed 1")])
+    assert "so far" not in text_of([row_of(), row_of(1, status="reused 1, running 1")]), (
+        "the running one does not count"
+    )
+    assert "pruned" in text
+
+
+def test_row_without_scores_has_dashes() -> None:
+    rows = [row_of(), row_of(1, scores={}, best_epoch=None, status="running")]
+    cells = text_of(rows).splitlines()[3].split()
+    assert cells == ["0.45", *"-" * 6, "running"]
+
+
+def test_failed_trials_are_listed_with_the_first_line_of_their_error() -> None:
+    row = row_of(1, scores={}, best_epoch=None, status="failed", failures=("0001-r0: [Errno 28] No space\ntraceback",))
+    text = text_of([row_of(), row])
+    assert "failed 0001-r0: [Errno 28] No space" in text
+    assert "traceback" not in text
+
+
+def test_long_error_is_wrapped_not_truncated() -> None:
+    text = text_of([row_of(scores={}, status="failed", failures=("0000-r0: " + "word " * 60,))])
+    assert_fits(text)
+    assert text.count("word") == 60
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [([], "No trials yet."), ([row_of(scores={}, status="queued")], "No configuration has an overall score yet.")],
+)
+def test_empty_ranking_is_stated(rows: Sequence[RankedConfiguration], line: str) -> None:
+    assert line in text_of(rows)
+
+
+@pytest.mark.parametrize(("epoch", "shown"), [(5.0, "5"), (5.5, "5.5"), (13.0, "13"), (14 / 3, "4.7")])
+def test_mean_epoch_of_replicates_has_one_decimal(epoch: float, shown: str) -> None:
+    assert text_of([row_of(best_epoch=epoch)]).splitlines()[2].split()[-1] == shown
+
+
+def test_negative_score_and_zero_error_are_formatted() -> None:
+    scores = {
+        ("sts", "dev"): Score(value=-0.0123, example_error=0.0, replicate_error=None),
+        TOTAL: row_of().scores[TOTAL],
+    }
+    assert "-0.012 ±.000" in text_of([row_of(scores=scores)])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2e-5, "2e-5"),
+        (0.3, "0.3"),
+        (0.9990001, "0.9990001"),
+        (1.0, "1"),
+        (1.2345678912345678e-4, "0.000123457"),  # drawn
+        (16, "16"),
+        ([32, 16, 32], "32-16-32"),
+        (True, "true"),
+        (None, "none"),
+        ("a", "a"),
+    ],
+)
+def test_searched_values_are_as_typed_and_drawn_ones_short(value: Any, text: str) -> None:
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "broken"),
+    [
+        ("smart.weight", ["smart.weight"]),
+        ("tasks.sst.batch_size", ["tasks.sst.", "batch_size"]),
+        ("optimizer.learning_rate", ["optimizer.", "learning_rate"]),
+        ("seed", ["seed"]),
+    ],
+)
+def test_long_keys_are_broken_after_dots(key: str, broken: list[str]) -> None:
+    assert broken_key(key) == broken
+
+
+@pytest.mark.parametrize("values", [[0.999, 0.9990001], [0.1 + 0.2, 0.3], [None, "none"], [(1, 2), "1-2"]])
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_different_values_are_shown_differing(values: list[Any], width: int) -> None:
+    shown = value_texts(values)
+    assert len(set(shown)) == len(values)
+    rows = [row_of(number, params={"optimizer.learning_rate": value}) for number, value in enumerate(values)]
+    text = text_of(rows, width)
+    assert all(value in text for value in shown)
+    assert width > 40 or text.count("optimizer.learning_rate:") == len(values)
+
+
+def test_numbers_of_a_narrow_range_differ() -> None:
+    assert short_numbers([0.999, 0.99901, 0.9991]) == ["0.999", "0.99901", "0.9991"]
+    assert short_numbers([1e-5, 3.16227766e-5, 1e-4]) == ["1e-5", "3.16e-5", "0.0001"]
+    assert short_numbers([2.0, 2.0]) == ["2", "2"]
+
+
+def test_notes_stand_between_legend_and_failures_and_are_wrapped() -> None:
+    notes = ["numerically nothing: " + ", ".join(f"{number:04d}-r0 1.0e-07" for number in range(30))]
+    rows = [row_of(failures=("0040-r0: out of memory",))]
+    text = "\n".join(render_ranking(rows, TASKS, 100, notes))
+    assert_fits(text)
+    assert text.count("1.0e-07") == 30
+    assert text.index("standard error") < text.index("numerically nothing") < text.index("failed 0040-r0")

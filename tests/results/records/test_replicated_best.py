@@ -1,0 +1,48 @@
+"""Which configurations alone were trained again, and how often equally good ones of them are called different."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from results.records.replicated_best import replicated_best
+from results.records.trials import TrialRecord
+from results.stats.configuration_means import configuration_means, contrasts
+from results.stats.margins import margins_best
+from tests.results.stats.test_configuration_means import model_scores
+
+MakeRecord = Callable[..., TrialRecord]
+CHOSEN = {"options": {"replicate_best": 2, "chosen_by": 1}}
+
+
+def test_best_have_further_replicates(make_record: MakeRecord) -> None:
+    records = [make_record(*key) for key in ((0, 0), (1, 0), (1, 1), (2, 0), (3, 0), (3, 1), (3, 2))]
+    found = replicated_best(CHOSEN, records)
+    assert found is not None
+    assert (sorted(found.numbers), found.chosen_by) == ([1, 3], 1)
+    found = replicated_best({"options": {"replicate_best": 2, "chosen_by": 2}}, records)
+    assert found is not None
+    assert sorted(found.numbers) == [3]
+
+
+@pytest.mark.parametrize("info", [{}, {"options": None}, {"options": {}}, {"options": {"replicate_best": None}}])
+def test_sweep_that_trains_all_alike_has_none(info: Mapping[str, Any], make_record: MakeRecord) -> None:
+    assert replicated_best(info, [make_record(0), make_record(1), make_record(1, 1)]) is None
+
+
+def test_none_are_chosen_before_further_replicates_or_where_all_have_them(make_record: MakeRecord) -> None:
+    assert replicated_best(CHOSEN, [make_record(0), make_record(1)]) is None
+    assert replicated_best(CHOSEN, [make_record(n, r) for n in range(2) for r in range(2)]) is None
+
+
+@pytest.mark.slow
+def test_choosing_by_the_first_training_makes_no_false_differences() -> None:
+    """8 of 40 equally good configurations, with all three of their trainings; 300 sweeps, 5 % would be 15."""
+    stream, num_wrong = np.random.default_rng(0), 0
+    for _ in range(300):
+        scores = stream.normal(size=(40, 3)) + stream.normal(size=3)
+        means = configuration_means(model_scores(scores[np.argsort(-scores[:, 0])[:8]]))
+        compared = contrasts(means, np.eye(8)[means.means.argmax()] - np.eye(8))
+        num_wrong += bool((compared.estimates > margins_best(means, compared)).any())
+    assert num_wrong <= 15

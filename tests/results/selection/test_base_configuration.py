@@ -1,0 +1,143 @@
+"""The base configuration is found by its settings, not by its number, seed or replicate."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mtlib.config.schema import to_dict
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS
+from results.answers.effects_table import render_effects
+from results.ensembles.methods import FIRST_VALUES
+from results.ensembles.selection_method import Settings
+from results.figures.effects import forest_plot
+from results.records.tables import write_trials
+from results.records.trials import write_sweep
+from results.selection.base_configuration import NO_BASE, find_base
+from results.selection.report import render_selection
+from results.selection.select_all import SelectionRequest, select_from
+from tests.results.conftest import build_record
+from tests.results.figures.conftest import caption_of, panels_of
+from tests.results.page.recorded_sweep import SPACE, write_recorded_sweep
+
+BASE = TrialConfig(stages=(StageConfig(tasks=("sst",), epochs=1),))
+CHANGED = {"optimizer.learning_rate": 0.5}
+
+
+def write_configs(folder: Path, base: TrialConfig | None, *configs: TrialConfig) -> str:
+    """A sweep with one trial for each configuration."""
+    write_sweep(folder, {"name": folder.name} if base is None else {"name": folder.name, "base": to_dict(base)})
+    write_trials(folder, [build_record(n, config=one.to_json()) for n, one in enumerate(configs)], tuple(TASKS))
+    return str(folder)
+
+
+def test_base_is_the_trial_without_changes(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE)
+    assert find_base([sweep]).places == {(sweep, 1)}
+
+
+@pytest.mark.parametrize("changes", [{"seed": 5}, {"replicate": 2}, {"seed": 5, "replicate": 1}])
+def test_seed_and_replicate_do_not_change_the_configuration(tmp_path: Path, changes: dict[str, int]) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override(changes))
+    assert find_base([sweep]).places == {(sweep, 1)}
+
+
+def test_sweep_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) -> None:
+    assert find_base([write_configs(tmp_path, BASE, BASE.override(CHANGED))]).places == frozenset()
+
+
+def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
+    assert find_base([write_configs(tmp_path, None, BASE)]).places == frozenset()
+
+
+@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_a_search_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path, search: str) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED))
+    write_sweep(
+        tmp_path, {"name": "mine", "base": to_dict(BASE), "space": {"grid": [], "ranges": []}, "search": search}
+    )
+    assert find_base([sweep]) == NO_BASE
+
+
+def test_base_is_that_of_the_first_sweep(tmp_path: Path) -> None:
+    other = BASE.override(CHANGED)
+    first = write_configs(tmp_path / "a", other, BASE)
+    second = write_configs(tmp_path / "b", BASE, BASE, other, other.override({"seed": 9}))
+    assert find_base([first, second]).places == {(second, 1), (second, 2)}
+
+
+def test_named_trial_is_the_base_with_its_replicates(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
+    assert find_base([sweep], "0001-r0").places == {(sweep, 1)}
+
+
+def test_named_trial_stands_for_its_configuration_in_other_sweeps(tmp_path: Path) -> None:
+    first = write_configs(tmp_path / "a", BASE, BASE, BASE.override(CHANGED))
+    second = write_configs(tmp_path / "b", None, BASE.override({**CHANGED, "seed": 4}), BASE)
+    assert find_base([first, second], "0001-r0").places == {(first, 1), (second, 0)}
+
+
+def test_configuration_is_named_by_number_and_optionally_sweep(tmp_path: Path) -> None:
+    first = write_configs(tmp_path / "a", None, BASE, BASE.override(CHANGED))
+    second = write_configs(tmp_path / "b", None, BASE.override({"seed": 1, **CHANGED}), BASE)
+    for name, expected in (("0001", {(first, 1), (second, 0)}), ("b/0001", {(first, 0), (second, 1)})):
+        assert find_base([first, second], name).places == find_base([first, second], f"{name}-r0").places == expected
+    with pytest.raises(ValueError, match=r"^unknown sweep for --base 'c'; known: a, b$"):
+        find_base([first, second], "c/0001")
+
+
+def test_failed_trial_is_no_base(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE)
+    write_trials(tmp_path, [build_record(0, status="failed", config=BASE.to_json())], tuple(TASKS))
+    with pytest.raises(ValueError, match=r"^--base must name a trial that has not failed, got 0000-r0$"):
+        find_base([sweep], "0000-r0")
+
+
+def test_configurations_of_another_version_are_ignored(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE)
+    later = json.dumps({**to_dict(BASE), "nonsense": 1})
+    write_trials(tmp_path, [build_record(0, config=later), build_record(1, config=BASE.to_json())], tuple(TASKS))
+    assert find_base([sweep]).places == {(sweep, 1)}
+    assert find_base([sweep], "0000-r0").places == {(sweep, 0)}
+    write_sweep(tmp_path, {"name": "a", "base": {**to_dict(BASE), "nonsense": 1}})
+    assert find_base([sweep]).places == frozenset()
+
+
+def test_missing_trial_is_one_line_with_the_nearest_name(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE, BASE.override(CHANGED))
+    with pytest.raises(ValueError, match=r"unknown trial of .* for --base '0001-r7'; did you mean '0001-r0'"):
+        find_base([sweep], "0001-r7")
+
+
+def printed(*parts: object) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(*parts)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+@pytest.mark.parametrize(("base", "name"), [(0.3, "base"), (0.5, "first")])
+def test_a_base_that_was_not_trained_is_called_so_nowhere_and_the_first_value_takes_its_place(
+    tmp_path: Path, base: float, name: str
+) -> None:
+    info = to_dict(SPACE.base.override({"smart.weight": base}))
+    sweep = write_recorded_sweep(tmp_path / "mine", num_replicates=1, base=info)
+    (key,), value = sweep.estimated_effects.keys, 0.3 if name == "base" else 0.0
+    assert (key.base, key.base_title) == (value, f"{name} value")
+    figure = forest_plot(sweep.estimated_effects, key)
+    assert f"from smart.weight {value:g}, the {name} value." in caption_of(figure)
+    assert f"{value:g} ({name})" in panels_of(figure)[0].y["categoryarray"]
+    assert f"the {name} value (smart.weight {value:g})" in printed(render_effects(sweep.estimated_effects))
+    assert any("0.5, is not among" in line for line in sweep.answer()) == (name == "first")
+
+    request = SelectionRequest(sweeps=[sweep.path], settings=Settings(max_models=1, bags=0), repeats=1, tasks=["qqp"])
+    selection = select_from(request)
+    expected = FIRST_VALUES if name == "first" else "base"
+    assert selection.tasks["qqp"].methods[0].name == expected
+    assert find_base([sweep.path]).places == {(str(sweep.path), 1 if name == "base" else 0)}
+    text = printed(render_selection(selection))
+    assert ("of the first values" in text, "the best one of the base" in text) == (name == "first", name == "base")

@@ -1,0 +1,123 @@
+"""Influence values against leave-one-out, and their covariance against a bootstrap."""
+
+import numpy as np
+import pytest
+
+from mtlib.tasks import TASKS, overall_score
+from results.stats.covariance import (
+    ScoreCovariance,
+    covariance_over_examples,
+    influence_values,
+    overall_covariance,
+    score_covariance,
+)
+from results.stats.resampling import Floats, bootstrap_scores, example_values, score_examples
+
+TASK_NAMES = ("sst", "sts")
+
+
+def make_values(task: str, num_rows: int = 400) -> tuple[Floats, Floats]:
+    """Three models' values, the first two similar, and labels."""
+    stream = np.random.default_rng(0)
+    labels = stream.uniform(0, 5, num_rows) if task == "sts" else stream.integers(0, 5, num_rows).astype(float)
+    if task == "sts":
+        first = labels + stream.normal(0, 1, num_rows)
+        return np.stack([first, first + stream.normal(0, 0.3, num_rows), stream.normal(0, 1, num_rows)]), labels
+    right = stream.random(num_rows) < 0.6
+    other = np.where(stream.random(num_rows) < 0.9, right, ~right)
+    return np.stack([right, other, stream.random(num_rows) < 0.5]).astype(float), labels
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_influence_is_the_limit_of_the_jackknife(task: str) -> None:
+    values, labels = make_values(task)
+    num_rows = len(labels)
+    whole = score_examples(TASKS[task], values, labels)
+    left_out = [
+        score_examples(TASKS[task], np.delete(values, row, axis=1), np.delete(labels, row)) for row in range(num_rows)
+    ]
+    jackknife = (num_rows - 1) * (whole - np.stack(left_out)).T
+    assert np.allclose(influence_values(TASKS[task], values, labels), jackknife, atol=0.05)
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_mean_influence_is_zero(task: str) -> None:
+    values, labels = make_values(task)
+    assert np.allclose(influence_values(TASKS[task], values, labels).mean(axis=1), 0)
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_covariance_matches_a_bootstrap(task: str) -> None:
+    values, labels = make_values(task)
+    resampled = bootstrap_scores(TASKS[task], values, labels, num_resamples=20_000)
+    found = covariance_over_examples(influence_values(TASKS[task], values, labels))
+    assert np.allclose(found, np.cov(resampled), atol=0.03 * np.abs(found).max())
+
+
+def test_constant_prediction_has_no_influence() -> None:
+    labels = np.arange(5.0)
+    values = np.stack([np.full(5, 2.0), labels])
+    assert influence_values(TASKS["sts"], values, labels)[0].tolist() == [0.0] * 5
+    assert np.allclose(influence_values(TASKS["sts"], values, np.full(5, 1.0)), 0)
+
+
+def test_copies_of_an_example_in_one_group_count_as_one() -> None:
+    values, labels = make_values("sst", 50)
+    single = covariance_over_examples(influence_values(TASKS["sst"], values, labels))
+    doubled = influence_values(TASKS["sst"], np.repeat(values, 2, axis=1), np.repeat(labels, 2))
+    assert np.allclose(covariance_over_examples(doubled, np.repeat(np.arange(50), 2)), single)
+    assert np.all(np.diag(covariance_over_examples(doubled)) < 0.6 * np.diag(single))
+
+
+def test_groups_of_one_example_change_nothing() -> None:
+    values, labels = make_values("sst", 50)
+    influence = influence_values(TASKS["sst"], values, labels)
+    assert np.allclose(
+        covariance_over_examples(influence, np.random.default_rng(1).permutation(50)),
+        covariance_over_examples(influence),
+    )
+
+
+@pytest.mark.parametrize("groups", [None, np.zeros(1, dtype=np.intp)])
+def test_one_example_has_no_covariance(groups: None) -> None:
+    assert covariance_over_examples(np.zeros((2, 1)), groups).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+TRIALS = ("a", "b", "c")
+
+
+def simulated_logits(task: str, rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of three trials that err on the same examples, and labels."""
+    stream = np.random.default_rng(len(task))
+    labels = stream.uniform(0, 5, rows) if task == "sts" else stream.integers(0, TASKS[task].num_classes or 2, rows)
+    shared = stream.normal(size=(rows, TASKS[task].num_logits))
+    own = stream.normal(size=(3, rows, TASKS[task].num_logits))
+    signal = labels[:, None] if task == "sts" else np.eye(5)[labels] if task == "sst" else 2 * labels[:, None] - 1
+    return signal + shared + 0.5 * own, labels
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_covariance_agrees_with_a_bootstrap(task: str) -> None:
+    logits, labels = simulated_logits(task)
+    found = score_covariance(TASKS[task], TRIALS, logits, labels)
+    resampled = bootstrap_scores(TASKS[task], example_values(TASKS[task], logits, labels), labels, num_resamples=4000)
+    assert np.allclose(found.matrix, np.cov(resampled), rtol=0.15, atol=0.05 * np.diag(found.matrix).max())
+
+
+def test_error_of_a_mean_includes_what_trials_share() -> None:
+    covariance = ScoreCovariance(trials=TRIALS, matrix=np.array([[4.0, 2, 0], [2, 6, 0], [0, 0, 9]]))
+    assert covariance.mean_error(["b", "a"]) == pytest.approx(np.sqrt((4 + 6 + 2 * 2) / 4))
+    assert covariance.mean_error(["c"]) == 3
+    assert covariance.between(["c", "a"]).tolist() == [[9, 0], [0, 4]]
+
+
+def test_overall_covariance_is_the_weighted_sum_of_independent_tasks() -> None:
+    tasks = {task: score_covariance(TASKS[task], TRIALS, *simulated_logits(task)) for task in ("sst", "qqp", "sts")}
+    found = overall_covariance(tasks, ("c", "a"), TASKS)
+    scores = dict.fromkeys(tasks, 0.5)
+    slopes = {
+        task: (overall_score({**scores, task: 0.6}, TASKS) - overall_score(scores, TASKS)) / 0.1 for task in tasks
+    }
+    expected = sum(slopes[task] ** 2 * tasks[task].matrix[np.ix_([2, 0], [2, 0])] for task in tasks)
+    assert np.allclose(found.matrix, expected)
+    assert found.trials == ("c", "a")

@@ -1,0 +1,102 @@
+"""Groups of examples: sums, resamples and covariances of whole groups, against pandas and statsmodels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from mtlib.tasks import TASKS
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.groups import (
+    LARGEST_SHARE,
+    LEAST_GROUPS,
+    are_usable,
+    count_groups,
+    independent_groups,
+    sum_groups,
+)
+from results.stats.resampling import Floats, Numbers, bootstrap_scores, draw_counts
+
+GROUPS: Numbers = np.random.default_rng(0).integers(40, size=300) * 3
+"""Of unequal sizes, with gaps in their numbers."""
+
+
+def cluster_error(values: Floats, groups: Numbers) -> float:
+    """Standard error of a mean by cluster-robust least squares on a constant."""
+    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    return float(fit.bse[0])
+
+
+def test_sums_are_those_of_pandas() -> None:
+    values = np.random.default_rng(1).normal(size=(3, 300))
+    np.testing.assert_allclose(sum_groups(values, GROUPS), pd.DataFrame(values.T).groupby(GROUPS).sum().to_numpy().T)
+    assert count_groups(GROUPS) == len(set(GROUPS.tolist()))
+
+
+def test_sums_of_single_examples_are_the_values_themselves() -> None:
+    values = np.random.default_rng(1).normal(size=(3, 300))
+    assert np.array_equal(sum_groups(values, np.arange(300)), values)
+
+
+def test_covariance_is_that_of_cluster_robust_least_squares() -> None:
+    labels, generator = np.zeros(300), np.random.default_rng(2)
+    values = (generator.random((2, 300)) < generator.random(120)[GROUPS]).astype(float)
+    found = covariance_over_examples(influence_values(TASKS["qqp"], values, labels), GROUPS)
+    assert np.sqrt(found[0, 0]) == pytest.approx(cluster_error(values[0], GROUPS), rel=1e-9)
+    difference = found[0, 0] + found[1, 1] - 2 * found[0, 1]
+    assert np.sqrt(difference) == pytest.approx(cluster_error(values[0] - values[1], GROUPS), rel=1e-9)
+
+
+def test_rows_of_a_group_are_drawn_together_and_once_on_average() -> None:
+    counts = np.concatenate(list(draw_counts(300, 4000, (1,), GROUPS)))
+    for group in np.unique(GROUPS):
+        own = counts[:, group == GROUPS]
+        assert (own == own[:, :1]).all()
+        assert own[:, 0].mean() == pytest.approx(1, abs=0.08)
+    one_row_each = np.unique(GROUPS, return_index=True)[1]
+    assert (counts[:, one_row_each].sum(axis=1) == len(one_row_each)).all()
+
+
+def test_resamples_of_single_examples_are_those_without_groups() -> None:
+    first, second = (np.concatenate(list(draw_counts(50, 20, (1,), groups))) for groups in (None, np.arange(50) * 2))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("task", ["qqp", "sts"])
+def test_resampled_groups_have_the_error_of_the_covariance(task: str) -> None:
+    generator = np.random.default_rng(3)
+    labels = generator.normal(size=120)[GROUPS] + generator.normal(size=300)
+    values = (labels + generator.normal(size=120)[GROUPS])[None] if task == "sts" else (labels > 0)[None].astype(float)
+    expected = np.sqrt(covariance_over_examples(influence_values(TASKS[task], values, labels), GROUPS)[0, 0])
+    found = bootstrap_scores(TASKS[task], values, labels, groups=GROUPS, num_resamples=4000)[0].std(ddof=1)
+    assert found == pytest.approx(expected, rel=0.07)
+    alone = bootstrap_scores(TASKS[task], values, labels, num_resamples=4000)[0].std(ddof=1)
+    assert alone < 0.75 * found
+
+
+def test_examples_without_shared_or_known_texts_are_alone() -> None:
+    assert independent_groups(None, 3).tolist() == [0, 1, 2]
+    assert independent_groups([5, 9, 7], 3).tolist() == [0, 1, 2]
+    assert independent_groups([], 0).tolist() == []
+
+
+def test_usable_groups_are_numbered_from_0() -> None:
+    numbers = [7, 3, 3, *range(10, 20)]
+    assert independent_groups(numbers, 13).tolist() == [1, 0, 0, *range(2, 12)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_usable"),
+    [
+        ([1] * 3, True),
+        ([2] * (LEAST_GROUPS - 1), False),
+        ([2] * LEAST_GROUPS, True),
+        ([80, *[1] * 20], True),
+        ([81, *[1] * 20], False),
+    ],
+)
+def test_few_groups_or_a_very_large_one_cannot_be_drawn(sizes: list[int], is_usable: bool) -> None:
+    assert LARGEST_SHARE == 0.8
+    assert are_usable(len(sizes), max(sizes), sum(sizes)) == is_usable
+    groups = independent_groups(np.repeat(np.arange(len(sizes)), sizes), sum(sizes))
+    assert count_groups(groups) == (len(sizes) if is_usable else sum(sizes))

@@ -1,0 +1,141 @@
+"""Effects of listed values against a paired t test and formulas by hand, and their adjusted error rate."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from results.stats.configuration_means import configuration_means
+from results.stats.key_effects import Trend, find_trend, grid_contrasts, key_effects
+from results.stats.searched_keys import SearchedKey
+from tests.results.answers.simulated_grid import grid_of
+from tests.results.stats.test_configuration_means import model_scores
+
+KEY = SearchedKey(name="a", values=(0, 1), base=0)
+
+
+def test_two_values_are_compared_as_by_a_paired_t_test() -> None:
+    table = np.array([[0.50, 0.54, 0.52], [0.53, 0.58, 0.54]])
+    means = configuration_means(model_scores(table))
+    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
+    expected = stats.ttest_rel(table[1], table[0])
+    assert (base.difference, base.interval, base.num_trials) == (None, None, 3)
+    assert other.mean == pytest.approx(table[1].mean())
+    assert other.difference == pytest.approx(0.03)
+    assert other.interval == pytest.approx(tuple(expected.confidence_interval(0.95)), rel=1e-5)
+    assert other.is_significant == (expected.pvalue < 0.05)
+
+
+def test_interval_is_unknown_without_replicates() -> None:
+    means = configuration_means(model_scores(np.array([[0.5], [0.6]])))
+    base, other = key_effects(grid_contrasts(KEY, [{"a": 0}, {"a": 1}]), means)
+    assert (base.mean, other.mean) == (0.5, 0.6)
+    assert other.difference == pytest.approx(0.1)
+    assert other.interval is None
+    assert other.error is None
+    assert not other.is_significant
+
+
+def test_several_keys_are_compared_where_all_else_is_equal() -> None:
+    """Configurations of a=1 with b=2 are missing, so b=2 must not enter the difference between values of a."""
+    params = [{"a": a, "b": b} for a, b in ((0, 1), (1, 1), (0, 2), (0, 3), (1, 3))]
+    scores = np.array([0.1, 0.3, 0.9, 0.2, 0.5])
+    means = configuration_means(model_scores(np.stack([scores, scores + 0.01], axis=1)))
+    base, other = key_effects(grid_contrasts(KEY, params), means)
+    assert other.difference == pytest.approx(((0.3 - 0.1) + (0.5 - 0.2)) / 2)
+    assert base.mean == pytest.approx((0.1 + 0.9 + 0.2) / 3 + 0.005)
+    assert (base.num_trials, other.num_trials) == (6, 4)
+
+
+def test_value_that_no_base_matches_has_no_difference() -> None:
+    params = [{"a": 0, "b": 1}, {"a": 1, "b": 2}]
+    means = configuration_means(model_scores(np.array([[0.1, 0.2], [0.3, 0.5]])))
+    _, other = key_effects(grid_contrasts(KEY, params), means)
+    assert (other.difference, other.interval) == (None, None)
+
+
+def test_value_that_no_configuration_has_is_left_out() -> None:
+    means = configuration_means(model_scores(np.array([[0.5, 0.6], [0.6, 0.6]])))
+    key = SearchedKey(name="a", values=(0, 1, 2), base=0)
+    found = key_effects(grid_contrasts(key, [{"a": 0}, {"a": 2}]), means)
+    assert [(value.value, value.num_trials) for value in found] == [(0, 2), (2, 2)]
+
+
+def test_equal_values_are_called_different_in_one_sweep_of_twenty() -> None:
+    key = SearchedKey(name="a", values=(0, 1, 2, 3, 4), base=0)
+    claims = []
+    for seed in range(150):
+        means, params = grid_of({"a": key.values}, 3, lambda _: 0.5, seed, 0.01)
+        claims.append(any(value.is_significant for value in key_effects(grid_contrasts(key, params), means)))
+    assert 0.0 < np.mean(claims) < 0.1
+
+
+NUMBERS = SearchedKey(name="a", values=(0.3, 0, 1, 3), base=0)
+SLOPE = {0: 0.512, 0.3: 0.508, 1: 0.504, 3: 0.5}
+
+
+def trend_of(key: SearchedKey, scores: Mapping[Any, float], error: float = 0.002, seed: int = 0) -> Trend | None:
+    means, params = grid_of({key.name: key.values}, 3, lambda own: scores[own], seed, error)
+    return find_trend(key, params, means)
+
+
+def test_trend_can_be_significant_where_no_difference_from_the_base_is() -> None:
+    """By the order of the values, whatever their distances are and in whichever order they were listed."""
+    means, params = grid_of({"a": NUMBERS.values}, 3, lambda own: SLOPE[own], 5, 0.004)
+    assert not any(value.is_significant for value in key_effects(grid_contrasts(NUMBERS, params), means))
+    trend = find_trend(NUMBERS, params, means)
+    assert trend is not None
+    assert (trend.is_upward, trend.is_better) == (True, False)
+
+
+def test_trend_begins_where_the_contrast_up_to_there_is_significant() -> None:
+    found = trend_of(NUMBERS, {0: 0.500, 0.3: 0.504, 1: 0.54, 3: 0.58})
+    assert found == Trend(is_upward=True, is_better=True, first=1)
+    from_the_top = SearchedKey(name="a", values=(0.7, 0.8, 0.9, 1.0), base=1.0)
+    found = trend_of(from_the_top, {1.0: 0.58, 0.9: 0.576, 0.8: 0.54, 0.7: 0.5})
+    assert found == Trend(is_upward=False, is_better=False, first=0.8)
+
+
+@pytest.mark.parametrize(
+    ("key", "scores"),
+    [
+        (NUMBERS, {**SLOPE, 3: 0.53}),
+        (replace(NUMBERS, base=0.3), SLOPE),
+        (SearchedKey(name="a", values=("x", "y", "z"), base="x"), {"x": 0.5, "y": 0.52, "z": 0.54}),
+        (SearchedKey(name="a", values=(0, None, 1), base=0), {0: 0.5, None: 0.52, 1: 0.54}),
+        (SearchedKey(name="a", values=(0, 1), base=0), {0: 0.5, 1: 0.6}),
+    ],
+    ids=["interrupted", "base in the middle", "names", "no number", "two values"],
+)
+def test_some_keys_have_no_trend(key: SearchedKey, scores: Mapping[Any, float]) -> None:
+    assert trend_of(NUMBERS, SLOPE) is not None
+    assert trend_of(key, scores) is None
+
+
+def test_trend_is_unknown_without_replicates() -> None:
+    means, params = grid_of({"a": NUMBERS.values}, 1, lambda own: SLOPE[own], 0, 0.002)
+    assert find_trend(NUMBERS, params, means) is None
+
+
+def test_trend_is_over_what_all_values_were_trained_with() -> None:
+    """At b=1 the scores rise, at b=2 they fall; the value 3 has only b=1."""
+    cells = [(a, b) for b in (1, 2) for a in (0, 1, 2, 3) if (a, b) != (3, 2)]
+    scores = np.array([0.5 + 0.02 * a if b == 1 else 0.9 - 0.2 * a for a, b in cells])
+    means = configuration_means(model_scores(scores[:, None] + np.random.default_rng(0).normal(size=(7, 3)) * 0.001))
+    key = SearchedKey(name="a", values=(0, 1, 2, 3), base=0)
+    found = find_trend(key, [{"a": a, "b": b} for a, b in cells], means)
+    assert found == Trend(is_upward=True, is_better=True, first=1)
+    apart = [{"a": a, "b": b} for a, b in ((0, 0), (0, 1), (1, 0), (2, 1))]
+    means = configuration_means(model_scores(np.array([[0.1, 0.11], [0.2, 0.22], [0.3, 0.31], [0.4, 0.42]])))
+    assert find_trend(SearchedKey(name="a", values=(0, 1, 2), base=0), apart, means) is None
+
+
+def test_equal_values_hardly_ever_show_a_trend() -> None:
+    """Also those before the last one, if only that one differs."""
+    key = SearchedKey(name="a", values=(0, 1, 2), base=0)
+    assert np.mean([trend_of(key, dict.fromkeys(key.values, 0.5), 0.01, seed) is not None for seed in range(150)]) < 0.1
+    found = [trend_of(key, {0: 0.5, 1: 0.5, 2: 0.4}, 0.01, seed) for seed in range(150)]
+    assert np.mean([trend is not None and trend.first < 2 for trend in found]) < 0.1

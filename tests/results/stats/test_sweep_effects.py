@@ -1,0 +1,277 @@
+"""Effects of whole sweeps: columns, trials that count, grids and searches, tasks that differ."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mtlib.tasks import TASKS
+from mtlib.training.epoch_report import EpochReport
+from results.answers.answer import answer_question
+from results.answers.effects_table import render_effects
+from results.records.epochs import write_epoch
+from results.records.tables import write_trials
+from results.records.trials import TrialRecord, write_sweep
+from results.stats.covariance import ScoreCovariance
+from results.stats.sweep_effects import SweepEffects, sweep_effects, trained_models
+from results.sweep import load_sweep
+from results.table import print_ranking
+from tests.results.stats.test_trial_scores import scores_of, value_of
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+Key = tuple[int, int]
+
+
+def estimate(
+    records: Sequence[TrialRecord], reports: Mapping[str, Sequence[EpochReport]], options: Any = None, **changes: Any
+) -> SweepEffects:
+    space = {"question": "How strongly?", "metric": "overall", "grid": [["weight", [0, 1, 2]]], "ranges": []}
+    is_grid = changes.pop("is_grid", not changes)
+    searched = {"space": {**space, **changes}, "base": {"weight": 1}, "search": "grid" if is_grid else "random"}
+    info = {**searched, "options": options}
+    return sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+
+
+def grid_sweep(
+    make_report: MakeReport, make_record: MakeRecord, skills: Mapping[Key, float], **changes: Any
+) -> tuple[list[TrialRecord], dict[str, list[EpochReport]]]:
+    """Trials by configuration and replicate; the configuration's number is its value of `weight`."""
+    records = [replace(make_record(n, r), params={"weight": n}) for n, r in skills]
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n, r], seed=7 * n + r, **changes)] for n, r in skills}
+    return records, reports
+
+
+def test_effects_of_every_task_and_overall(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(3)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = estimate(records, reports)
+    assert list(found.columns) == [*TASKS, "overall"]
+    assert found.left_out == {}
+    for task, column in found.columns.items():
+        split = {trial: value_of(report[0], task, "dev") for trial, report in reports.items()}
+        effects = {effect.value: effect for effect in column.values["weight"]}
+        means = {n: np.mean([split[f"{n:04d}-r{r}"] for r in range(3)]) for n in range(3)}
+        assert {value: effect.mean for value, effect in effects.items()} == pytest.approx(means)
+        assert effects[1].difference is None
+        assert effects[2].difference == pytest.approx(means[2] - means[1])
+        assert effects[2].interval is not None
+        assert column.is_known
+
+
+def test_values_that_trained_the_same_count_once(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """Value 3 has the curves of value 0: the other intervals are as without it."""
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(3)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    copies = {f"0003-r{r}": reports[f"0000-r{r}"] for r in range(3)}
+    more = [*records, *(replace(make_record(3, r), params={"weight": 3}) for r in range(3))]
+    alone = estimate(records, reports)
+    found = estimate(more, {**reports, **copies}, grid=[["weight", [0, 1, 2, 3]]], ranges=[], is_grid=True)
+    for task, column in alone.columns.items():
+        effects = {effect.value: effect for effect in found.columns[task].values["weight"]}
+        assert effects[3].interval == effects[0].interval
+        assert effects[3].num_trials == 3
+        for effect in column.values["weight"]:
+            assert effects[effect.value].error == pytest.approx(effect.error)
+            assert effects[effect.value].margin == pytest.approx(effect.margin, rel=0.03, nan_ok=True)  # drawn
+
+
+def test_keys_that_do_not_vary_have_their_value(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """A grid of two keys, of the first of which only one value has been trained."""
+    records, reports = grid_sweep(make_report, make_record, {(n, r): 0.2 + 0.3 * n for n in range(2) for r in range(2)})
+    records = [replace(record, params={"rate": 0.1, **record.params}) for record in records]
+    space = {"question": "", "metric": "overall", "grid": [["rate", [0.1, 0.2]], ["weight", [0, 1]]], "ranges": []}
+    info = {"space": space, "base": {"weight": 0, "rate": 0.2}, "search": "grid"}
+    found = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    assert {task: (dict(c.constants), list(c.values)) for task, c in found.columns.items()} == {
+        task: ({"rate": 0.1}, ["weight"]) for task in (*TASKS, "overall")
+    }
+
+
+def test_scores_of_different_tasks_are_compared_task_by_task(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(2)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    both = estimate(records, reports)
+    assert (both.compared, both.has_different_tasks) == ([both.columns["overall"]], False)
+    for trial, (report,) in reports.items():
+        if trial.startswith("0002"):
+            points = tuple(point for point in report.points if point.task in ("sts", "overall"))
+            reports[trial] = [replace(report, points=points)]
+    found = estimate(records, reports)
+    assert found.has_different_tasks
+    assert found.compared == list(found.columns.values())
+    assert {task: [value.value for value in c.values["weight"]] for task, c in found.columns.items()} == {
+        "sst": [0, 1],
+        "qqp": [0, 1],
+        "sts": [0, 1, 2],
+    }
+    rows = [line.split() for line in render_effects(found)]
+    assert next(row for row in rows if row[:1] == ["2"])[1] == f"{found.columns['sts'].values['weight'][2].mean:.3f}"
+
+
+def test_interval_is_at_least_that_of_training_alone(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.5 for n in range(2) for r in range(4)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    effect = estimate(records, reports).columns["overall"].values["weight"][0]
+    scores = [[value_of(reports[f"{n:04d}-r{r}"][0], "overall", "dev") for r in range(4)] for n in range(2)]
+    paired = stats.ttest_rel(scores[0], scores[1]).confidence_interval(0.95)
+    assert effect.interval is not None
+    assert effect.interval[1] - effect.interval[0] >= (paired.high - paired.low) * 0.999
+
+
+def test_pruned_and_failed_trials_are_left_out_and_counted(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, r): 0.5 for n in range(3) for r in range(2)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    records[0], records[5] = replace(records[0], status="failed"), replace(records[5], status="pruned")
+    found = estimate(records, reports)
+    assert found.left_out == {"failed": 1, "pruned": 1}
+    assert [effect.num_trials for effect in found.columns["overall"].values["weight"]] == [1, 2, 1]
+
+
+BEST = {"replicate_best": 2, "chosen_by": 1}
+
+
+def test_grid_compares_only_configurations_that_were_trained_again(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(0, 0): 0.5, (1, 0): 0.1, (2, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (2, 1): 0.5, (2, 2): 0.5}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = estimate(records, reports, BEST)
+    values = found.columns["overall"].values["weight"]
+    assert [(effect.value, effect.num_trials) for effect in values] == [(0, 3), (2, 3)]
+    assert (found.num_dropped, found.keys[0].base) == (1, 0), "the space's base was not trained again"
+    alone = estimate([record for record in records if record.number != 1], reports)
+    assert values[1].interval == pytest.approx(alone.columns["overall"].values["weight"][1].interval)
+
+
+def test_curve_is_fitted_to_the_trainings_that_all_configurations_have(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)}
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    expected = estimate(*grid_sweep(make_report, make_record, skills), ranges=ranges)
+    again = skills | {(n, r): 3.0 for n in (22, 23) for r in (1, 2)}
+    found = estimate(*grid_sweep(make_report, make_record, again), BEST, ranges=ranges)
+    assert found.num_dropped == 22
+    curves = [effects.columns["overall"].curves["weight"] for effects in (found, expected)]
+    np.testing.assert_allclose(curves[0].means, curves[1].means)
+
+
+def test_overall_is_left_out_where_tasks_differ(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (1, 0): 0.6}, tasks=("sst",))
+    more_records, more_reports = grid_sweep(make_report, make_record, {(2, 0): 0.5}, tasks=("sst", "qqp"))
+    found = estimate([*records, *more_records], {**reports, **more_reports})
+    assert list(found.columns) == ["sst"]
+
+
+def test_random_search_over_a_range_has_a_curve(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    found = estimate(records, reports, grid=[], ranges=ranges)
+    curve = found.columns["overall"].curves["weight"]
+    assert curve.p_value < 0.001
+    assert curve.optimum > 15
+    assert found.columns["overall"].is_known
+    found = estimate(records[:5], {record.trial_id: reports[record.trial_id] for record in records[:5]}, ranges=ranges)
+    assert not found.columns["overall"].is_known
+
+
+def test_single_configuration_has_no_effects(make_report: MakeReport, make_record: MakeRecord) -> None:
+    records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (0, 1): 0.5})
+    assert estimate(records, reports).columns == {}
+    assert estimate([], {}).columns == {}
+
+
+def test_finished_trials_count_in_the_order_of_numbers(make_record: Callable[..., TrialRecord]) -> None:
+    statuses = {(4, 2): "complete", (4, 0): "reused", (1, 2): "complete", (2, 0): "pruned", (3, 0): "failed"}
+    records = [make_record(number, replicate, status) for (number, replicate), status in statuses.items()]
+    records.append(make_record(5))  # without a score
+    trials = [f"{number:04d}-r{replicate}" for number, replicate in statuses]
+    values = dict(zip(trials, (0.1, 0.2, 0.3, 0.4, 0.5), strict=True))
+    covariance = ScoreCovariance(trials=tuple(trials), matrix=np.arange(25.0).reshape(5, 5))
+    found = trained_models(records, values, covariance, {"0001-r2": "a", "0004-r2": "a"})
+    assert [record.number for record in found.records] == [1, 4]
+    assert found.scores.configurations.tolist() == [0, 1, 1]
+    assert found.scores.replicates.tolist() == [1, 0, 1]
+    assert found.scores.scores.tolist() == [0.3, 0.2, 0.1]
+    assert found.scores.trainings.tolist() == [0, 1, 0]
+    assert found.scores.covariance.tolist() == [[12, 11, 10], [7, 6, 5], [2, 1, 0]]
+
+
+Values = tuple[float, str]
+KEYS: dict[str, list[float | str]] = {"smart.weight": [0.0, 0.5], "gradients": ["sum", "pcgrad"]}
+BASE = {"smart": {"weight": 0.0}, "gradients": "sum"}
+SKILLS: dict[str, Mapping[Values, float]] = {
+    "interaction": {(0.0, "sum"): 0.6, (0.5, "sum"): 0.6, (0.0, "pcgrad"): 0.6, (0.5, "pcgrad"): 1.8},
+    "one key": {(0.0, "sum"): 0.6, (0.5, "sum"): 1.2, (0.0, "pcgrad"): 0.6, (0.5, "pcgrad"): 1.2},
+    "none": dict.fromkeys(itertools.product((0.0, 0.5), ("sum", "pcgrad")), 0.8),
+}
+"""How closely predictions follow the labels."""
+
+
+def build_grid(folder: Path, skills: Mapping[Values, float], make_report: MakeReport, make_record: MakeRecord) -> None:
+    """A sweep of both keys with five replicates; each trial errs on rows of its own."""
+    space = {"question": "Do both matter?", "metric": "overall", "grid": list(KEYS.items()), "ranges": []}
+    write_sweep(folder, {"name": "mine", "space": space, "base": BASE, "search": "grid"})
+    records = []
+    for (number, values), replicate in itertools.product(enumerate(skills), range(5)):
+        records.append(make_record(number, replicate, params=dict(zip(KEYS, values, strict=True))))
+        report = make_report(1, skill=skills[values], seed=10 * number + replicate)
+        write_epoch(folder, records[-1].trial_id, report)
+    write_trials(folder, records, tuple(TASKS))
+
+
+@pytest.mark.parametrize(
+    ("built", "found", "missing"),
+    [
+        ("interaction", ["The effect of smart.weight depends on gradients (p < 0.001)"], []),
+        (
+            "one key",
+            ["Take smart.weight 0.5: it is better than 0 by", "Keep gradients sum: no value tried"],
+            ["depends on"],
+        ),
+        ("none", ["Keep smart.weight 0: no value tried", "Keep gradients sum: no value tried"], ["depends on"]),
+    ],
+)
+def test_answer_states_what_was_built_in(
+    built: str,
+    found: list[str],
+    missing: list[str],
+    tmp_path: Path,
+    make_report: MakeReport,
+    make_record: MakeRecord,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build_grid(tmp_path, SKILLS[built], make_report, make_record)
+    print_ranking(load_sweep(tmp_path))
+    answer = " ".join(capsys.readouterr().out.partition("smart.weight  gradients")[0].split())
+    assert "Do both matter?" in answer
+    assert [text for text in found if text not in answer] == [], answer
+    assert [text for text in missing if text in answer] == [], answer
+
+
+def test_key_that_changes_no_training_has_no_effect_to_the_last_digit(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    """Every value of the second key has the trainings of its first value."""
+    first, second = (1, 2, 3, 4, 5), ("a", "b", "c")
+    records, reports = [], {}
+    for number, (one, other) in enumerate(itertools.product(first, second)):
+        for replicate in range(3):
+            records.append(replace(make_record(number, replicate), params={"w": one, "inert": other}))
+            reports[records[-1].trial_id] = [make_report(1, skill=0.3 * one, seed=10 * one + replicate)]
+    space = {"question": "", "metric": "overall", "grid": [["w", first], ["inert", second]], "ranges": []}
+    info = {"space": space, "base": {"w": 1, "inert": "a"}, "search": "grid"}
+    effects = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    for column in effects.columns.values():
+        assert [value.is_same for value in column.values["inert"]] == [False, True, True]
+        assert column.precisions["inert"] is None
+        assert not any(pair.is_significant for pair in column.interactions)
+    _, *answer = answer_question(effects, records)
+    assert "inert has no effect here. Trained the same as a: b, c." in answer

@@ -1,0 +1,31 @@
+"""Short names of searched keys: the fewest last parts that tell them apart."""
+
+import pytest
+
+from results.stats.texts import MAX_NAMES, last_parts, named, short_keys
+
+
+def test_keys_have_the_fewest_last_parts_that_differ() -> None:
+    keys = ["optimizer.learning_rate", "optimizer.head_learning_rate", "encoder.dropout"]
+    assert list(short_keys(keys).values()) == ["learning_rate", "head_learning_rate", "dropout"]
+    keys = ["tasks.sst.loss", "tasks.qqp.loss", "model"]
+    assert short_keys(keys) == dict(zip(keys, ["sst.loss", "qqp.loss", "model"], strict=True))
+    assert (
+        short_keys(["stages.1.sum_losses", "tasks.sst.loss", "tasks.qqp.loss"])["stages.1.sum_losses"] == "sum_losses"
+    )
+    assert short_keys(["smart.weight", "a.STS"], "STS") == {"smart.weight": "weight", "a.STS": "a.STS"}
+    assert short_keys([]) == {}
+
+
+def test_last_part_of_a_key() -> None:
+    keys = ("optimizer.learning_rate", "order", "smart.weight + smart.mode")
+    assert [last_parts(key) for key in keys] == ["learning_rate", "order", "weight + mode"]
+    assert [last_parts(key, 2) for key in ("a.b.c", "c", "a.b.c + d.e")] == ["b.c", "c", "b.c + d.e"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, ""), (1, "t0"), (MAX_NAMES, "t0, t1, t2, t3, t4"), (7, "t0, t1, t2, t3, t4 and 2 more")],
+)
+def test_names_beyond_the_first_are_counted(number: int, expected: str) -> None:
+    assert named([f"t{place}" for place in range(number)]) == expected
