@@ -4,8 +4,8 @@ It is the expected best of n dev scores, not the expected score on new text: a c
 for the highest dev score, so dev scores are optimistic, and the more so the more configurations were tried.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, bounds_text, in_order, title_of, value_of
 from results.records.tables import read_trials
-from results.records.trials import OVERALL, UNFINISHED, TrialRecord, read_sweep, sweep_tasks
-from results.stats.ranking import group_by_configuration
+from results.records.trials import OVERALL, read_sweep, sweep_tasks
 from results.stats.resampling import Floats
+from results.stats.trial_scores import group_by_configuration
 
 LEVELS = (0.05, 0.95)
 """Quantiles that bound the band."""
@@ -30,18 +30,11 @@ ROUNDING_SHARE = 1e-10
 SHOWN = (1, 2, 5)
 """Leading digits of the numbers of configurations that are shown."""
 
-OPTIMISM = (
-    "Dev scores are optimistic: the epochs and the best configuration are chosen on these very dev examples, so expect "
-    "less on new text."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedBest:
-    """The highest of n of N dev scores, for every n."""
+    """The highest of n of N dev scores, for n from 1 to N."""
 
-    n: npt.NDArray[np.int64]
-    """Number of configurations, (N,): 1 to N."""
     expected: Floats
     """Mean of the highest score over all choices of n of the N, (N,)."""
     low: Floats
@@ -50,12 +43,6 @@ class ExpectedBest:
     """Upper quantile, (N,)."""
     is_random: bool
     """Whether the configurations were drawn independently; if not, the curve only describes them."""
-    num_stopped: int = 0
-    """Configurations that a scheduler stopped early; they count with their best score so far."""
-    num_unfinished: int = 0
-    """Configurations that may still train; they count likewise."""
-    num_left_out: int = 0
-    """Configurations that do not count: without a score, or with an overall score of other tasks."""
 
 
 def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> ExpectedBest:
@@ -74,32 +61,27 @@ def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> Expected
         scores: (N,), one per configuration, the mean over its replicates; higher is better.
         is_random: whether the configurations were drawn independently.
 
-    Raises:
-        ValueError: there is no score, or one is not finite.
-
     Source: Dodge et al. (2019), "Show Your Work", for the curve; Tang et al. (2020), "Showing Your Work Doesn't Always
     Work", for the unbiased estimator. The band is ours.
     """
-    values = np.asarray(scores, dtype=np.float64)
-    rule = "scores must be a list of at least one number, all finite, one per configuration"
-    require(values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all()), rule, scores)
-    values = np.sort(values)
-    gaps, aims = np.diff(values), np.array(LEVELS) * (1 - ROUNDING_SHARE)
-    expected, bounds = [], []
-    for shares in iterate_shares(len(values)):
-        expected.append(values[-1] - shares[:-1] @ gaps)  # the sum above by parts, of which no term is negative
-        bounds.append(values[np.searchsorted(shares, aims)])
-    low, high = np.array(bounds).T
-    n = np.arange(1, len(values) + 1)
-    return ExpectedBest(n=n, expected=np.array(expected), low=low, high=high, is_random=is_random)
+    values = np.sort(np.asarray(scores, dtype=np.float64))
+    aims = np.array(LEVELS) * (1 - ROUNDING_SHARE)
+    ranks, shares, rows = np.arange(1, len(values) + 1), np.ones(len(values)), []
+    for drawn in range(len(values)):
+        # C(i, n) / C(N, n) from its value for n - 1: products of numbers up to 1, which neither overflow nor cancel.
+        shares = shares * np.maximum(ranks - drawn, 0) / (len(values) - drawn)
+        expected = values[-1] - shares[:-1] @ np.diff(values)  # the sum above by parts, of which no term is negative
+        rows.append((expected, *values[np.searchsorted(shares, aims)]))
+    expected, low, high = np.array(rows).T
+    return ExpectedBest(expected=expected, low=low, high=high, is_random=is_random)
 
 
 def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     """The expected best dev score of a sweep, from the highest dev score so far of each configuration.
 
-    A configuration's score is the mean over its replicates that have one and have not failed; configurations without
-    are left out, and counted. Overall scores of different tasks are not comparable: only those of the tasks that the
-    ranking begins with count. A search is random if it was asked for as `random`, without a scheduler.
+    A configuration's score is the mean over its replicates that have one and have not failed. Overall scores of
+    different tasks are not comparable: only the configurations count that have the most tasks. A search is random if it
+    was asked for as `random`, without a scheduler.
 
     Args:
         path: folder of the sweep, ended or still running, or its URI.
@@ -109,63 +91,37 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
         ValueError: there is no such sweep or score, or no configuration has it.
     """
     info = read_sweep(path)
-    tasks, groups = sweep_tasks(info), group_by_configuration(read_trials(path))
-    require_name(name, (*tasks, OVERALL), "score")
-    scored = [[r for r in group if r.status != "failed" and name in r.best] for group in groups]
-    counted = with_same_tasks([group for group in scored if group], name)
-    require(len(counted) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {path}")
-    scores = [np.mean([record.best[name] for record in group]) for group in counted]
+    require_name(name, (*sweep_tasks(info), OVERALL), "score")
+    scored = [record for record in read_trials(path) if record.status != "failed" and name in record.best]
+    require(len(scored) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {path}")
+    if name == OVERALL:
+        most = min((in_order(set(record.best) - {OVERALL}) for record in scored), key=lambda own: (-len(own), own))
+        scored = [record for record in scored if set(record.best) == {*most, OVERALL}]
+    scores = [np.mean([record.best[name] for record in group]) for group in group_by_configuration(scored)]
     is_random = info.get("search") == "random" and info.get("scheduler", "none") == "none"
-    return replace(
-        expected_best(scores, is_random=is_random),
-        num_stopped=count_with(counted, ("pruned",)),
-        num_unfinished=count_with(counted, UNFINISHED),
-        num_left_out=len(groups) - len(counted),
-    )
+    return expected_best(scores, is_random=is_random)
 
 
 def describe_expected(best: ExpectedBest, tasks: Mapping[str, Task], name: str = OVERALL) -> list[str]:
     """The curve of a task, or of `overall`, in lines: scores, where most of the gain is reached, and caveats."""
-    title, total = title_of(name, tasks), len(best.n)
-    shown, (low, high) = list(round_numbers(total, SHOWN)), (f"{100 * level:g} %" for level in LEVELS)
+    total, (low, high) = len(best.expected), (f"{100 * level:g} %" for level in LEVELS)
+    bounds = np.stack([best.low, best.high], axis=1)
+    meaning = (
+        f"An unbiased estimate for a random search of the same space; near n = {total} it rests on few scores."
+        if best.is_random
+        else "Only a description of these configurations, which were not drawn independently, as if tried in any order."
+    )
     return [
-        f"Expected best {title} dev score of n configurations ({low} to {high} of all choices of n of the {total}):",
+        f"Expected best {title_of(name, tasks)} dev score of n configurations ({low} to {high} of all choices):",
         *(
-            f"{n:>7}  {value_of(name, expected, tasks):.3f}  ({bounds_text(name, bounds, tasks)})"
-            for n, expected, *bounds in zip(best.n, best.expected, best.low, best.high, strict=True)
-            if n in shown
+            f"{n:>7}  {value_of(name, best.expected[n - 1], tasks):.3f}  ({bounds_text(name, bounds[n - 1], tasks)})"
+            for n in round_numbers(total, SHOWN)
         ),
-        gain_line(best),
-        meaning_line(best),
-        *count_lines(best),
-        OPTIMISM,
+        f"{100 * GAIN_SHARE:g} % of the expected gain from all {total} is reached with {reached_after(best)}.",
+        meaning,
+        "Dev scores are optimistic, as epochs and the best configuration are chosen on these very examples; one that "
+        "has not ended, or was stopped, counts with its best score so far.",
     ]
-
-
-def iterate_shares(num_scores: int) -> Iterator[Floats]:
-    """For n = 1 to N the chances C(i, n) / C(N, n) for i = 1 to N, (N,).
-
-    Each is that for n - 1, which begins as 1, times (i - n + 1) / (N - n + 1): products of numbers from 0 to 1, in
-    which nothing overflows and nothing cancels.
-    """
-    ranks, shares = np.arange(1, num_scores + 1), np.ones(num_scores)
-    for drawn in range(num_scores):
-        shares = shares * np.maximum(ranks - drawn, 0) / (num_scores - drawn)
-        yield shares
-
-
-def with_same_tasks(groups: Sequence[list[TrialRecord]], name: str) -> list[list[TrialRecord]]:
-    """Of an overall score the configurations whose tasks the ranking begins with; of a task all."""
-    if name != OVERALL or not groups:
-        return list(groups)
-    tasks = [in_order(set(group[0].best) - {OVERALL}) for group in groups]
-    first = min(tasks, key=lambda own: (-len(own), own))
-    return [group for group, own in zip(groups, tasks, strict=True) if own == first]
-
-
-def count_with(groups: Sequence[Sequence[TrialRecord]], statuses: Sequence[str]) -> int:
-    """How many configurations have a trial with one of these statuses."""
-    return sum(any(record.status in statuses for record in group) for group in groups)
 
 
 def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
@@ -174,42 +130,7 @@ def round_numbers(last: int, digits: Sequence[int]) -> list[int]:
     return [*(number for number in numbers if number < last), last]
 
 
-def gain_line(best: ExpectedBest) -> str:
-    """The number of configurations with which most of the gain is expected, if there is a gain."""
-    total = len(best.n)
-    if total == 1:
-        return "One configuration does not show what a second would gain."
-    if best.expected[0] == best.expected[-1]:
-        return f"All {total} scores are equal, so the first configuration was as good as all."
-    share = f"{100 * GAIN_SHARE:g} % of the expected gain from {total} configurations"
-    return f"{share} is reached with {reached_after(best)}."
-
-
 def reached_after(best: ExpectedBest) -> int:
     """The smallest n that reaches `GAIN_SHARE` of the expected gain of N configurations; 1 if there is no gain."""
     gains = best.expected - best.expected[0]
-    return int(best.n[np.argmax(gains >= GAIN_SHARE * gains[-1] * (1 - ROUNDING_SHARE))])
-
-
-def meaning_line(best: ExpectedBest) -> str:
-    """Whether the curve is an estimate or only a description of the sweep."""
-    if best.is_random:
-        return (
-            "An unbiased estimate for a random search of n configurations of the same space. Near "
-            f"n = {len(best.n)} it rests on the few best scores, and the range closes because all choices become "
-            "alike, not because the best is sure."
-        )
-    return (
-        "Only a description of these configurations, as if tried in random order, and no estimate for another search: "
-        "they were not drawn independently (adaptive or fixed choice of configurations, as by grid, tpe or asha)."
-    )
-
-
-def count_lines(best: ExpectedBest) -> list[str]:
-    """Which configurations count with a score that might have risen, and which do not count."""
-    counts = {
-        "Stopped early by the scheduler, so counted with the best score so far": best.num_stopped,
-        "Not finished, so counted with the best score so far": best.num_unfinished,
-        "Left out, without such a score or with one of other tasks": best.num_left_out,
-    }
-    return [f"{what}: {count} configuration{'s' * (count > 1)}." for what, count in counts.items() if count]
+    return 1 + int(np.argmax(gains >= GAIN_SHARE * gains[-1] * (1 - ROUNDING_SHARE)))

@@ -6,10 +6,10 @@ examples, and no resampling is needed. Examples that share a text are not indepe
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from mtlib.tasks import Task, overall_slopes
 from results.stats.groups import independent_groups, sum_groups
@@ -52,55 +52,38 @@ def covariance_over_examples(influence: Floats, groups: Numbers | None = None) -
     return np.asarray(influence @ influence.T * (num_groups / (num_groups - 1) / num_rows**2))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreCovariance:
-    """Covariance of trials' scores on the same examples."""
-
-    trials: tuple[str, ...]
-    matrix: Floats
-    """(trials, trials)."""
-
-    def between(self, trials: Sequence[str]) -> Floats:
-        """(trials, trials) of some of the trials, in this order."""
-        rows = [self.trials.index(trial) for trial in trials]
-        return np.asarray(self.matrix[np.ix_(rows, rows)])
-
-    def mean_error(self, trials: Sequence[str]) -> float:
-        """Standard error over examples of the mean score of some trials."""
-        return float(np.sqrt(max(0.0, self.between(trials).mean())))
-
-
 def score_covariance(
     task: Task,
     trials: Sequence[str],
     logits: npt.ArrayLike,
     labels: npt.ArrayLike,
     text_groups: npt.ArrayLike | None = None,
-) -> ScoreCovariance:
-    """Covariance of trials' scores of one task.
+) -> pd.DataFrame:
+    """Covariance over examples of trials' scores of one task, (trials, trials).
 
     Args:
         task: whose metric.
-        trials: ids.
+        trials: ids, which label rows and columns.
         logits: (trials, rows, num_logits).
         labels: (rows,).
         text_groups: as in `results.stats.groups.independent_groups`.
     """
     influence = influence_values(task, example_values(task, logits, labels), labels)
     groups = independent_groups(text_groups, influence.shape[1])
-    return ScoreCovariance(trials=tuple(trials), matrix=covariance_over_examples(influence, groups))
+    covariance = covariance_over_examples(influence, groups)
+    return pd.DataFrame(covariance, index=list(trials), columns=list(trials))
 
 
 def overall_covariance(
-    covariances: Mapping[str, ScoreCovariance], trials: Sequence[str], tasks: Mapping[str, Task]
-) -> ScoreCovariance:
-    """Covariance of trials' overall scores; the tasks' examples are drawn independently.
+    covariances: Mapping[str, pd.DataFrame], trials: Sequence[str], tasks: Mapping[str, Task]
+) -> pd.DataFrame:
+    """Covariance of trials' overall scores, (trials, trials); the tasks' examples are drawn independently.
 
     Args:
-        covariances: by name of the task; all tasks that count in the overall score.
+        covariances: by name of the task, from `score_covariance`; all tasks that count in the overall score.
         trials: ids, each in every task's covariance.
         tasks: the definitions of these tasks, or of more.
     """
-    slopes = overall_slopes(covariances, tasks)
-    parts = [slopes[task] ** 2 * covariance.between(trials) for task, covariance in covariances.items()]
-    return ScoreCovariance(trials=tuple(trials), matrix=np.sum(parts, axis=0))
+    slopes, order = overall_slopes(covariances, tasks), list(trials)
+    parts = [slopes[task] ** 2 * found.loc[order, order].to_numpy() for task, found in covariances.items()]
+    return pd.DataFrame(np.sum(parts, axis=0), index=order, columns=order)

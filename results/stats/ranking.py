@@ -16,10 +16,10 @@ import pandas as pd
 from mtlib.tasks import Task, in_order, value_of
 from results.records.replicated_best import ReplicatedBest
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
-from results.stats.configuration_means import ModelScores, configuration_means
+from results.stats.configuration_means import configuration_means
 from results.stats.margins import confidence_set
 from results.stats.resampling import replicate_error
-from results.stats.trial_scores import TOTAL, Column, TrialScores, number_trainings
+from results.stats.trial_scores import TOTAL, Column, TrialScores, group_by_configuration
 
 FRAME_TYPES = {
     "number": "int64",
@@ -97,20 +97,14 @@ def rank(
     rows = [rank_one(group, scores) for group in group_by_configuration(records)]
     rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
     rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0))
-    replicates = {record.trial_id: record.replicate for record in records}
+    by_trial = {record.trial_id: record for record in records}
     alike = itertools.groupby(rows, key=comparison_group)
-    return [row for _, found in alike for row in compare_with_best(list(found), scores, replicates)]
+    return [row for _, found in alike for row in compare_with_best(list(found), scores, by_trial)]
 
 
 def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
     """Rows of equal groups are compared with each other; those with a lower one come first."""
     return -len(row.tasks), row.tasks, row.was_dropped
-
-
-def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
-    """The replicates of each configuration, in the order of numbers."""
-    ordered = sorted(records, key=lambda record: (record.number, record.replicate))
-    return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]
 
 
 def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfiguration:
@@ -125,7 +119,7 @@ def rank_one(group: Sequence[TrialRecord], scores: TrialScores) -> RankedConfigu
             own = [by_trial[trial] for trial in counted]
             means[column] = Score(
                 value=float(np.mean(own)),
-                example_error=scores.covariance(column, tasks, counted).mean_error(counted),
+                example_error=float(np.sqrt(max(0.0, scores.covariance(column, tasks, counted).mean()))),
                 replicate_error=replicate_error(own),
             )
     return RankedConfiguration(
@@ -147,7 +141,7 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 
 
 def compare_with_best(
-    rows: Sequence[RankedConfiguration], scores: TrialScores, replicates: Mapping[str, int]
+    rows: Sequence[RankedConfiguration], scores: TrialScores, records: Mapping[str, TrialRecord]
 ) -> list[RankedConfiguration]:
     """Compares configurations, all with the same tasks, with the best of them, and sorts them.
 
@@ -155,14 +149,7 @@ def compare_with_best(
     """
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
         return list(rows)
-    trials = [trial for row in rows for trial in row.trials]
-    models = ModelScores(
-        configurations=np.repeat(np.arange(len(rows)), [len(row.trials) for row in rows]),
-        replicates=np.unique([replicates[trial] for trial in trials], return_inverse=True)[1],
-        scores=np.array([scores.values[TOTAL][trial] for trial in trials]),
-        covariance=scores.covariance(TOTAL, rows[0].tasks, trials).matrix,
-        trainings=number_trainings(trials, scores.trainings),
-    )
+    models = scores.of_models(TOTAL, rows[0].tasks, [[records[trial] for trial in row.trials] for row in rows])
     found = confidence_set(configuration_means(models))
     compared = [
         replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))

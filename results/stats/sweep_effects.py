@@ -1,7 +1,7 @@
 """The effects of everything that a sweep searched, on every task and overall."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from mtlib.tasks import Task, title_of, value_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
-from results.stats.covariance import ScoreCovariance
 from results.stats.interactions import Interaction, find_interactions
 from results.stats.key_effects import (
     Trend,
@@ -26,7 +25,7 @@ from results.stats.power import Precision, precision_of
 from results.stats.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
 from results.stats.searched_keys import SearchedKey, searched_keys, with_bases
 from results.stats.texts import value_text
-from results.stats.trial_scores import Column, TrialScores, number_trainings
+from results.stats.trial_scores import TOTAL, TrialScores, group_by_configuration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,18 +151,16 @@ def sweep_effects(
         is_grid = info.get("search") == "grid"
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
-    scored = {task: scored_trials(counted, scores, (task, "dev")) for task in (*scores.tasks, OVERALL)}
+    scored = {task: [r for r in counted if r.trial_id in scores.values.get((task, "dev"), {})] for task in scores.tasks}
     tasks = [task for task in scores.tasks if scored[task]]
+    scored[OVERALL] = [r for r in counted if r.trial_id in scores.values.get(TOTAL, {})]
     has_different_tasks = any(scored[task] != scored[OVERALL] for task in tasks)
     columns = {}
-    for task in [*tasks, OVERALL]:
-        if not scored[task] or (task == OVERALL and has_different_tasks):
-            continue
-        column = (task, "dev")
-        covariance = scores.covariance(column, tasks, scored[task])
-        models = trained_models(counted, scores.values[column], covariance, scores.trainings)
-        if len(models.records) > 1:
-            columns[task] = column_effects(task, scores.tasks, keys, models, is_grid=search == "grid")
+    for task in tasks if has_different_tasks else [*tasks, OVERALL]:
+        groups = group_by_configuration(scored[task])
+        if len(groups) > 1:
+            params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), tasks, groups)
+            columns[task] = column_effects(task, scores.tasks, keys, params, models, is_grid=search == "grid")
     return SweepEffects(
         path=path,
         question=info["space"]["question"],
@@ -177,17 +174,17 @@ def sweep_effects(
     )
 
 
-def scored_trials(records: Sequence[TrialRecord], scores: TrialScores, column: Column) -> list[str]:
-    """Those of some trials that have a score in a column."""
-    return [record.trial_id for record in records if record.trial_id in scores.values.get(column, {})]
-
-
 def column_effects(
-    task: str, tasks: Mapping[str, Task], keys: Sequence[SearchedKey], models: "TrainedModels", *, is_grid: bool
+    task: str,
+    tasks: Mapping[str, Task],
+    keys: Sequence[SearchedKey],
+    params: Sequence[Mapping[str, Any]],
+    models: ModelScores,
+    *,
+    is_grid: bool,
 ) -> ColumnEffects:
-    """The effects on one score."""
-    params = [record.params for record in models.records]
-    means, counts = configuration_means(models.scores), np.bincount(models.scores.configurations)
+    """The effects on one score, of configurations with these searched values and models."""
+    means, counts = configuration_means(models), np.bincount(models.configurations)
     varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
     values, curves, contrasts = {}, {}, {}
     used: ConfigurationMeans | None = means
@@ -208,7 +205,7 @@ def column_effects(
         tasks=tasks,
         num_configurations=len(params),
         num_distinct=len(means.degrees),
-        num_trials=len(models.scores.scores),
+        num_trials=len(models.scores),
         num_replicates=(int(counts.min()), int(counts.max())),
         is_known=used is not None and used.has_replicates,
         constants={key.name: key.value_of(params[0]) for key in keys if key not in varied},
@@ -224,43 +221,3 @@ def key_precision(own: ValueContrasts, values: Sequence[ValueEffect], means: Con
     """The precision of a key's differences, with the margins of their intervals; None where there are none."""
     margins = np.array([value.margin for value in values if value.difference is not None])
     return precision_of(means, np.stack(list(own.differences.values())), margins) if own.differences else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainedModels:
-    """Trials of one sweep with a score in one column, all with the same tasks."""
-
-    records: tuple[TrialRecord, ...]
-    """One of each configuration, in the order of the numbers in `scores.configurations`."""
-    scores: ModelScores
-
-
-def trained_models(
-    records: Sequence[TrialRecord],
-    values: Mapping[str, float],
-    covariance: ScoreCovariance,
-    trainings: Mapping[str, Hashable],
-) -> TrainedModels:
-    """The completed trials that have a score.
-
-    Args:
-        records: trials of a sweep.
-        values: score by trial.
-        covariance: of these trials' scores.
-        trainings: by trial, as in `TrialScores`.
-    """
-    counted = [record for record in records if record.status in COMPLETED and record.trial_id in values]
-    counted.sort(key=lambda record: (record.number, record.replicate))
-    trials = [record.trial_id for record in counted]
-    numbers = [record.number for record in counted]
-    _, firsts, configurations = np.unique(numbers, return_index=True, return_inverse=True)
-    return TrainedModels(
-        records=tuple(counted[first] for first in firsts),
-        scores=ModelScores(
-            configurations=configurations,
-            replicates=np.unique([record.replicate for record in counted], return_inverse=True)[1],
-            scores=np.array([values[trial] for trial in trials]),
-            covariance=covariance.between(trials),
-            trainings=number_trainings(trials, trainings),
-        ),
-    )

@@ -4,9 +4,11 @@ The ranking and the effects both use them. A trial counts with the epoch of its 
 where there are several; a failed trial does not count.
 """
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -14,9 +16,9 @@ from mtlib.runtime.errors import require_name
 from mtlib.tasks import Task, score_of
 from results.records.predictions import TrialEpoch
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
-from results.stats.configuration_means import number_equal
-from results.stats.covariance import ScoreCovariance, overall_covariance, score_covariance
-from results.stats.resampling import Numbers
+from results.stats.configuration_means import ModelScores, number_equal
+from results.stats.covariance import overall_covariance, score_covariance
+from results.stats.resampling import Floats, Numbers
 
 Column = tuple[str, str]
 """A task, or `overall`, and a split."""
@@ -36,18 +38,31 @@ class TrialScores:
     """By trial: the epoch of its highest overall dev score."""
     values: Mapping[Column, Mapping[str, float]]
     """The score at these epochs, by trial, of every task and split that has it, and the total."""
-    covariances: Mapping[Column, ScoreCovariance]
-    """Over examples, of the scores of each task and split."""
+    covariances: Mapping[Column, pd.DataFrame]
+    """Over examples, of the scores of each task and split, (trials, trials)."""
     trainings: Mapping[str, Hashable]
     """By trial: what is equal for trials that trained the same, as `equal_points`."""
     tasks: Mapping[str, Task]
     """The definitions of the sweep's tasks, in the order in which they are shown."""
 
-    def covariance(self, column: Column, tasks: Sequence[str], trials: Sequence[str]) -> ScoreCovariance:
-        """Covariance over examples of some trials' scores in a column; the total is that of `tasks`."""
+    def covariance(self, column: Column, tasks: Sequence[str], trials: Sequence[str]) -> Floats:
+        """(trials, trials) covariance over examples of some trials' scores in a column; the total counts `tasks`."""
         if column != TOTAL:
-            return self.covariances[column]
-        return overall_covariance({task: self.covariances[task, "dev"] for task in tasks}, trials, self.tasks)
+            return self.covariances[column].loc[list(trials), list(trials)].to_numpy()
+        parts = {task: self.covariances[task, "dev"] for task in tasks}
+        return overall_covariance(parts, trials, self.tasks).to_numpy()
+
+    def of_models(self, column: Column, tasks: Sequence[str], groups: Sequence[Sequence[TrialRecord]]) -> ModelScores:
+        """The scores in a column of configurations, given as the trials of each; the total counts `tasks`."""
+        records = [record for group in groups for record in group]
+        trials = [record.trial_id for record in records]
+        return ModelScores(
+            configurations=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
+            replicates=np.unique([record.replicate for record in records], return_inverse=True)[1],
+            scores=np.array([self.values[column][trial] for trial in trials]),
+            covariance=self.covariance(column, tasks, trials),
+            trainings=number_trainings(trials, self.trainings),
+        )
 
 
 def read_scores(
@@ -118,7 +133,7 @@ def example_covariances(
     epochs: Mapping[str, int],
     tasks: Mapping[str, Task],
     read: ReadPredictions,
-) -> dict[Column, ScoreCovariance]:
+) -> dict[Column, pd.DataFrame]:
     """Covariance over examples of the trials' scores, for every task and split."""
     covariances = {}
     for (task, split), by_trial in values.items():
@@ -151,3 +166,9 @@ def early_trials(
     epoch = int(reached.max())
     records = [replace(record, status="complete") for record in firsts]
     return epoch, records, own[own["epoch"] == epoch]
+
+
+def group_by_configuration(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
+    """The replicates of each configuration, in the order of numbers."""
+    ordered = sorted(records, key=lambda record: (record.number, record.replicate))
+    return [list(group) for _, group in itertools.groupby(ordered, key=lambda record: record.number)]

@@ -19,6 +19,7 @@ from results.stats.trial_scores import (
     TrialScores,
     best_overall_epochs,
     equal_points,
+    group_by_configuration,
     number_trainings,
     read_scores,
 )
@@ -77,10 +78,10 @@ def test_total_covariance_is_that_of_the_tasks_that_count(make_report: MakeRepor
     parts = {}
     for task in ("sst", "sts"):
         own = [predictions_of(reports[trial][0], task, "dev") for trial in trials]
-        parts[task] = score_covariance(TASKS[task], trials, np.stack([p.logits for p in own]), own[0].labels).matrix
+        parts[task] = score_covariance(TASKS[task], trials, np.stack([p.logits for p in own]), own[0].labels)
     found = scores.covariance(TOTAL, ("sst", "sts"), trials)
-    np.testing.assert_allclose(found.matrix, parts["sst"] / 4 + parts["sts"] / 16)
-    np.testing.assert_allclose(scores.covariance(("sts", "dev"), (), trials).between(trials), parts["sts"])
+    np.testing.assert_allclose(found, parts["sst"] / 4 + parts["sts"] / 16)
+    np.testing.assert_allclose(scores.covariance(("sts", "dev"), (), trials), parts["sts"])
 
 
 def test_unknown_task_is_named(make_report: MakeReport, make_record: MakeRecord) -> None:
@@ -93,3 +94,18 @@ def test_trainings_with_equal_losses_and_dev_scores_are_the_same(make_report: Ma
     first, other = [make_report(1, seed=1), make_report(2, seed=2)], [make_report(1, seed=1), make_report(2, seed=3)]
     points = equal_points(curves_of({"a": first, "b": other, "c": first, "d": first[:1]}))
     assert number_trainings(["b", "a", "c", "d", "none", "other"], points).tolist() == [0, 1, 1, 2, 3, 4]
+
+
+def test_models_of_configurations_are_numbered_by_configuration_replicate_and_training(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    keys = [(1, 2), (4, 0), (4, 2)]
+    reports = {f"{n:04d}-r{r}": [make_report(1, seed=n)] for n, r in keys}
+    records = [make_record(*key) for key in keys]
+    scores = scores_of(records, reports)
+    models = scores.of_models(TOTAL, ("sst", "qqp", "sts"), group_by_configuration(records[::-1]))
+    assert models.configurations.tolist() == [0, 1, 1]
+    assert models.replicates.tolist() == [1, 0, 1]
+    assert models.trainings.tolist() == [0, 1, 1]
+    assert models.scores.tolist() == [scores.values[TOTAL][record.trial_id] for record in records]
+    np.testing.assert_allclose(models.covariance[1], models.covariance[2])
