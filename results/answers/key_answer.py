@@ -1,18 +1,31 @@
-"""What a grid says about one key: which value to use, what is decided, and what more replicates would show."""
+"""Facts about one key of a grid: which value to use, what is decided, and what more replicates would show."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.runtime.command_line import counted
 from results.stats.key_effects import Trend, ValueEffect
 from results.stats.power import Precision
 from results.stats.searched_keys import SearchedKey, is_numeric
-from results.stats.sweep_effects import ColumnEffects
-from results.stats.texts import value_text
 
 MOST_WORTH = 10
 """Replicates up to which more are proposed to decide a difference: more are not worth their time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What more replicates would show of a difference."""
+
+    size: float
+    """Of the difference, above 0."""
+    of: ValueEffect | None
+    """The undecided value with this difference; None of a difference that was asked for."""
+    needed: int | None
+    """The fewest replicates with which it is found; None if `MAX_REPLICATES` do not suffice."""
+    is_dev_too_small: bool
+    """Whether no number of replicates finds it, as dev has too few examples."""
+    is_found: bool
+    """Whether it is found with the present replicates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,78 +104,6 @@ def is_beyond(value: float, trend: Trend) -> bool:
     return value >= trend.first if trend.is_upward else value <= trend.first
 
 
-def key_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
-    """The facts in sentences: what to do first, then what is decided, worse values first."""
-    key, base = answer.key.name, value_text(answer.key.base)
-    same = ", ".join(value_text(value.value) for value in answer.same)
-    if not (answer.better or answer.worse or answer.undecided):
-        if answer.are_all_compared and same:
-            yield f"{key} has no effect here."
-        else:
-            which = "no other value" if same else "no value"
-            yield f"{key}: {which} was trained with all else equal to the {answer.key.base_title}, {base}."
-    else:
-        yield choice_sentence(answer, column)
-    if answer.edge:
-        yield f"It is the {answer.edge} value tried: try one beyond it."
-    if answer.worse:
-        yield f"{differences_text(answer.worse, 'is worse')}."
-    if len(answer.better) > 1:
-        yield f"{differences_text(answer.better[1:], 'is better too')}."
-    if answer.undecided and (answer.better or answer.worse) and not answer.is_kept:
-        names = ", ".join(value_text(value.value) for value in answer.undecided)
-        yield f"Whether {names} differ{'s' * (len(answer.undecided) == 1)} from {base} is not decided."
-    if same:
-        yield f"Trained the same as {base}: {same}."
-
-
-def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
-    """Which value to use, and how sure that is."""
-    key, base, trend = answer.key.name, value_text(answer.key.base), answer.trend
-    sure = f"95 %; {replicates_text(column)}"
-    if answer.better:
-        best = answer.better[0]
-        difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure})"
-        return f"Take {key} {value_text(best.value)}: it is better than {base} by {difference}."
-    direction = "" if trend is None else "higher" if trend.is_upward else "lower"
-    if trend is not None and trend.is_better:
-        return (
-            f"Take {key} {value_text(answer.chosen)}: the {direction} {key}, the better, a trend that is significant "
-            f"from {value_text(trend.first)} on ({column.title}, {sure})."
-        )
-    falls = "" if trend is None else f" The {direction} {key}, the worse, significantly from {trend.first:g} on."
-    if answer.bound is None:
-        which = "every other value that trained otherwise" if answer.same else "every other value"
-        return f"Keep {key} {base}: {which} is worse {column.title} ({sure}).{falls}"
-    most = f"no value tried is better by more than {amount(answer.bound)} {column.title} ({sure})"
-    return f"Keep {key} {base}: {most}.{falls}"
-
-
-def differences_text(values: Sequence[ValueEffect], what: str) -> str:
-    """E.g. `3 is worse by .071 (.012 to .130), 1 by .050 (.010 to .090)`."""
-    first, *others = values
-    text = f"{value_text(first.value)} {what} by {amount(first.difference or 0.0)} ({bounds(first)})"
-    return ", ".join([text, *(f"{value_text(v.value)} by {amount(v.difference or 0.0)} ({bounds(v)})" for v in others)])
-
-
-def bounds(value: ValueEffect) -> str:
-    """The interval of the size of a significant difference: `.012 to .130`."""
-    assert value.interval is not None
-    low, high = sorted(map(abs, value.interval))
-    return f"{amount(low)} to {amount(high)}"
-
-
-def amount(difference: float) -> str:
-    """The size of a difference of scores, which is that of their metric's values: `.024`."""
-    return f"{abs(difference):.3f}".removeprefix("0")
-
-
-def replicates_text(column: ColumnEffects) -> str:
-    """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
-    fewest, most = column.num_replicates
-    return counted(most, "replicate") if fewest == most else f"{fewest} to {most} replicates"
-
-
 def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
     """The undecided value with the largest difference, which more replicates may decide; None where one is better, or
     the trend shows at least as much."""
@@ -175,15 +116,27 @@ def largest_undecided(answer: KeyAnswer) -> ValueEffect | None:
     return max(found, key=lambda value: abs(value.difference or 0.0), default=None)
 
 
-def replicates_to_decide(value: ValueEffect, precision: Precision) -> int | None:
-    """The fewest replicates with which a difference as large as a value's would be found; None if too many for any."""
-    return precision.of_contrast(value.margin).replicates_needed(abs(value.difference or 0.0))
+def forecast(
+    answer: KeyAnswer, precision: Precision, most_replicates: int, difference: float | None = None
+) -> Forecast | None:
+    """What more replicates would show: of a given difference, or of the largest undecided one; None if there is none.
 
-
-def not_worth_it(value: ValueEffect, precision: Precision) -> str:
-    """A sentence where more replicates are not proposed."""
-    size = abs(value.difference or 0.0)
-    what = f"A difference as small as that of {value_text(value.value)} ({amount(size)})"
-    if size <= precision.of_contrast(value.margin).finest:
-        return f"{what} is found with no number of replicates on a dev set of this size."
-    return f"{what} takes more than {MOST_WORTH} replicates to find, which is not worth it."
+    Args:
+        answer: of the key.
+        precision: of the key's differences.
+        most_replicates: of a configuration; they have not decided the largest undecided difference.
+        difference: above 0; None for the largest undecided one.
+    """
+    undecided, size = None, difference
+    if size is None:
+        undecided = largest_undecided(answer)
+        if undecided is None:
+            return None
+        size, precision = abs(undecided.difference or 0.0), precision.of_contrast(undecided.margin)
+    needed = precision.replicates_needed(size)
+    if undecided is not None and needed is not None:
+        needed = max(needed, most_replicates + 1)
+    is_found = needed is not None and needed <= precision.num_replicates
+    return Forecast(
+        size=size, of=undecided, needed=needed, is_dev_too_small=size <= precision.finest, is_found=is_found
+    )

@@ -64,29 +64,34 @@ class ValueContrasts:
     """Numbers of the configurations that have each value."""
 
 
-def key_effects(contrasts_of_key: ValueContrasts, means: ConfigurationMeans) -> list[ValueEffect]:
+def key_effects(own: ValueContrasts, means: ConfigurationMeans) -> list[ValueEffect]:
     """The effects of a key's values, in their order."""
-    own = contrasts_of_key
-    compared: dict[Any, tuple[float, float, float]] = {}
-    same: set[Any] = set()
+    effects = {
+        value: ValueEffect(
+            value=value,
+            num_trials=int(means.num_models[own.configurations[value]].sum()),
+            mean=float(coefficients @ means.means),
+            difference=None,
+            error=None,
+            interval=None,
+        )
+        for value, coefficients in own.means.items()
+    }
     if own.differences:
         coefficients = np.stack(list(own.differences.values()))
         found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
-        numbers = zip(found.estimates.tolist(), found.errors.tolist(), margins.tolist(), strict=True)
-        compared = dict(zip(own.differences, numbers, strict=True))
-        same = {
-            value for value, one in zip(own.differences, means.of_distinct(coefficients), strict=True) if not one.any()
-        }
-    return [
-        value_effect(
-            value,
-            num_trials=int(means.num_models[own.configurations[value]].sum()),
-            mean=float(coefficients @ means.means),
-            compared=compared.get(value),
-            is_same=value in same,
-        )
-        for value, coefficients in own.means.items()
-    ]
+        is_same = np.asarray(~means.of_distinct(coefficients).any(axis=1))
+        for row, value in enumerate(own.differences):
+            difference, error, margin = float(found.estimates[row]), float(found.errors[row]), float(margins[row])
+            is_known = not np.isnan(margin)
+            effects[value] = replace(
+                effects[value],
+                difference=difference,
+                error=error if is_known else None,
+                interval=(difference - margin, difference + margin) if is_known else None,
+                is_same=bool(is_same[row]),
+            )
+    return list(effects.values())
 
 
 def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans) -> Trend | None:
@@ -128,21 +133,6 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
             break
         first = values[count - 1]
     return None if first is None else Trend(is_upward=first > key.base, is_better=bool(steps[0] > 0), first=first)
-
-
-def value_effect(
-    value: Any, num_trials: int, mean: float, compared: tuple[float, float, float] | None, *, is_same: bool
-) -> ValueEffect:
-    """One value, from its difference from the base value, the difference's standard error and its margin."""
-    found = ValueEffect(
-        value=value, num_trials=num_trials, mean=mean, difference=None, error=None, interval=None, is_same=is_same
-    )
-    if compared is None:
-        return found
-    difference, error, margin = compared
-    if np.isnan(margin):
-        return replace(found, difference=difference)
-    return replace(found, difference=difference, error=error, interval=(difference - margin, difference + margin))
 
 
 def grid_contrasts(key: SearchedKey, params: Sequence[Mapping[str, Any]]) -> ValueContrasts:

@@ -1,4 +1,4 @@
-"""Which value of a grid's key to use, what is decided, and the words for it."""
+"""Which value of a grid's key to use, what is decided, and what more replicates would show."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from mtlib.tasks import TASKS
-from results.answers.key_answer import KeyAnswer, key_answer, key_words, largest_undecided
+from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer, largest_undecided
 from results.stats.key_effects import Trend, ValueEffect
-from tests.results.answers.test_answer import KEY, sweep_of, value
+from tests.results.answers.test_answer import KEY, PRECISION, value
 
 BASE = value(0.0, None)
 RISES = Trend(is_upward=True, is_better=True, first=0.45)
@@ -21,17 +20,12 @@ def answer_of(values: Sequence[ValueEffect], trend: Trend | None = None) -> KeyA
     return key_answer(KEY, [BASE, *values], trend)
 
 
-def words_of(values: Sequence[ValueEffect], trend: Trend | None = None, **changes: Any) -> str:
-    return " ".join(key_words(answer_of(values, trend), sweep_of([], **changes).columns["overall"]))
-
-
 @pytest.mark.parametrize(
     ("values", "trend", "chosen"),
     [
         ([value(0.45, 0.004), value(1.0, 0.003)], None, 0.0),
         ([value(0.45, 0.014), value(1.0, 0.02)], None, 1.0),
         ([value(0.45, -0.014), value(1.0, -0.02)], None, 0.0),
-        ([value(0.45, 0.006), value(1.0, 0.008)], RISES, 1.0),
         ([value(0.3, 0.009), value(0.45, 0.006), value(1.0, 0.005)], RISES, 0.45),
         ([value(0.45, -0.006), value(1.0, -0.008)], FALLS, 0.0),
         ([SAME], None, 0.0),
@@ -51,11 +45,10 @@ def test_decided_values_are_sorted_and_others_bound_what_is_missed() -> None:
     assert [own.value for own in answer.undecided] == [0.2, 0.4]
     assert answer.bound == pytest.approx(0.014)
     assert answer_of([value(0.1, -0.02)]).bound is None
-    assert answer_of([value(0.1, -0.0099, 0.0098)]).bound is None
     assert answer_of([value(0.1, -0.005, 0.005)]).bound == 0.0
 
 
-def test_trend_that_a_single_difference_shows_is_not_named() -> None:
+def test_trend_that_a_single_difference_shows_is_left_out() -> None:
     assert answer_of([value(0.45, 0.014)], RISES).trend is None
     assert answer_of([value(0.45, 0.006), value(1.0, 0.014)], RISES).trend == RISES
 
@@ -65,83 +58,14 @@ def test_what_the_trend_decides_is_not_undecided() -> None:
     for trend, expected in ((None, 1.0), (FALLS, 0.3), (replace(FALLS, first=0.3), None)):
         found = largest_undecided(answer_of(values, trend))
         assert (found and found.value) == expected
-    assert largest_undecided(answer_of(values, RISES)) is None
     assert largest_undecided(answer_of([value(0.45, 0.014), value(1.0, 0.004)])) is None, "a better value is found"
-
-
-GOLDEN: list[tuple[list[ValueEffect], Trend | None, str]] = [
-    (
-        [value(0.45, 0.014), value(1.0, -0.02), value(2.0, 0.011), value(3.0, 0.001)],
-        None,
-        "Take smart.weight 0.45: it is better than 0 by .014 overall (.004 to .024; 95 %; 3 replicates). 1 is worse by "
-        ".020 (.010 to .030). 2 is better too by .011 (.001 to .021). Whether 3 differs from 0 is not decided.",
-    ),
-    (
-        [value(0.45, 0.004), value(1.0, -0.02), value(2.0, -0.03)],
-        None,
-        "Keep smart.weight 0: no value tried is better by more than .014 overall (95 %; 3 replicates). 2 is worse by "
-        ".030 (.020 to .040), 1 by .020 (.010 to .030).",
-    ),
-    (
-        [value(0.45, -0.014)],
-        None,
-        "Keep smart.weight 0: every other value is worse overall (95 %; 3 replicates). 0.45 is worse by .014 (.004 to "
-        ".024).",
-    ),
-    (
-        [SAME, value(1.0, -0.02)],
-        None,
-        "Keep smart.weight 0: every other value that trained otherwise is worse overall (95 %; 3 replicates). 1 is "
-        "worse by .020 (.010 to .030). Trained the same as 0: 0.45.",
-    ),
-    (
-        [value(0.45, 0.006), value(1.0, 0.008)],
-        RISES,
-        "Take smart.weight 1: the higher smart.weight, the better, a trend that is significant from 0.45 on (overall, "
-        "95 %; 3 replicates). It is the largest value tried: try one beyond it.",
-    ),
-    (
-        [value(0.45, -0.006), value(1.0, -0.008)],
-        FALLS,
-        "Keep smart.weight 0: no value tried is better by more than .004 overall (95 %; 3 replicates). The higher "
-        "smart.weight, the worse, significantly from 0.45 on.",
-    ),
-    ([SAME], None, "smart.weight has no effect here. Trained the same as 0: 0.45."),
-    ([value(0.45, None)], None, "smart.weight: no value was trained with all else equal to the base value, 0."),
-    (
-        [SAME, value(1.0, None)],
-        None,
-        "smart.weight: no other value was trained with all else equal to the base value, 0. Trained the same as 0: "
-        "0.45.",
-    ),
-]
-
-
-@pytest.mark.parametrize(("values", "trend", "words"), GOLDEN)
-def test_facts_in_words(values: list[ValueEffect], trend: Trend | None, words: str) -> None:
-    assert words_of(values, trend) == words
-
-
-def test_unequal_numbers_of_replicates_are_a_range() -> None:
-    assert "(95 %; 2 to 3 replicates)" in words_of([value(0.45, 0.004)], num_replicates=(2, 3))
-
-
-def test_of_an_error_a_lower_value_is_better() -> None:
-    tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
-    text = words_of([value(0.45, 0.014)], task="sts", tasks=tasks)
-    assert text.startswith("Take smart.weight 0.45: it is better than 0 by .014 STS (.004 to .024; ")
 
 
 @pytest.mark.parametrize(
     ("others", "edge"),
-    [
-        ([0.45, 0.3], "largest"),
-        ([0.45, 1.0], ""),
-        ([], ""),  # of two values, each is an end
-        ([0.45, "none"], ""),
-    ],
+    [([0.45, 0.3], "largest"), ([0.45, 1.0], ""), ([], ""), ([0.45, "none"], "")],
 )
-def test_better_value_at_the_end_of_three_numbers_is_named(others: list[Any], edge: str) -> None:
+def test_better_value_at_the_end_of_three_numbers_is_an_edge(others: list[Any], edge: str) -> None:
     values = [*(value(other, 0.001) for other in others), value(0.9, 0.014)]
     assert answer_of(values).edge == edge
     assert answer_of([*values[:-1], value(0.9, 0.001)]).edge == ""
@@ -150,3 +74,28 @@ def test_better_value_at_the_end_of_three_numbers_is_named(others: list[Any], ed
 def test_nothing_is_beyond_0() -> None:
     assert key_answer(KEY, [replace(BASE, value=0.5), value(0.0, 0.02), value(1.0, 0.001)], None).edge == ""
     assert key_answer(KEY, [replace(BASE, value=0.5), value(0.1, 0.02), value(1.0, 0.001)], None).edge == "smallest"
+
+
+def test_forecast_is_of_the_largest_undecided_difference_by_its_own_margin() -> None:
+    found = forecast(answer_of([value(0.45, 0.004), value(1.0, -0.008)]), PRECISION, 3)
+    assert found is not None
+    assert found.of is not None
+    assert (found.of.value, found.size) == (1.0, 0.008)
+    assert found.needed == PRECISION.of_contrast(0.01).replicates_needed(0.008)
+    assert 3 < (found.needed or 0) <= MOST_WORTH
+    assert not found.is_dev_too_small
+    more = forecast(answer_of([value(1.0, -0.008)]), PRECISION, 9)
+    assert more is not None
+    assert more.needed == 10, "nine have not decided it"
+    assert forecast(answer_of([value(0.45, 0.014)]), PRECISION, 3) is None, "nothing is undecided"
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_small", "is_found"), [(0.003, True, False), (0.008, False, False), (0.5, False, True)]
+)
+def test_forecast_of_a_given_difference(asked: float, is_small: bool, is_found: bool) -> None:
+    precision = replace(PRECISION, example_error=0.002)
+    found = forecast(answer_of([value(0.45, 0.014)]), precision, 3, asked)
+    assert found is not None
+    assert (found.of, found.size, found.needed) == (None, asked, precision.replicates_needed(asked))
+    assert (found.is_dev_too_small, found.is_found) == (is_small, is_found)

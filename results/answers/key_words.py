@@ -1,0 +1,135 @@
+"""What a key does to a score, in words: a key with listed values, or with a range."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mtlib.runtime.command_line import counted
+from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer
+from results.stats.key_effects import ValueEffect
+from results.stats.power import MAX_REPLICATES
+from results.stats.range_effect import RangeEffect
+from results.stats.resampling import CONFIDENCE
+from results.stats.searched_keys import SearchedKey
+from results.stats.sweep_effects import ColumnEffects
+from results.stats.texts import short_numbers, value_text
+
+
+def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
+    """The facts in sentences: what to do first, then what is decided, worse values first."""
+    key, base = answer.key.name, value_text(answer.key.base)
+    same = ", ".join(value_text(value.value) for value in answer.same)
+    if not (answer.better or answer.worse or answer.undecided):
+        if answer.are_all_compared and same:
+            yield f"{key} has no effect here."
+        else:
+            which = "no other value" if same else "no value"
+            yield f"{key}: {which} was trained with all else equal to the {answer.key.base_title}, {base}."
+    else:
+        yield choice_sentence(answer, column)
+    if answer.edge:
+        yield f"It is the {answer.edge} value tried: try one beyond it."
+    if answer.worse:
+        yield f"{differences_text(answer.worse, 'is worse')}."
+    if len(answer.better) > 1:
+        yield f"{differences_text(answer.better[1:], 'is better too')}."
+    if answer.undecided and (answer.better or answer.worse) and not answer.is_kept:
+        names = ", ".join(value_text(value.value) for value in answer.undecided)
+        yield f"Whether {names} differ{'s' * (len(answer.undecided) == 1)} from {base} is not decided."
+    if same:
+        yield f"Trained the same as {base}: {same}."
+
+
+def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
+    """Which value to use, and how sure that is."""
+    key, base, trend = answer.key.name, value_text(answer.key.base), answer.trend
+    sure = f"95 %; {replicates_text(column)}"
+    if answer.better:
+        best = answer.better[0]
+        difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure})"
+        return f"Take {key} {value_text(best.value)}: it is better than {base} by {difference}."
+    direction = "" if trend is None else "higher" if trend.is_upward else "lower"
+    if trend is not None and trend.is_better:
+        return (
+            f"Take {key} {value_text(answer.chosen)}: the {direction} {key}, the better, a trend that is significant "
+            f"from {value_text(trend.first)} on ({column.title}, {sure})."
+        )
+    falls = "" if trend is None else f" The {direction} {key}, the worse, significantly from {trend.first:g} on."
+    if answer.bound is None:
+        which = "every other value that trained otherwise" if answer.same else "every other value"
+        return f"Keep {key} {base}: {which} is worse {column.title} ({sure}).{falls}"
+    most = f"no value tried is better by more than {amount(answer.bound)} {column.title} ({sure})"
+    return f"Keep {key} {base}: {most}.{falls}"
+
+
+def differences_text(values: Sequence[ValueEffect], what: str) -> str:
+    """E.g. `3 is worse by .071 (.012 to .130), 1 by .050 (.010 to .090)`."""
+    first, *others = values
+    text = f"{value_text(first.value)} {what} by {amount(first.difference or 0.0)} ({bounds(first)})"
+    return ", ".join([text, *(f"{value_text(v.value)} by {amount(v.difference or 0.0)} ({bounds(v)})" for v in others)])
+
+
+def bounds(value: ValueEffect) -> str:
+    """The interval of the size of a significant difference: `.012 to .130`."""
+    assert value.interval is not None
+    low, high = sorted(map(abs, value.interval))
+    return f"{amount(low)} to {amount(high)}"
+
+
+def amount(difference: float) -> str:
+    """The size of a difference of scores, which is that of their metric's values: `.024`."""
+    return f"{abs(difference):.3f}".removeprefix("0")
+
+
+def replicates_text(column: ColumnEffects) -> str:
+    """E.g. `3 replicates`, or `2 to 3 replicates` where some trials do not count."""
+    fewest, most = column.num_replicates
+    return counted(most, "replicate") if fewest == most else f"{fewest} to {most} replicates"
+
+
+def range_words(key: SearchedKey, curve: RangeEffect, column: ColumnEffects) -> str:
+    """Whether a number matters, where its optimum is, and how far the fitted score varies.
+
+    A line shows no optimum, only whether the score rises or falls.
+    """
+    sure = f"p {p_text(curve.p_value)}, {counted(curve.num_configurations, 'configuration')}"
+    hidden = "; an optimum inside it would not show" if curve.is_linear else ""
+    worst = int(curve.means.argmin())
+    if curve.p_value >= 1 - CONFIDENCE:
+        what = "trend" if curve.is_linear else "effect"
+        varies = f"The fitted score varies by {curve.means.max() - curve.means[worst]:.3f} over the range."
+        return f"{key.name}: no {what} over the range was found ({sure}){hidden}. {varies}"
+    numbers = (*curve.optimum_interval, curve.optimum, curve.points[worst])
+    low, high, optimum, worst_at = short_numbers(list(map(float, numbers)))
+    best_value, worst_value = column.value_of(curve.means.max()), column.value_of(curve.means[worst])
+    extreme = "highest" if worst_value > best_value else "lowest"
+    fitted = f"The fitted score is {best_value:.3f} there and {extreme}, {worst_value:.3f}, at {worst_at}."
+    if curve.is_linear:
+        return f"Take {key.name} towards {optimum} ({sure}){hidden}. {fitted}"
+    advice = ""
+    if curve.edge:
+        beyond = ": extend the range" if curve.optimum != 0 else ""  # most settings end at 0
+        advice = f" It is the {curve.edge} end of the range{beyond}."
+    return f"Take {key.name} near {optimum} (95 %: {low} to {high}; {sure}).{advice} {fitted}"
+
+
+def p_text(p_value: float) -> str:
+    """E.g. `= 0.012` or `< 0.001`."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
+
+
+def forecast_words(found: Forecast, cost: Callable[[int], str]) -> str:
+    """What more replicates would show of a difference; `cost` says what so many replicates cost, and the command."""
+    if found.of is None:
+        what, most = f"A difference of {found.size:.3g}", MAX_REPLICATES
+    else:
+        value = value_text(found.of.value)
+        what, most = f"A difference as small as that of {value} ({amount(found.size)})", MOST_WORTH
+    if found.is_dev_too_small:
+        return f"{what} is found with no number of replicates on a dev set of this size."
+    if found.needed is None or found.needed > most:
+        why = "" if found.of is None else ", which is not worth it"
+        return f"{what} takes more than {most} replicates to find{why}."
+    if found.is_found and found.of is None:
+        return f"{what} is found with the present replicates."
+    if found.of is None:
+        return f"{what} takes {found.needed} replicates to find: {cost(found.needed)}"
+    return f"{found.needed} replicates would tell whether {value_text(found.of.value)} differs: {cost(found.needed)}"
