@@ -320,20 +320,17 @@ SWEEP_COLUMN = "sweep"
 
 @dataclass(frozen=True, kw_only=True)
 class Sweeps:
-    """Several sweeps. Their frames are those of the single ones with a first column `sweep`; a column that a sweep does
-    not have is missing in its rows."""
+    """Several sweeps. Their frames are the single ones below each other, with a first column `sweep`; a column that a
+    sweep does not have is missing in its rows."""
 
     sweeps: tuple[Sweep, ...]
     """In the order given, at least one."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the column `sweep` holds for each: its name, or, where several have the same name, the end of its path
-        that tells them apart."""
-        names = [sweep.name for sweep in self.sweeps]
-        counts = Counter(names)
-        ends = distinct_ends([str(sweep.path) for sweep in self.sweeps])
-        return tuple(end if counts[name] > 1 else name for name, end in zip(names, ends, strict=True))
+        """What the column `sweep` holds for each: its name, or its path where several have the same name."""
+        counts = Counter(sweep.name for sweep in self.sweeps)
+        return tuple(sweep.name if counts[sweep.name] == 1 else str(sweep.path) for sweep in self.sweeps)
 
     @cached_property
     def trials(self) -> pd.DataFrame:
@@ -368,18 +365,6 @@ class Sweeps:
         return effects
 
 
-def distinct_ends(paths: Sequence[str]) -> list[str]:
-    """The shortest ends of different paths, in whole names, that all differ."""
-    parts = [path.partition("?")[0].rstrip("/").split("/") for path in paths]
-    ends = list(paths)
-    for depth in range(max(map(len, parts)), 0, -1):
-        shorter = ["/".join(names[-depth:]) for names in parts]
-        if len(set(shorter)) < len(shorter):
-            break
-        ends = shorter
-    return ends
-
-
 def load_sweeps(paths: Sequence[Location]) -> Sweeps:
     """Reads several sweeps, as `load_sweep` reads one.
 
@@ -412,17 +397,4 @@ def stack(sweeps: Sweeps, frame_of: Callable[[Sweep], pd.DataFrame]) -> pd.DataF
             raise ValueError(f"sweep {name}: {first_line(error)}") from None
         labels = pd.Series(name, index=frame.index, dtype="string", name=SWEEP_COLUMN)
         frames.append(pd.concat([labels, frame], axis=1))
-    return stack_frames(frames)
-
-
-def stack_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Frames one below the other; a column that only later ones have stands before the one that it precedes there."""
-    columns: list[str] = []
-    for frame in frames:
-        position = len(columns)
-        for name in reversed([str(name) for name in frame]):
-            if name in columns:
-                position = columns.index(name)
-            else:
-                columns.insert(position, name)
-    return pd.concat(frames, ignore_index=True)[columns]
+    return pd.concat(frames, ignore_index=True)

@@ -34,8 +34,7 @@ from results.selection.cross_fitting import cross_fit
 from results.selection.report import render_selection
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.resampling import Floats, bootstrap_scores
-from results.sweep import Sweep, Sweeps, distinct_ends, load_sweep, load_sweeps, stack_frames
-from results.table import load_sweeps as load_from_table
+from results.sweep import Sweep, Sweeps, load_sweep, load_sweeps
 from tests.driver_files import write_driver
 from tests.one_line_error import one_line_error
 from tests.results.conftest import build_record, build_report
@@ -100,30 +99,12 @@ def test_uri_is_read_like_a_path(sweep_folder: Path) -> None:
     pd.testing.assert_frame_equal(by_uri.ranking(), by_path.ranking())
 
 
-@pytest.mark.parametrize(
-    ("task", "split", "line"),
-    [
-        ("sts2", "dev", r"^unknown task 'sts2'; did you mean 'sts'\?"),
-        ("sts", "test", r"^unknown split 'test'; .*dev, train$"),
-    ],
-)
-def test_predictions_of_unknown_tasks_and_splits_are_refused(
-    task: str, split: str, line: str, sweep_folder: Path
-) -> None:
-    with pytest.raises(ValueError, match=line):
-        load_sweep(sweep_folder).predictions(task, split)
-
-
-@pytest.mark.parametrize(
-    ("trial", "line"),
-    [
-        ("001-r0", "unknown trial '001-r0'; did you mean '0001-r0'? known: "),
-        ("x", "unknown trial 'x'; known: 0000-r0, 0001-r0, 0002-r0"),
-        (1, "a trial must be named by a text such as '0003-r0', got int"),
-    ],
-)
-def test_predictions_of_unknown_trials_are_refused(trial: Any, line: str, sweep_folder: Path) -> None:
-    assert one_line_error(load_sweep(sweep_folder).predictions, "sst", "dev", trial=trial).startswith(line)
+def test_predictions_of_unknown_tasks_splits_and_trials_are_refused(sweep_folder: Path) -> None:
+    read = load_sweep(sweep_folder).predictions
+    assert one_line_error(read, "sts2", "dev").startswith("unknown task 'sts2'; did you mean 'sts'?")
+    assert one_line_error(read, "sts", "test").startswith("unknown split 'test'")
+    assert one_line_error(read, "sst", "dev", trial="001-r0").startswith("unknown trial '001-r0'; did you mean '0001")
+    assert "got int" in one_line_error(read, "sst", "dev", trial=1)
 
 
 def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
@@ -327,15 +308,6 @@ def test_frames_are_those_of_the_sweeps_with_their_names_in_front(sweep_folder: 
             pd.testing.assert_frame_equal(own, single[title])
 
 
-def test_effects_of_all_sweeps_are_from_the_base_values_given(sweep_folder: Path) -> None:
-    record_search(sweep_folder)
-    stop_last_trial(sweep_folder, "complete")
-    one = load_sweep(sweep_folder)
-    other = one.effects().query("is_base == False and key == 'smart.weight'").iloc[0]
-    found = load_sweeps([sweep_folder]).effects({"smart.weight": other["value"]})
-    assert set(found.query("is_base == True and key == 'smart.weight'")["value"]) == {other["value"]}
-
-
 def test_base_value_of_a_key_counts_for_the_sweeps_that_searched_it(sweep_folder: Path) -> None:
     record_search(sweep_folder)
     stop_last_trial(sweep_folder, "complete")
@@ -349,50 +321,20 @@ def test_base_value_of_a_key_counts_for_the_sweeps_that_searched_it(sweep_folder
         both.effects({"pals.size": 0})
 
 
-def test_one_sweep_is_enough_and_the_command_exports_the_function(sweep_folder: Path) -> None:
-    assert load_from_table is load_sweeps
-    assert list(load_sweeps([sweep_folder]).trials["sweep"]) == ["example"] * 3
-
-
-def test_columns_that_some_sweeps_lack_are_missing_there_and_keep_their_place_and_type(write: Write) -> None:
-    sweeps = load_sweeps([write("a", "a", "x.one"), write("b", "b", "x.two", ("sst",))])
-    trials, ranking = sweeps.trials, sweeps.ranking()
-    at = list(trials).index("status")
-    assert list(trials)[at + 1 : at + 4] == ["x.one", "x.two", "config"]
-    assert list(ranking)[:4] == ["sweep", "number", "x.one", "x.two"]
-    assert trials["x.one"].tolist()[0] == 1
-    assert trials["x.one"].isna().tolist() == [False, True]
-    assert trials["best_sts"].isna().tolist() == [False, True]
-    for title, frame in frames_of(sweeps).items():
-        single = frames_of(Sweeps(sweeps=sweeps.sweeps[:1]))[title]
-        for name, kind in single.dtypes.items():
-            assert frame[name].dtype == ("float64" if name == "x.one" else kind), f"{title}: {name}"
-
-
 def test_sweep_without_trials_changes_no_type(sweep_folder: Path, tmp_path: Path) -> None:
     write_sweep(tmp_path / "new", {"name": "new"})
-    for folders in ([sweep_folder, tmp_path / "new"], [tmp_path / "new", sweep_folder]):
-        found = frames_of(load_sweeps(folders))
-        for title, frame in frames_of(load_sweeps([sweep_folder])).items():
-            pd.testing.assert_frame_equal(found[title], frame)
+    found = frames_of(load_sweeps([sweep_folder, tmp_path / "new"]))
+    for title, frame in frames_of(load_sweeps([sweep_folder])).items():
+        pd.testing.assert_frame_equal(found[title], frame)
 
 
-def test_sweeps_of_one_name_have_the_ends_of_their_paths_in_the_column(write: Write) -> None:
-    same, other = [write(folder, "same", "x.one") for folder in ("a", "b")], write("c", "c", "x.one")
-    sweeps = load_sweeps([same[0], other, str(same[1])])
-    assert sweeps.names == ("a", "c", "b")
-    assert sweeps.trials["sweep"].tolist() == ["a", "c", "b"]
-
-
-def test_ends_of_paths_are_as_long_as_needed_to_differ() -> None:
-    assert distinct_ends(["/x/a/one", "/x/b/one", "/x/b/two"]) == ["a/one", "b/one", "b/two"]
-    assert distinct_ends(["/x/one", "/x/two/"]) == ["one", "two"]
-    assert distinct_ends(["one"]) == ["one"]
-    assert distinct_ends(["/one", "/x/one", "s3://b/y/one"]) == ["/one", "x/one", "y/one"]
-
-
-def test_sweep_without_a_name_has_that_of_its_folder(write: Write) -> None:
-    assert load_sweeps([write("folder", "", "x.one")]).names == ("folder",)
+def test_columns_that_some_sweeps_lack_are_missing_there(write: Write) -> None:
+    sweeps = load_sweeps([write("a", "same", "x.one"), write("b", "same", "x.two", ("sst",))])
+    trials = sweeps.trials
+    assert trials["sweep"].tolist() == list(sweeps.names) == [str(sweep.path) for sweep in sweeps.sweeps]
+    assert trials["x.one"].isna().tolist() == [False, True]
+    assert trials["best_sts"].isna().tolist() == [False, True]
+    assert trials["trial"].dtype == sweeps.sweeps[0].trials["trial"].dtype
 
 
 def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Path) -> None:
@@ -401,23 +343,14 @@ def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Pa
         (sweep_folder, f"{sweep_folder}/"): f"each sweep must be given once, got {sweep_folder} 2 times",
         (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it does not exist",
     }.items():
-        with pytest.raises(ValueError) as caught:
-            load_sweeps(paths)
-        assert str(caught.value) == line
-    for path in (sweep_folder, str(sweep_folder)):
-        with pytest.raises(ValueError, match=r"^load_sweeps takes a list of sweeps \(load_sweep reads a single one\)"):
-            load_sweeps(path)  # type: ignore[arg-type]
+        assert one_line_error(load_sweeps, paths) == line
+    assert one_line_error(load_sweeps, sweep_folder).startswith("load_sweeps takes a list of sweeps")
 
 
 def test_an_error_of_one_sweep_names_it(sweep_folder: Path) -> None:
     with pytest.raises(ValueError, match=r"^sweep example: .*sweep\.json") as caught:
         load_sweeps([sweep_folder]).effects()
     assert "\n" not in str(caught.value)
-
-
-def test_columns_of_a_later_frame_precede_those_that_they_precede_there() -> None:
-    frames = [pd.DataFrame(columns=list(names)) for names in ("adg", "abxdh", "yzh")]
-    assert "".join(map(str, stack_frames(frames))) == "abxdgyzh"
 
 
 def pruned_search(folder: Path) -> None:

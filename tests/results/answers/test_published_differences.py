@@ -103,15 +103,6 @@ def test_differences_are_from_a_value_of_the_table(recorded_sweep: Sweep) -> Non
     assert find(recorded_sweep, *rows[:2], smart__weight="0")[0].key.base == 1.0
 
 
-def test_differences_by_task_are_from_a_value_of_the_table_too(recorded_sweep: Sweep) -> None:
-    means = {own.value: own.mean for own in recorded_sweep.estimated_effects.columns["qqp"].values["smart.weight"]}
-    (found,) = find(recorded_sweep, row_of(0.3, qqp=0.7), row_of(1.0, qqp=0.9))
-    assert (found.column.task, found.key.base) == ("qqp", 0.3)
-    (difference,) = found.differences
-    assert difference.here == pytest.approx(means[1.0] - means[0.3])
-    assert difference.published == pytest.approx(0.2)
-
-
 def test_error_of_which_lower_is_better_is_shown_as_it_is_printed() -> None:
     tasks = {"sts": replace(TASKS["sts"], metric="rmse")}
     column = replace(sweep_of([value(0.0, None), value(1.0, 0.1)]).columns["overall"], task="sts", tasks=tasks)
@@ -121,10 +112,6 @@ def test_error_of_which_lower_is_better_is_shown_as_it_is_printed() -> None:
     assert (shown.here, shown.interval) == (-0.1, (-0.15, -0.05))
     assert shown.published == pytest.approx(-0.2)
     assert shown.verdict == "same sign"
-
-
-def test_base_score_of_zero_is_a_score(recorded_sweep: Sweep) -> None:
-    assert differences_beside(recorded_sweep, {0.0: 0.0, 0.3: 0.1})[0].published == pytest.approx(0.1)
 
 
 def test_difference_with_a_recomputed_score_is_marked(recorded_sweep: Sweep) -> None:
@@ -187,17 +174,6 @@ def test_rows_count_at_the_values_that_other_keys_have_here(recorded_sweep: Swee
     without_rate = [replace(row, params={"smart.weight": row.params["smart.weight"]}) for row in rows[2:]]
     (found,) = find_differences(table_of(recorded_sweep, *without_rate), TASKS, grid, estimate_as(grid))
     assert [difference.published for difference in found.differences] == [pytest.approx(-0.4)]
-
-
-def test_scores_with_another_key_are_left_out(recorded_sweep: Sweep) -> None:
-    effects = recorded_sweep.estimated_effects
-    sst, qqp = (effects.columns[task] for task in ("sst", "qqp"))
-    other = replace(effects.keys[0], name="rate")
-    of_rate = replace(qqp, values={"rate": qqp.values["smart.weight"]})
-    mixed = replace(effects, keys=[*effects.keys, other], columns={"sst": sst, "qqp": of_rate})
-    rows = [row_of(weight, sst=0.5, qqp=0.8) for weight in (0.0, 0.3)]
-    found = find_differences(table_of(recorded_sweep, *rows), TASKS, mixed, estimate_as(mixed))
-    assert [own.column.task for own in found] == ["sst"]
 
 
 def estimate_as(effects: SweepEffects) -> Any:
