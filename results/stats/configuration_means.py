@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import gammaln, polygamma
 
 from results.stats.resampling import Floats, Numbers
@@ -263,7 +264,7 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     expected = gammaln(halves - 2 * MOMENT) + gammaln(halves) - 2 * gammaln(halves - MOMENT)  # falls
     found = 2 * np.exp(np.interp(-excess, -expected, np.log(halves)))
     least = min(LEAST_SPREAD, polygamma(1, degrees / 2).mean() * np.sqrt(2 / (number - 1)))
-    return np.asarray(np.minimum(found, 2 * inverse_trigamma(np.array(least))))
+    return np.asarray(np.minimum(found, 2 * inverse_trigamma(float(least))))
 
 
 def chi_square_moment(degrees: Floats, power: float) -> Floats:
@@ -272,19 +273,9 @@ def chi_square_moment(degrees: Floats, power: float) -> Floats:
     return np.asarray(np.exp(gammaln(halves + power) - gammaln(halves) - power * np.log(halves)))
 
 
-def inverse_trigamma(values: Floats) -> Floats:
-    """y with trigamma(y) = value, above 0; Newton's method on the reciprocal, which converges from one side.
-
-    Source: Smyth (2004), appendix.
-    """
-    found = 0.5 + 1 / values
-    for _ in range(20):
-        trigamma = polygamma(1, found)
-        step = trigamma * (1 - trigamma / values) / polygamma(2, found)
-        found = found + step
-        if (np.abs(step) < 1e-9 * found).all():
-            break
-    return np.asarray(found)
+def inverse_trigamma(value: float) -> float:
+    """y with trigamma(y) = value, above 0, which lies between 1 / value and 1 + 1 / value."""
+    return float(brentq(lambda y: polygamma(1, y) - value, 1 / value, 1 + 1 / value, xtol=1e-14))
 
 
 def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:
