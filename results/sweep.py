@@ -64,7 +64,7 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """The name under which it was started; that of its folder if none is recorded."""
+        """The name under which it was started, or its folder's if none is recorded."""
         return str(self.info.get("name") or folder_name(self.path))
 
     @cached_property
@@ -134,7 +134,7 @@ class Sweep:
             - `task` (string), or `overall`.
             - `is_base` (boolean): whether the others are compared with this value; missing for a range.
             - `num_trials` (Int64) with the value; missing for a range.
-            - `mean` (float64) score, for a range that of the fitted curve.
+            - `mean` (float64) score, for a range the fitted curve's.
             - `difference` (float64) from the base value, for a range from the curve's mean.
             - `standard_error` (float64) of the difference, over training and examples.
             - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each

@@ -61,7 +61,7 @@ def print_effects(sweep: Sweep, difference: float | None, bases: Mapping[str, st
 
 
 def print_published(sweep: Sweep, effects: SweepEffects, width: int) -> None:
-    """Prints the differences beside those of published tables, and why some tables of several rows are beside none."""
+    """Prints the differences beside published ones, and why some tables of several rows are beside none."""
     reasons: dict[str, list[str]] = {}
     for table in read_published(sweep.info):
         title = f"{table.paper}, {table.table}"

@@ -113,7 +113,7 @@ def key_table(key: str, columns: list[ColumnEffects], *, is_tall: bool) -> Print
 
 
 def render_differences(title: str, found: Sequence[ColumnDifferences], width: int = PLAIN_WIDTH) -> list[str]:
-    """A table of differences beside those of a published table.
+    """A table of differences beside the ones of a published table.
 
     Args:
         title: of the published table.

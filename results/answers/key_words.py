@@ -75,7 +75,7 @@ def bounds(value: ValueEffect) -> str:
 
 
 def amount(difference: float) -> str:
-    """The size of a difference of scores, which is that of their metric's values: `.024`."""
+    """The size of a difference of scores: `.024`. The metric's values differ by as much."""
     return f"{abs(difference):.3f}".removeprefix("0")
 
 

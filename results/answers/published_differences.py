@@ -30,7 +30,7 @@ class PrintedScore:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How far a value's score is from that of the base value, here and in print, as scores are shown."""
+    """How far a value's score is from the base value's, here and in print, as scores are shown."""
 
     value: Any
     """Of the searched key."""
@@ -151,7 +151,7 @@ def printed_scores(
 
 
 def difference_of(effect: ValueEffect, column: ColumnEffects, printed: PrintedScore, base: PrintedScore) -> Difference:
-    """The difference of a value that was compared with the base value, beside that of their printed scores."""
+    """The difference of a value that was compared with the base value, beside the difference of their printed scores."""
     assert effect.difference is not None
     published = printed.score - base.score
     return Difference(
@@ -181,7 +181,7 @@ def verdict_on(value: ValueEffect, published: float) -> str:
 
 
 def overall_of(row: PublishedRow, tasks: Mapping[str, Task]) -> float | None:
-    """The printed overall score, or else that of the row's scores."""
+    """The printed overall score, or else the one that the row's scores give."""
     return recomputed_overall(row, tasks) if row.overall is None else row.overall
 
 

@@ -39,7 +39,7 @@ def render_ranking(
     Each score carries its standard error over examples and, where there are replicates, over these.
 
     Where a row is wider than `width` columns, errors go below their scores; where that does not fit either, each value
-    has a line. Of many rows the first `MAX_ROWS` are shown. `notes` are further sentences, such as those of
+    has a line. Of many rows the first `MAX_ROWS` are shown. `notes` are further sentences, e.g. from
     `results.health`.
     """
     shown = rows[:MAX_ROWS]

@@ -198,7 +198,7 @@ def design_matrix(scores: ModelScores) -> Floats:
 
 
 def residual_degrees(scores: ModelScores) -> Floats:
-    """(configurations,) degrees of freedom of each configuration's residuals; they sum to those of the whole fit."""
+    """(configurations,) degrees of freedom of each configuration's residuals; their sum is what the whole fit leaves."""
     design = design_matrix(scores)
     leverage = np.einsum("mp,pm->m", design, np.linalg.pinv(design))
     found = np.bincount(scores.configurations, 1 - leverage).astype(np.float64)
@@ -206,7 +206,7 @@ def residual_degrees(scores: ModelScores) -> Floats:
 
 
 def training_variances(residuals: Floats, configurations: Numbers, degrees: Floats) -> tuple[Floats, Floats]:
-    """Training variance of each configuration, raised towards that of all if smaller, and its degrees of freedom.
+    """Training variance of each configuration, raised towards the common one if smaller, and its degrees of freedom.
 
     Args:
         residuals: (..., models) of the least-squares fit.
@@ -218,9 +218,9 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
         three configurations with replicates have equal variances, with `MAX_DEGREES`.
 
     Source: Smyth (2004), "Linear models and empirical Bayes methods", equation 6, as in limma. The prior variance is
-    the pooled one, which is larger than limma's where variances differ. A variance above it stays, unlike limma's: of
-    one configuration that trains far less stably than the others it would be reduced too far. Its degrees of freedom
-    are those of the others too: with its own alone, simulated margins are 4 % wider, and false differences from an
+    the pooled one, which is larger than limma's where variances differ. A variance above it stays, unlike limma's, which
+    reduces it too far where one configuration trains far less stably than the others. Such a configuration has as many
+    degrees of freedom as the others: with its own alone, simulated margins are 4 % wider, and false differences from an
     unstable configuration hardly rarer.
     """
     num_configurations, total = len(degrees), degrees.sum()
@@ -241,7 +241,7 @@ def prior_degrees(variances: Floats, degrees: Floats) -> Floats:
     """The degrees of freedom of the prior, by which single variances are moderated.
 
     Variances are taken as `prior * F(degrees, prior_degrees)`. The ratio of the mean standard deviation to the squared
-    mean of its root, beyond what their own degrees of freedom explain, gives those of the prior. The variance of the
+    mean of its root, beyond what their own degrees of freedom explain, gives the prior's. The variance of the
     true ones' logarithms is taken to be at least `LEAST_SPREAD`, or its standard error if smaller.
 
     Args:
@@ -282,7 +282,7 @@ def shared_covariance(scores: ModelScores, num_configurations: int) -> Floats:
     """(configurations, configurations) covariance over examples, averaged over pairs of different replicates.
 
     Two models of one replicate share random streams: their covariance also holds what their training errors share,
-    which the residuals measure. A configuration without another replicate has that of its only model.
+    which the residuals measure. A configuration with one replicate has the covariance of its only model.
     """
     membership = np.eye(num_configurations)[scores.configurations]
     differ = (scores.replicates[:, None] != scores.replicates[None]).astype(np.float64)

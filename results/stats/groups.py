@@ -8,7 +8,7 @@ from results.stats.resampling import Floats, Numbers
 LEAST_GROUPS = 10
 """Least number of groups from which a variance is estimated, and folds are made."""
 LARGEST_SHARE = 0.8
-"""Largest share of the examples that one group may hold: that of the rows outside one of five folds."""
+"""Largest share of the examples that one group may hold: as much as is outside one of five folds."""
 
 
 def are_usable(num_groups: int, largest_group: int, num_examples: int) -> bool:

@@ -1,6 +1,6 @@
 """How many standard errors a difference must have, when many are compared at once and errors may be heavy-tailed.
 
-Three answers are taken together, the largest counts. The first is that of normal errors with equal variances: Tukey's
+Three answers are taken together, the largest counts. The first holds for normal errors with equal variances: Tukey's
 studentised range where the best of several is compared with all, Dunnett's distribution where one is compared with all
 others. The second allows for training variances that differ, each known from few replicates: the true ones are drawn
 around their estimates. The third comes from the residuals: if configurations are equally good, their scores can be
@@ -237,8 +237,8 @@ def confidence_set(means: ConfigurationMeans, *, confidence: float = CONFIDENCE)
         means: of the configurations.
         confidence: that no configuration which is as good as the best is eliminated.
 
-    Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is that of
-    `results.stats.margins.margins_best` instead of a bootstrap's.
+    Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is taken
+    from `margins_best` instead of a bootstrap.
     """
     one, best = np.eye(len(means.means)), int(means.means.argmax())
     compared = contrasts(means, one[best] - one)

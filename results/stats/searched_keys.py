@@ -88,7 +88,7 @@ def searched_keys(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> li
 
 
 def with_bases(keys: Sequence[SearchedKey], bases: Mapping[str, Any]) -> list[SearchedKey]:
-    """The keys, some of them with another base value; one of which no finished trial has a value stays as it is.
+    """The keys, some of them with another base value; a key that no finished trial has a value of stays.
 
     Args:
         keys: of a sweep.

@@ -46,7 +46,7 @@ def capitalized(sentence: str) -> str:
 
 
 def value_texts(values: Sequence[Any]) -> list[str]:
-    """A text for each searched value; where those of two different values are equal, they are as Python writes them."""
+    """A text for each searched value; where two different values would look alike, as Python writes them."""
     texts = list(map(value_text, values))
     first = dict(zip(reversed(texts), reversed(values), strict=True))
     clashing = {text for text, value in zip(texts, values, strict=True) if value != first[text]}
@@ -54,7 +54,7 @@ def value_texts(values: Sequence[Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """A searched value as one types it: of a number all digits, unless it was drawn, of which a few are shown."""
+    """A searched value as one types it: a number with all digits, or with a few if it was drawn."""
     if isinstance(value, float):
         exact = repr(value).removesuffix(".0")
         num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))
