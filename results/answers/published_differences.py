@@ -151,7 +151,7 @@ def printed_scores(
 
 
 def difference_of(effect: ValueEffect, column: ColumnEffects, printed: PrintedScore, base: PrintedScore) -> Difference:
-    """The difference of a value that was compared with the base value, beside the difference of their printed scores."""
+    """The difference of a value from the base value, beside the difference of their printed scores."""
     assert effect.difference is not None
     published = printed.score - base.score
     return Difference(

@@ -198,7 +198,7 @@ def design_matrix(scores: ModelScores) -> Floats:
 
 
 def residual_degrees(scores: ModelScores) -> Floats:
-    """(configurations,) degrees of freedom of each configuration's residuals; their sum is what the whole fit leaves."""
+    """(configurations,) degrees of freedom of each configuration's residuals; their sum is the whole fit's."""
     design = design_matrix(scores)
     leverage = np.einsum("mp,pm->m", design, np.linalg.pinv(design))
     found = np.bincount(scores.configurations, 1 - leverage).astype(np.float64)
@@ -218,10 +218,10 @@ def training_variances(residuals: Floats, configurations: Numbers, degrees: Floa
         three configurations with replicates have equal variances, with `MAX_DEGREES`.
 
     Source: Smyth (2004), "Linear models and empirical Bayes methods", equation 6, as in limma. The prior variance is
-    the pooled one, which is larger than limma's where variances differ. A variance above it stays, unlike limma's, which
-    reduces it too far where one configuration trains far less stably than the others. Such a configuration has as many
-    degrees of freedom as the others: with its own alone, simulated margins are 4 % wider, and false differences from an
-    unstable configuration hardly rarer.
+    the pooled one, which is larger than limma's where variances differ. A variance above it stays, unlike limma's,
+    which reduces it too far where one configuration trains far less stably than the others. Such a configuration has as
+    many degrees of freedom as the others: with its own alone, simulated margins are 4 % wider, and false differences
+    from an unstable configuration hardly rarer.
     """
     num_configurations, total = len(degrees), degrees.sum()
     squares = residuals**2 @ np.eye(num_configurations)[configurations]

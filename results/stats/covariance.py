@@ -2,7 +2,8 @@
 
 To first order, a score differs from its value on all text of the kind by the mean over examples of their influence
 (Hampel 1974). So the covariance of two models' scores is the covariance of their influence values, divided by the
-number of examples, and no resampling is needed. Examples that share a text are not independent: their influence is summed first.
+number of examples, and no resampling is needed. Examples that share a text are not independent: their influence is
+summed first.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,8 @@
 
 Configurations were drawn at random or by TPE, and mostly trained once. The mean score is fitted by a sum of smooth
 curves, one for each range, and of a level for each value of each choice. The scatter around the fit is the variance of
-the means: it holds the variance of training, and what curves of this kind do not fit, which replicates alone would not show.
+the means: it holds the variance of training, and what curves of this kind do not fit, which replicates alone would not
+show.
 """
 
 from collections.abc import Mapping, Sequence
