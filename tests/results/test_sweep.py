@@ -104,7 +104,7 @@ def test_predictions_of_unknown_tasks_splits_and_trials_are_refused(sweep_folder
     assert one_line_error(read, "sts2", "dev").startswith("unknown task 'sts2'; did you mean 'sts'?")
     assert one_line_error(read, "sts", "test").startswith("unknown split 'test'")
     assert one_line_error(read, "sst", "dev", trial="001-r0").startswith("unknown trial '001-r0'; did you mean '0001")
-    assert "got int" in one_line_error(read, "sst", "dev", trial=1)
+    assert "got int" in one_line_error(read, "sst", "dev", trial=1)  # type: ignore[arg-type]
 
 
 def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
@@ -344,7 +344,8 @@ def test_wrong_sweeps_are_refused_with_one_line(sweep_folder: Path, tmp_path: Pa
         (sweep_folder, tmp_path / "none"): f"{tmp_path / 'none'} is no sweep folder: it does not exist",
     }.items():
         assert one_line_error(load_sweeps, paths) == line
-    assert one_line_error(load_sweeps, sweep_folder).startswith("load_sweeps takes a list of sweeps")
+    of_one = one_line_error(load_sweeps, sweep_folder)  # type: ignore[arg-type]
+    assert of_one.startswith("load_sweeps takes a list of sweeps")
 
 
 def test_an_error_of_one_sweep_names_it(sweep_folder: Path) -> None:
