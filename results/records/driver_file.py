@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location, open_folder
 from results.records.files import read_json, write_json
 
@@ -87,8 +86,9 @@ class Ownership:
 
     def __enter__(self) -> "Ownership":
         other = read_driver(self._folder)
-        is_free = other is None or other.stop_time is not None
-        require(is_free, "a sweep must not be running already", f"{self._folder}, run by {describe(other)}")
+        if other is not None and other.stop_time is None:
+            found = f"{self._folder}, run by process {other.pid} on {other.host}"
+            raise ValueError(f"a sweep must not be running already, got {found}")
         self.write()
         self._thread.start()
         return self
@@ -133,11 +133,6 @@ class Ownership:
         with suppress(OSError):
             write_json(open_folder(self._folder), DRIVER_FILE, content)
             self._written = time.monotonic()
-
-
-def describe(driver: Driver | None) -> str:
-    """A driver in messages."""
-    return "nobody" if driver is None else f"process {driver.pid} on {driver.host}"
 
 
 def read_driver(folder: Location) -> Driver | None:
