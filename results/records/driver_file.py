@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import psutil
+
 from mtlib.runtime.storage import Location, open_folder
 from results.records.files import read_json, write_json
 
@@ -56,8 +58,6 @@ class Driver:
         """Whether it ran on this host, and its process is gone."""
         if self.host != socket.gethostname():
             return False
-        import psutil  # here: bundles of models import this file, and have no psutil
-
         try:
             return bool(abs(psutil.Process(self.pid).create_time() - self.began) > 2)
         except psutil.NoSuchProcess:
@@ -118,14 +118,11 @@ class Ownership:
         """
         if self.is_lost:
             return
-        import psutil  # here: as above
-
-        process = psutil.Process()
         content = {
             "id": self.id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "began": process.create_time(),
+            "began": psutil.Process().create_time(),
             "time": time.time(),
             "has_stopped": has_stopped,
             "progress": {} if has_stopped else {name: dict(own) for name, own in dict(self.find_progress()).items()},

@@ -10,11 +10,9 @@ from safetensors.torch import load_file
 
 from mtlib.config.trial import TrialConfig
 from mtlib.model import encoder
-from mtlib.runtime.storage import Location
 from mtlib.tasks import TASKS
-from results.inference.models import ModelSource, find_sweeps, find_trials, load_models
+from results.inference.models import ModelSource, find_sweeps, load_models
 from results.records.tables import read_trials, write_trials
-from results.records.trials import TrialRecord
 from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
@@ -81,22 +79,6 @@ def test_moved_encoder_can_be_named_but_not_two(folder: Path, tiny_encoder_folde
     assert len(load_models(members[1:], "sst", source)) == 1
     message = one_line_error(load_models, members, "sst", source_of(folder))
     assert message.endswith("or be replaced with --encoder, got no folder /no/such/encoder")
-
-
-def test_trials_of_a_sweep_are_read_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[Location] = []
-
-    def read(place: Location) -> list[TrialRecord]:
-        reads.append(place)
-        return read_trials(place)
-
-    monkeypatch.setattr("results.inference.models.read_trials", read)
-    members = [member_of(trained_folder, trial, "sst") for trial in (SECOND, FIRST, SECOND)]
-    found = find_trials(members, "sst", source_of(trained_folder))
-    assert [record.trial_id for record, _ in found] == [SECOND, FIRST, SECOND]
-    assert [config.encoder.max_length for _, config in found] == [9, 32, 9]
-    assert found[0][1] is found[2][1]
-    assert len(reads) == 1
 
 
 def test_missing_files_and_devices_are_one_line(

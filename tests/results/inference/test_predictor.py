@@ -18,10 +18,8 @@ from results.inference.predictor import (
     ensemble_of,
     iter_chunks,
     load_predictor,
-    model_logits,
     predict_stream,
     predict_texts,
-    tokenize_rows,
 )
 from results.inference.readers import TextRow
 from results.records.selection import Member
@@ -61,27 +59,13 @@ def plain_outputs(task: str, logits: Floats) -> Floats:
     return np.asarray(2 * expit(logits) - 1 if kind == "binary" else np.clip(logits, 0, 5))
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("trial", [FIRST, SECOND])
-def test_trial_reproduces_its_dev_predictions(
-    task: str, trial: str, trained_folder: Path, dev: dict[str, Table]
-) -> None:
-    predictor = load(trained_folder, task, member_of(trained_folder, trial, task))
-    recorded = recorded_logits(trained_folder, trial, task)
-    texts, (model,) = [row.texts for row in rows_of(dev[task])], predictor.models
-    logits = model_logits(model, task, tokenize_rows(TASKS[task], texts, model.pretrained))
-    assert np.abs(logits - recorded).max() <= 1e-5
-    outputs = predict_all(predictor, rows_of(dev[task]))
-    assert np.abs(outputs - plain_outputs(task, recorded)).max() <= 1e-5
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("temperatures", [(1.0, 1.0), (0.25, 3.0)])
+@pytest.mark.parametrize(
+    ("task", "temperatures"),
+    [*((task, (1.0, 1.0)) for task in TASKS), ("sst", (0.25, 3.0)), ("qqp", (0.25, 3.0))],
+)
 def test_ensemble_of_two_is_their_weighted_mean(
     task: str, temperatures: tuple[float, float], trained_folder: Path, dev: dict[str, Table]
 ) -> None:
-    if TASKS[task].kind == "regression" and temperatures != (1.0, 1.0):
-        return  # it has none
     pairs = list(zip((FIRST, SECOND), (0.75, 0.25), temperatures, strict=True))
     members = [member_of(trained_folder, trial, task, weight, temperature=value) for trial, weight, value in pairs]
     found = predict_all(load(trained_folder, task, *members), rows_of(dev[task]))

@@ -1,13 +1,10 @@
 """A sweep's tables follow from the folders of its trials; caches only save time."""
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import pyarrow.fs as fs
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +12,6 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport
 from results.records import epochs as epoch_files
-from results.records import tables, trial_folder
 from results.records.epochs import epoch_path, write_epoch
 from results.records.files import write_json
 from results.records.tables import (
@@ -269,19 +265,3 @@ def test_sweep_without_trials_has_empty_tables(tmp_path: Path) -> None:
     write_caches(tmp_path, [])
     found = read_sweep_tables(tmp_path)
     assert (found.records, found.curves.num_rows, found.notes) == ((), 0, ())
-
-
-def test_trials_of_a_bucket_are_read_several_at_a_time(
-    bucket: str, make_report: MakeReport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_trials_of_two_epochs(bucket, make_report)
-    together, read_trial = threading.Barrier(len(TRIALS)), trial_folder.read_trial
-
-    def read_with_others(root: fs.SubTreeFileSystem, trial: str) -> Any:
-        together.wait(20)
-        return read_trial(root, trial)
-
-    monkeypatch.setattr(tables, "read_trial", read_with_others)
-    found = read_sweep_tables(bucket)
-    assert [record.trial_id for record in found.records] == list(TRIALS)
-    assert set(found.curves["trial"].to_pylist()) == set(TRIALS)
