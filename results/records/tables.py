@@ -7,7 +7,7 @@ may be old, deleted or damaged: nothing but time is lost.
 import json
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +22,7 @@ from results.records.driver_file import read_driver
 from results.records.epochs import curve_rows
 from results.records.files import check_schema, open_parquet, report_damage, write_parquet
 from results.records.schemas import CURVES
-from results.records.trial_folder import TRIAL_FILE, TrialFiles, read_trial, record_of, trial_path
+from results.records.trial_folder import TRIAL_FILE, read_trial, record_of, trial_path
 from results.records.trials import (
     OVERALL,
     UNFINISHED,
@@ -36,7 +36,7 @@ from results.records.trials import (
 
 TRIALS_FILE, CURVES_FILE = "trials.parquet", "curves.parquet"
 BUCKET_READERS = 8
-"""Trials of a bucket that are read at a time."""
+"""Trials of a bucket that are read at a time, as every file is a request there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,9 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
-        for trial, files in zip(changed, read_each_trial(root, changed), strict=True):
+        with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
+            found = list(pool.map(lambda trial: read_trial(root, trial), changed))
+        for trial, files in zip(changed, found, strict=True):
             notes += files.damage
             damaged |= {trial} if files.damage else set()
             if files.start is not None:
@@ -93,12 +95,6 @@ def read_sweep_tables(folder: Location) -> SweepTables:
 def in_sweep_order(record: TrialRecord) -> tuple[int, int]:
     """The key by which trials are sorted."""
     return record.number, record.replicate
-
-
-def read_each_trial(root: fs.SubTreeFileSystem, trials: Sequence[str]) -> Iterator[TrialFiles]:
-    """`read_trial` of each; in a bucket, where every file is a request, of several at a time."""
-    with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
-        yield from pool.map(lambda trial: read_trial(root, trial), trials)
 
 
 def read_with_warnings(folder: Location) -> SweepTables:
