@@ -57,6 +57,6 @@ def pick_texts(table: Table, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     num_twice = len(texts) - len(by_id)
     require(num_twice == 0, f"{table.path}: ids must be there once where rows are picked by them", f"{num_twice} twice")
     missing = [name for name in ids if name not in by_id]
-    rule = f"rows of {table.task}-{table.split} must be those that were scored"
+    rule = f"rows of {table.task}-dev must be those that were scored"
     require(not missing, rule, f"none with the id {''.join(missing[:1])} in {table.path}")
     return tuple(by_id[name] for name in ids)

@@ -152,6 +152,7 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
     It alone has the sweep's options, so there is a copy of it.
     """
     content = {"schema_version": SCHEMA_VERSION, **info}
+    content.pop("crc32", None)  # of what it was before
     for name in (SWEEP_COPY, SWEEP_FILE):
         write_json(open_folder(folder), name, {**content, "crc32": json_checksum(content)})
 
@@ -197,8 +198,9 @@ def why_no_sweep(folder: Location) -> str:
     held = sweeps_in(folder)
     if held:
         return f"it holds sweeps, one of which must be named, e.g. {join_location(str(folder), held[0])}"
-    reason = f"it has no {SWEEP_FILE}" if exists(folder) else "it does not exist"
-    near = nearest_sweep(folder)
+    is_there = exists(folder)
+    reason = f"it has no {SWEEP_FILE}" if is_there else "it does not exist"
+    near = nearest_sweep(folder, must_be_equal=is_there)
     return f"{reason} (did you mean {near}?)" if near else reason
 
 
@@ -213,10 +215,10 @@ def sweeps_in(folder: Location) -> list[str]:
     return [name for name, info in zip(names, infos, strict=True) if info.type == fs.FileType.File]
 
 
-def nearest_sweep(folder: Location) -> str | None:
-    """The sweep with the nearest name to a folder's, beside it or in the default storage; None without one."""
+def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
+    """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
     parent, wanted = split_location(str(folder))
     places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent or ".", DEFAULT_STORAGE]
     known = {name: place for place in reversed(places) for name in sweeps_in(place)}
-    near = [wanted] if wanted in known else nearest_names(wanted, list(known))
-    return join_location(known[near[0]], near[0]) if near else None
+    near = [wanted] if must_be_equal or wanted in known else nearest_names(wanted, list(known))
+    return next((join_location(known[name], name) for name in near if name in known), None)

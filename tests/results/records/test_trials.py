@@ -99,6 +99,8 @@ def test_sweep_of_nearly_this_name_is_suggested(tmp_path: Path, monkeypatch: pyt
     ):
         assert one_line_error(read_sweep, path).endswith(f"(did you mean {near}?)")
     assert one_line_error(read_sweep, "other") == "other is no sweep folder: it does not exist"
+    (tmp_path / "losses_1").mkdir()  # it is there: another name was hardly meant
+    assert one_line_error(read_sweep, "losses_1") == "losses_1 is no sweep folder: it has no sweep.json"
 
 
 def test_best_trial_has_the_highest_score_and_has_not_failed(make_record: MakeRecord) -> None:
