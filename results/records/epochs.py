@@ -93,11 +93,11 @@ def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike)
 
 @contextmanager
 def open_epoch(root: fs.SubTreeFileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, Epoch]]:
-    """An epoch's file, `.../epochs/0003.parquet`, open, and its metadata; damage that is found while it is open counts.
+    """An epoch's file, `.../epochs/0003.parquet`, open, and its metadata.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is damaged, or of another schema; one line names it.
+        ValueError: it is of another schema, or damaged, also where this is found while it is open; one line names it.
     """
     name, epoch = full_path(root, path), int(posixpath.basename(path).split(".")[0])
     with open_parquet(root, path) as file, report_damage(name):
