@@ -131,7 +131,7 @@ def test_invalid_weights_and_temperatures_are_refused() -> None:
     member = Member(sweep="a", trial="b", epoch=1, weight=0.5)
     for members, message in (
         ([member], "must sum to 1, got 0.5"),
-        ([replace(member, weight=1.5), replace(member, weight=-0.5)], "must be above 0, got -0.5"),
+        ([replace(member, weight=1.0), replace(member, weight=0.0)], "must be above 0, got 0.0"),
         ([member, replace(member, temperature=0.0)], "temperatures of members must be above 0, got 0.0"),
         ([replace(member, temperature=-2.0), member], "temperatures of members must be above 0, got -2.0"),
     ):
