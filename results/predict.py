@@ -21,14 +21,7 @@ from mtlib.runtime.console import show_lines, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
-from results.inference.bundle.manifest import (
-    BUNDLE_FILE,
-    CARD_FILE,
-    is_bundle,
-    load_bundled,
-    local_bundle_folder,
-    read_bundle,
-)
+from results.inference.bundle.manifest import BUNDLE_FILE, find_bundle, load_bundled, read_bundle
 from results.inference.models import ModelSource, find_sweeps
 from results.inference.predictor import Predictor, load_predictor, predict_stream
 from results.inference.progress_bar import show_rows
@@ -151,8 +144,8 @@ def predict_file(options: argparse.Namespace) -> None:
         predictor = load(task.name)
         with open_output(output) as write, show_rows(stream, name) as on_rows:
             num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
-    duration = f"{time.monotonic() - start:.1f} s"
-    print_note(f"{name}: {counted(num_rows, 'row')} predicted in {duration}{blank_text(num_blank, first_blank)}")
+    blank = f"; {num_blank:,} with a blank text without prediction (the first is {first_blank})" if num_blank else ""
+    print_note(f"{name}: {counted(num_rows, 'row')} predicted in {time.monotonic() - start:.1f} s{blank}")
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
@@ -183,17 +176,9 @@ def write_predictions(
     return num_rows, num_blank, first_blank
 
 
-def blank_text(num_blank: int, first_blank: str) -> str:
-    """The part of the last line about rows without a prediction."""
-    if not num_blank:
-        return ""
-    which = f"the first is {first_blank}" if num_blank > 1 else first_blank
-    return f"; {num_blank:,} with a blank text without prediction ({which})"
-
-
 def make_bundle(options: argparse.Namespace) -> None:
     """Writes a folder that predicts without the sweep."""
-    from results.inference.bundle.write import format_bytes, write_bundle  # predicting does without pandas
+    from results.inference.bundle.write import write_bundle  # predicting does without pandas
 
     home = read_home(options)
     selection = read_selection(home)
@@ -202,10 +187,7 @@ def make_bundle(options: argparse.Namespace) -> None:
     require(not is_uri(options.bundle), "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
     source = source_of(options, selection, home, "cpu")
-    num_bytes = write_bundle(selection, home, source, folder, print_note, overwrite=options.overwrite)
-    size = format_bytes(num_bytes)
-    tasks = ", ".join(selection.tasks)
-    print_note(f"{folder}: {size}, predicts {tasks} without the sweep; expected scores are in {CARD_FILE}")
+    write_bundle(selection, home, source, folder, print_note, overwrite=options.overwrite)
     task = next(iter(selection.tasks))
     print_note(f"{COMMAND} {shlex.quote(str(folder))} --task {task} --input FILE --output predictions.csv")
 
@@ -213,8 +195,8 @@ def make_bundle(options: argparse.Namespace) -> None:
 def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:
     """The selection of a sweep or bundle, and a function that loads its ensembles."""
     home = read_home(options)
-    if is_bundle(home):
-        folder = local_bundle_folder(home)
+    folder = find_bundle(home)
+    if folder is not None:
         bundle = read_bundle(folder)
         selection = only_tasks(read_selection(folder), bundle.tasks)
         return selection, lambda task: load_bundled(folder, bundle, task, options.device)
@@ -229,7 +211,7 @@ def read_home(options: argparse.Namespace) -> str:
     home = find_sweep((folder or ".") if name == SELECTION_FILE else options.selection)
     is_file = not is_uri(home) and Path(home).expanduser().is_file()
     require(not is_file, f"SELECTION must be a sweep's folder, its {SELECTION_FILE} or a URI", options.selection)
-    if is_bundle(home):
+    if find_bundle(home) is not None:
         rule = "with --bundle SELECTION must be a sweep, not a bundle, which can be copied as it is"
         require(options.bundle is None, f"{rule} ({BUNDLE_FILE} is there)", options.selection)
         rule = "--encoder cannot be combined with a bundle, whose models have their own"

@@ -61,6 +61,7 @@ MAY_IMPORT_OPTUNA = ("results.figures.sweep_plots", "results.figures.search_stud
 PRINTS = "mtlib.runtime.console"
 """The file through which everything is printed but data."""
 MAY_USE_RICH = {
+    "results.inference.bundle.write": {"rich.filesize"},
     "results.inference.progress_bar": {"rich.console", "rich.progress"},
     "sweeps.cli.progress": {"rich.console"},
     "sweeps.setup.disk": {"rich.filesize"},

@@ -11,35 +11,30 @@ from mtlib.runtime.storage import Location
 from results.records.tables import read_trials
 from results.records.trials import SWEEP_FILE, read_sweep
 
-DEV = "dev"
 
-
-def read_dev_texts(
-    sweep: Location, task: str, ids: Sequence[str] | None = None, data: Path | None = None
-) -> tuple[tuple[str, ...], ...]:
-    """Reads dev texts as a sweep's trials have read them.
+def read_dev_table(sweep: Location, task: str, data: Path | None = None) -> Table:
+    """Reads the dev rows of a task as a sweep's trials have read them.
 
     Args:
         sweep: folder of the sweep, or its URI.
         task: a task that some trial has learned.
-        ids: of which rows, in which order; None for all in the order of the file.
         data: the data folder; None for the one that the sweep names.
 
-    Returns:
-        For each row one text or two, as the task has.
-
     Raises:
-        ValueError: in one line: the folder is missing or not named, its file cannot be used, or its rows differ from
-            those that were scored.
+        ValueError: in one line: the folder is missing or not named, its file cannot be used, no trial has learned the
+            task, or the sweep has recorded other ids, texts or labels.
     """
-    return pick_texts(read_dev_table(sweep, task, data), ids)
-
-
-def read_dev_table(sweep: Location, task: str, data: Path | None = None) -> Table:
-    """Reads the dev rows of a task; arguments and errors are those of `read_dev_texts`."""
-    folder, key = data_folder(sweep, data), (task, DEV)
-    table = read_all({key: find_row_sources(find_config(sweep, task), folder)[key]}, folder)[key]
-    check_content(sweep, table)
+    configs = map(TrialConfig.from_json, dict.fromkeys(record.config for record in read_trials(sweep)))
+    config = next((config for config in configs if task in config.active_tasks), None)
+    if config is None:
+        raise ValueError(f"there must be a trial that learns {task}, got none in {sweep}")
+    folder, key = data_folder(sweep, data), (task, "dev")
+    table = read_all({key: find_row_sources(config, folder)[key]}, folder)[key]
+    tables = (read_sweep(sweep).get("data") or {}).get("tables") or {}
+    name = f"{task}-dev"
+    noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]
+    is_same = not noted or content_fingerprint({(task, "dev"): table}) in noted
+    require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"different rows in {table.path}")
     return table
 
 
@@ -53,33 +48,15 @@ def data_folder(sweep: Location, data: Path | None = None) -> Path:
     return folder
 
 
-def find_config(sweep: Location, task: str) -> TrialConfig:
-    """The configuration of a sweep's first trial on a task; ValueError if there is none."""
-    for record in read_trials(sweep):
-        config = TrialConfig.from_json(record.config)
-        if task in config.active_tasks:
-            return config
-    raise ValueError(f"there must be a trial that learns {task}, got none in {sweep}")
-
-
-def check_content(sweep: Location, table: Table) -> None:
-    """Raises ValueError if a sweep has recorded other ids, texts or labels than a table's."""
-    tables = (read_sweep(sweep).get("data") or {}).get("tables") or {}
-    name = f"{table.task}-{DEV}"
-    noted = [known for key, known in tables.items() if key == name or key.startswith(f"{name} (")]
-    is_same = not noted or content_fingerprint({(table.task, DEV): table}) in noted
-    require(is_same, f"rows of {name} must be those that {sweep} was scored on", f"different rows in {table.path}")
-
-
-def pick_texts(table: Table, ids: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
-    """The texts of some rows of a table, in the order of the ids; all if that is None."""
+def pick_texts(table: Table, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The texts of some rows of a table, one or two by row, in the order of the ids; ValueError if one is missing."""
     texts = tuple(zip(*table.texts, strict=True))
-    if ids is None or list(ids) == table.ids:
+    if list(ids) == table.ids:
         return texts
     by_id = dict(zip(table.ids, texts, strict=True))
     num_twice = len(texts) - len(by_id)
     require(num_twice == 0, f"{table.path}: ids must be there once where rows are picked by them", f"{num_twice} twice")
     missing = [name for name in ids if name not in by_id]
-    rule = f"rows of {table.task}-{DEV} must be those that were scored"
+    rule = f"rows of {table.task}-dev must be those that were scored"
     require(not missing, rule, f"none with the id {''.join(missing[:1])} in {table.path}")
     return tuple(by_id[name] for name in ids)

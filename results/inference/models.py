@@ -66,24 +66,34 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
             the encoder cannot be loaded or differs; `source.encoder` would replace several; there is no such device.
     """
     from mtlib.checkpoints.export import build_model
+    from mtlib.model.encoder import find_encoder
     from mtlib.runtime.environment import choose_device
 
     trials = find_trials(members, task, source)
     find_encoders([config for _, config in trials], source)
     device = choose_device(source.device)
-    loaded = []
+    models = []
     for member, (record, config) in zip(members, trials, strict=True):
         name = describe_candidate(member)
         weights = read_trial_weights(open_folder(source.places[member.sweep]), record, member.epoch)
-        pretrained = load_pretrained(source.encoder or config.encoder.name, source)
+        encoder = source.encoder or config.encoder.name
+        if encoder not in source.loaded:
+            source.loaded[encoder] = find_encoder(encoder)
+        pretrained = source.loaded[encoder]
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
-        loaded.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
-    return tuple(loaded)
+        models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
+    return tuple(models)
 
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
     """Each member's trial and its configuration; ValueError if it is not there or has not learned the task."""
-    records = {sweep: read_records_by_id(sweep, source) for sweep in dict.fromkeys(member.sweep for member in members)}
+    records: dict[str, dict[str, TrialRecord]] = {}
+    for sweep in dict.fromkeys(member.sweep for member in members):
+        require_name(sweep, source.places, "sweep of a selection")
+        place = source.places[sweep]
+        rule = f"the sweep of a member must be at the path recorded in {SELECTION_FILE} (or run {SELECTOR} again)"
+        require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
+        records[sweep] = {record.trial_id: record for record in read_trials(place)}
     read_config, found = cache(TrialConfig.from_json), []  # once for all epochs of a trial
     for member in members:
         require_name(member.trial, records[member.sweep], f"trial of {source.places[member.sweep]}")
@@ -100,21 +110,3 @@ def find_encoders(configs: Iterable[TrialConfig], source: ModelSource) -> list[s
     is_one = source.encoder is None or len(names) == 1
     require(is_one, "--encoder can replace a single pretrained encoder only", f"models of {', '.join(names)}")
     return names
-
-
-def read_records_by_id(sweep: str, source: ModelSource) -> dict[str, TrialRecord]:
-    """The trials of a sweep by name; ValueError if it is not there."""
-    require_name(sweep, source.places, "sweep of a selection")
-    place = source.places[sweep]
-    rule = f"the sweep of a member must be at the path recorded in {SELECTION_FILE} (or run {SELECTOR} again)"
-    require(is_file(open_folder(place), SWEEP_FILE), rule, f"no sweep at {place}")
-    return {record.trial_id: record for record in read_trials(place)}
-
-
-def load_pretrained(name: str, source: ModelSource) -> "PretrainedEncoder":
-    """A pretrained encoder, loaded once for a source."""
-    from mtlib.model.encoder import find_encoder
-
-    if name not in source.loaded:
-        source.loaded[name] = find_encoder(name)
-    return source.loaded[name]

@@ -24,27 +24,19 @@ def show_rows(stream: IO[bytes], name: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    total, start = stream_bytes(stream), time.monotonic()
+    total, start = None, time.monotonic()
+    if stream.seekable():
+        position = stream.tell()
+        total = stream.seek(0, os.SEEK_END)
+        stream.seek(position)
     texts = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[rows]}")]
     columns = (texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(visible(name), total=total, rows="")
 
         def on_rows(num_rows: int) -> None:
+            rate = num_rows / max(time.monotonic() - start, 1e-9)
             position = None if total is None else stream.tell()
-            progress.update(bar, completed=position, rows=throughput_text(num_rows, time.monotonic() - start))
+            progress.update(bar, completed=position, rows=f"{num_rows:,} rows, {rate:,.0f} rows/s")
 
         yield on_rows
-
-
-def stream_bytes(stream: IO[bytes]) -> int | None:
-    """Bytes of a stream; None for a pipe."""
-    try:
-        return os.fstat(stream.fileno()).st_size if stream.seekable() else None
-    except OSError:  # it is no file
-        return None
-
-
-def throughput_text(num_rows: int, seconds: float) -> str:
-    """`4,096 rows, 512 rows/s`."""
-    return f"{num_rows:,} rows, {num_rows / max(seconds, 1e-9):,.0f} rows/s"

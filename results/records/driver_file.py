@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mtlib.runtime.errors import require
+import psutil
+
 from mtlib.runtime.storage import Location, open_folder
 from results.records.files import read_json, write_json
 
@@ -57,8 +58,6 @@ class Driver:
         """Whether it ran on this host, and its process is gone."""
         if self.host != socket.gethostname():
             return False
-        import psutil  # here: bundles of models import this file, and have no psutil
-
         try:
             return bool(abs(psutil.Process(self.pid).create_time() - self.began) > 2)
         except psutil.NoSuchProcess:
@@ -87,8 +86,9 @@ class Ownership:
 
     def __enter__(self) -> "Ownership":
         other = read_driver(self._folder)
-        is_free = other is None or other.stop_time is not None
-        require(is_free, "a sweep must not be running already", f"{self._folder}, run by {describe(other)}")
+        if other is not None and other.stop_time is None:
+            found = f"{self._folder}, run by process {other.pid} on {other.host}"
+            raise ValueError(f"a sweep must not be running already, got {found}")
         self.write()
         self._thread.start()
         return self
@@ -118,14 +118,11 @@ class Ownership:
         """
         if self.is_lost:
             return
-        import psutil  # here: as above
-
-        process = psutil.Process()
         content = {
             "id": self.id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "began": process.create_time(),
+            "began": psutil.Process().create_time(),
             "time": time.time(),
             "has_stopped": has_stopped,
             "progress": {} if has_stopped else {name: dict(own) for name, own in dict(self.find_progress()).items()},
@@ -133,11 +130,6 @@ class Ownership:
         with suppress(OSError):
             write_json(open_folder(self._folder), DRIVER_FILE, content)
             self._written = time.monotonic()
-
-
-def describe(driver: Driver | None) -> str:
-    """A driver in messages."""
-    return "nobody" if driver is None else f"process {driver.pid} on {driver.host}"
 
 
 def read_driver(folder: Location) -> Driver | None:

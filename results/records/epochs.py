@@ -11,6 +11,7 @@ import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from results.records.files import check_schema, open_parquet, parquet_writer, re
 from results.records.schemas import CURVES, EPOCH, PREDICTIONS
 
 if TYPE_CHECKING:  # `results` must load without torch
-    from mtlib.training.epoch_report import EpochReport, Point
+    from mtlib.training.epoch_report import EpochReport
 
 EPOCH_FILE = re.compile(r"trials/(?P<trial>[^/]+)/epochs/(?P<epoch>\d+)\.parquet")
 POINT_FIELDS = ("step", "task", "split", "metric", "value", "seconds")
@@ -61,25 +62,20 @@ def write_epoch(folder: Location, trial: str, report: "EpochReport", facts: Mapp
     """
     root = open_folder(folder)
     delete_epochs(root, trial, after=report.epoch)
-    values = ([point_row(point) for point in report.points], [(part.task, part.split) for part in report.predictions])
-    content = [json.dumps(value).encode() for value in (*values, dict(facts or {}))]
-    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: str(metadata_checksum(content)).encode()}
-    schema = EPOCH.with_metadata({**EPOCH.metadata, **own})
+    points = [[getattr(point, name) for name in POINT_FIELDS] for point in report.points]
+    parts = [(part.task, part.split) for part in report.predictions]
+    content = [json.dumps(value).encode() for value in (points, parts, dict(facts or {}))]
+    own = {**dict(zip(CONTENT, content, strict=True)), CHECKSUM: metadata_checksum(content)}
     stream = io.BytesIO()
-    with parquet_writer(stream, schema) as writer:
+    with parquet_writer(stream, EPOCH.with_metadata({**EPOCH.metadata, **own})) as writer:
         for part in report.predictions:
             write_group(writer, epoch_rows(part.ids, part.labels, part.logits))
     write_bytes(root, epoch_path(trial, report.epoch), stream.getvalue())
 
 
-def metadata_checksum(content: Sequence[bytes]) -> int:
+def metadata_checksum(content: Sequence[bytes]) -> bytes:
     """CRC-32 of what an epoch's metadata holds, which Parquet does not check."""
-    return zlib.crc32(b"\0".join(content))
-
-
-def point_row(point: "Point") -> list[Any]:
-    """A point as its epoch's file keeps it."""
-    return [getattr(point, name) for name in POINT_FIELDS]
+    return str(zlib.crc32(b"\0".join(content))).encode()
 
 
 def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
@@ -95,39 +91,38 @@ def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike)
     return pa.Table.from_arrays(columns, schema=EPOCH)
 
 
-def open_epoch(root: fs.SubTreeFileSystem, path: str) -> tuple[pq.ParquetFile, Epoch]:
+@contextmanager
+def open_epoch(root: fs.SubTreeFileSystem, path: str) -> Iterator[tuple[pq.ParquetFile, Epoch]]:
     """An epoch's file, `.../epochs/0003.parquet`, open, and its metadata.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is damaged, or of another schema; one line names it.
+        ValueError: it is of another schema, or damaged, also where this is found while it is open; one line names it.
     """
-    name, file, epoch = full_path(root, path), open_parquet(root, path), int(posixpath.basename(path).split(".")[0])
-    try:
-        with report_damage(name):
-            check_schema(file.schema_arrow, EPOCH, name)
+    name, epoch = full_path(root, path), int(posixpath.basename(path).split(".")[0])
+    with open_parquet(root, path) as file, report_damage(name):
+        check_schema(file.schema_arrow, EPOCH, name)
         metadata = file.schema_arrow.metadata
-        content = [metadata[key] for key in CONTENT]
-        if str(metadata_checksum(content)).encode() != metadata[CHECKSUM]:
+        content = [metadata.get(key, b"") for key in CONTENT]
+        if metadata_checksum(content) != metadata.get(CHECKSUM):
             raise ValueError(f"{name}: truncated or damaged: its checksum is wrong")
         points, parts, facts = map(json.loads, content)
         if len(parts) != file.metadata.num_row_groups:
-            raise ValueError(f"{name}: truncated or damaged: {len(parts)} tables of predictions are missing")
+            raise ValueError(f"{name}: truncated or damaged: it must have {len(parts)} tables of predictions")
         rows = tuple({"epoch": epoch, **dict(zip(POINT_FIELDS, point, strict=True))} for point in points)
-        return file, Epoch(points=rows, parts=tuple((task, split) for task, split in parts), facts=facts)
-    except KeyError as error:
-        file.close()
-        raise ValueError(f"{name}: truncated or damaged: its metadata lacks {error}") from None
-    except BaseException:
-        file.close()
-        raise
+        yield file, Epoch(points=rows, parts=tuple((task, split) for task, split in parts), facts=facts)
 
 
 def read_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Epoch:
     """An epoch without its predictions; raises as `open_epoch`."""
-    file, found = open_epoch(root, epoch_path(trial, epoch))
-    file.close()
-    return found
+    with open_epoch(root, epoch_path(trial, epoch)) as (_, found):
+        return found
+
+
+def check_epoch(root: fs.SubTreeFileSystem, path: str) -> None:
+    """Reads an epoch's file whole; raises as `open_epoch`, for a damaged page too."""
+    with open_epoch(root, path) as (file, _):
+        file.read()
 
 
 def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, split: str) -> pa.Table | None:
@@ -137,19 +132,17 @@ def read_part(root: fs.SubTreeFileSystem, trial: str, epoch: int, task: str, spl
         ValueError: the file is damaged or of another schema; one line names it.
     """
     try:
-        file, found = open_epoch(root, epoch_path(trial, epoch))
+        with open_epoch(root, epoch_path(trial, epoch)) as (file, found):
+            if (task, split) not in found.parts:
+                return None
+            return with_place(file.read_row_group(found.parts.index((task, split))), trial, epoch)
     except FileNotFoundError:
         return None
-    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
-        if (task, split) not in found.parts:
-            return None
-        return with_place(file.read_row_group(found.parts.index((task, split))), trial, epoch)
 
 
 def read_parts(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     """Task and split of each part of an epoch, and its predictions, as `PREDICTIONS`; raises as `open_epoch`."""
-    file, found = open_epoch(root, epoch_path(trial, epoch))
-    with file, report_damage(full_path(root, epoch_path(trial, epoch))):
+    with open_epoch(root, epoch_path(trial, epoch)) as (file, found):
         for number, part in enumerate(found.parts):
             yield part, with_place(file.read_row_group(number), trial, epoch)
 
@@ -162,38 +155,24 @@ def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
     return pa.table(columns, schema=PREDICTIONS)
 
 
-def check_epoch(root: fs.SubTreeFileSystem, trial: str, epoch: int) -> None:
-    """Reads an epoch whole; ValueError, which names the file, if a page of it is damaged."""
-    check_epoch_file(root, epoch_path(trial, epoch))
-
-
-def check_epoch_file(root: fs.SubTreeFileSystem, path: str) -> None:
-    """As `check_epoch`, for a file anywhere."""
-    file, _ = open_epoch(root, path)
-    with file, report_damage(full_path(root, path)):
-        file.read()
-
-
-def list_epochs(root: fs.SubTreeFileSystem) -> dict[str, list[int]]:
-    """The epochs of each trial that has any, ascending."""
+def list_epochs(root: fs.SubTreeFileSystem, folder: str = "trials") -> dict[str, list[int]]:
+    """The epochs of each trial that has any, ascending; of all trials, or below one's folder."""
     found: dict[str, list[int]] = {}
-    for match in (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, "trials")):
+    for match in (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, folder)):
         if match:
             found.setdefault(match["trial"], []).append(int(match["epoch"]))
-    return found
+    return {trial: sorted(epochs) for trial, epochs in found.items()}
 
 
 def trial_epochs(root: fs.SubTreeFileSystem, trial: str) -> list[int]:
     """The epochs of a trial, ascending from 1 without a gap: what follows on a missing one does not count."""
-    matches = (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, f"trials/{trial}/epochs"))
-    numbers = {int(match["epoch"]) for match in matches if match}
-    return list(range(1, next(number for number in range(1, len(numbers) + 2) if number not in numbers)))
+    numbers = list_epochs(root, f"trials/{trial}/epochs").get(trial, [])
+    return [number for place, number in enumerate(numbers, 1) if number == place]
 
 
 def delete_epochs(root: fs.SubTreeFileSystem, trial: str, *, after: int) -> None:
     """Deletes a trial's epochs after one, damaged ones too; the last goes first, so that a kill leaves no gap."""
-    matches = (EPOCH_FILE.fullmatch(info.path) for info in list_files(root, f"trials/{trial}/epochs"))
-    for number in sorted((int(match["epoch"]) for match in matches if match), reverse=True):
+    for number in reversed(list_epochs(root, f"trials/{trial}/epochs").get(trial, [])):
         if number > after:
             root.delete_file(epoch_path(trial, number))
 

@@ -15,7 +15,7 @@ from mtlib.data.hold_out import group_rows, normalise_columns
 from mtlib.data.tables import Table, content_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import Location, open_folder
-from results.records.files import read_dataclass, read_parquet_if_exists, write_dataclass, write_parquet
+from results.records.files import read_dataclass, read_parquet, write_dataclass, write_parquet
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 HOLD_OUT_FILE = "hold_out.json"
@@ -100,7 +100,10 @@ def read_groups(folder: Location, task: str, ids: Sequence[str]) -> npt.NDArray[
     Raises:
         ValueError: the file is damaged or of another schema; one line names it.
     """
-    table = read_parquet_if_exists(open_folder(folder), examples_path(task), EXAMPLES)
-    known = {} if table is None else dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
+    try:
+        table = read_parquet(open_folder(folder), examples_path(task), EXAMPLES)
+    except FileNotFoundError:
+        return None
+    known = dict(zip(table["id"].to_pylist(), table["group"].to_pylist(), strict=True))
     found = [known.get(name) for name in ids]
     return None if None in found else np.array(found, dtype=np.intp)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,21 +70,16 @@ def overwrites(output: Path, given: Location) -> bool:
     return is_same or path.resolve().is_relative_to(output.resolve())
 
 
-def sweep_location(sweep: str | Path) -> str:
-    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage."""
-    path = Path(sweep).expanduser()
-    is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
-    return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
-
-
 def find_sweep(sweep: str | Path) -> str:
-    """The location of a sweep that a command names, of which `sweep_location` is the rule.
+    """A sweep's folder or URI as given or, where a name is given that is no path, its folder in the default storage.
 
     Raises:
         ValueError: as `check_answer`.
     """
     check_answer(sweep)
-    return sweep_location(sweep)
+    path = Path(sweep).expanduser()
+    is_name = not is_uri(sweep) and len(path.parts) == 1 and not path.exists()
+    return absolute_location(Path(DEFAULT_STORAGE) / path) if is_name else str(sweep)
 
 
 def folder_name(location: Location) -> str:
@@ -146,25 +142,12 @@ def open_parquet(root: fs.SubTreeFileSystem, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(content, page_checksum_verification=True)
 
 
-def open_checked_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pq.ParquetFile:
-    """Opens a Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema` do."""
-    file = open_parquet(root, path)
-    check_schema(file.schema_arrow, declared, full_path(root, path))
-    return file
-
-
 def read_parquet(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table:
-    """A whole Parquet file that must have the declared schema; raises as `open_checked_parquet` does."""
-    with open_checked_parquet(root, path, declared) as file, report_damage(full_path(root, path)):
+    """A whole Parquet file that must have the declared schema; raises as `open_parquet` and `check_schema` do."""
+    name = full_path(root, path)
+    with open_parquet(root, path) as file, report_damage(name):
+        check_schema(file.schema_arrow, declared, name)
         return file.read()
-
-
-def read_parquet_if_exists(root: fs.SubTreeFileSystem, path: str, declared: pa.Schema) -> pa.Table | None:
-    """`read_parquet`, or None where there is no such file."""
-    try:
-        return read_parquet(root, path, declared)
-    except FileNotFoundError:
-        return None
 
 
 def check_schema(found: pa.Schema, declared: pa.Schema, name: str) -> None:
@@ -198,6 +181,11 @@ def read_json(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{full_path(root, path)}: must be a JSON object, got {type(value).__name__}")
     return value
+
+
+def json_checksum(content: Mapping[str, Any]) -> int:
+    """CRC-32 of plain JSON."""
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def check_version(tree: Mapping[str, Any], name: str, key: str, version: int) -> None:

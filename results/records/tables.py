@@ -7,9 +7,10 @@ may be old, deleted or damaged: nothing but time is lost.
 import json
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +19,10 @@ import pyarrow.fs as fs
 from mtlib.runtime.storage import Location, full_path, list_files, local_path, open_folder
 from mtlib.tasks import in_order
 from results.records.driver_file import read_driver
-from results.records.epochs import curve_rows, read_epochs
+from results.records.epochs import curve_rows
 from results.records.files import check_schema, open_parquet, report_damage, write_parquet
 from results.records.schemas import CURVES
-from results.records.trial_folder import TRIAL_FILE, TrialFiles, read_start, read_trial, record_of, trial_path
+from results.records.trial_folder import TRIAL_FILE, read_trial, record_of, trial_path
 from results.records.trials import (
     OVERALL,
     UNFINISHED,
@@ -35,7 +36,7 @@ from results.records.trials import (
 
 TRIALS_FILE, CURVES_FILE = "trials.parquet", "curves.parquet"
 BUCKET_READERS = 8
-"""Trials of a bucket that are read at a time."""
+"""Trials of a bucket that are read at a time, as every file is a request there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,50 +59,42 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     Raises:
         ValueError: there is no sweep; one line.
     """
-    root = open_folder(folder)
-    trials, curves, notes = read_caches(root)
-    cached = {record.trial_id: record for record in trials.records}
+    root, notes = open_folder(folder), list[str]()
+    trials, curves = read_cache(root, TRIALS_FILE, notes), read_cache(root, CURVES_FILE, notes)
+    cached_tasks = metadata_of(trials.schema, b"tasks", [])
+    records = {row["trial"]: record_from_row(row, cached_tasks) for row in trials.to_pylist()}
     sources = trial_sources(root)
-    caches = (trials.sources, curves.sources)
+    caches = [metadata_of(table.schema, b"sources", {}) for table in (trials, curves)]
     changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
     rows, damaged = [], set()
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
-        for trial, files in zip(changed, read_each_trial(root, changed), strict=True):
-            if files is not None:
-                cached[trial] = record_of(files, tasks, num_workers)
-                epochs, damage = list(files.epochs[: files.num_epochs]), list(files.damage)
-            else:
-                epochs, damage = read_epochs(root, trial)
-                damage += damage_of_start(root, trial, has_row=trial in cached)
-            rows.append(curve_rows(trial, epochs if trial in cached else ()))
-            notes += damage
-            damaged |= {trial} if damage else set()
-    kept = pc.invert(pc.is_in(curves.table["trial"], pa.array(list(changed), pa.string())))
-    records = with_present_status(folder, cached.values())
+        with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
+            found = list(pool.map(lambda trial: read_trial(root, trial), changed))
+        for trial, files in zip(changed, found, strict=True):
+            notes += files.damage
+            damaged |= {trial} if files.damage else set()
+            if files.start is not None:
+                records[trial] = record_of(files, tasks, num_workers)
+            elif trial not in records and not files.damage:
+                path = full_path(root, trial_path(trial, TRIAL_FILE))
+                notes.append(f"{path} is missing: the trial is left out")
+            if trial in records:
+                rows.append(curve_rows(trial, files.counted_epochs))
+    kept = pc.invert(pc.is_in(curves["trial"], pa.array(changed, pa.string())))
+    curves = curves.filter(kept).replace_schema_metadata(CURVES.metadata)
     return SweepTables(
-        records=tuple(sorted(records, key=lambda record: (record.number, record.replicate))),
-        curves=pa.concat_tables([curves.table.filter(kept), *rows]).sort_by("trial"),
+        records=tuple(sorted(with_present_status(folder, records.values()), key=in_sweep_order)),
+        curves=pa.concat_tables([curves, *rows]).sort_by("trial"),
         notes=tuple(notes),
         damaged=frozenset(damaged),
     )
 
 
-def read_each_trial(root: fs.SubTreeFileSystem, trials: Sequence[str]) -> Iterator[TrialFiles | None]:
-    """`read_trial` of each; in a bucket, where every file is a request, of several at a time."""
-    with ThreadPoolExecutor(1 if local_path(root) is not None else BUCKET_READERS) as pool:
-        yield from pool.map(lambda trial: read_trial(root, trial), trials)
-
-
-def damage_of_start(root: fs.SubTreeFileSystem, trial: str, *, has_row: bool) -> list[str]:
-    """A line if `trial.json`, which cannot be used, is damaged, or if without it nothing is known of the trial."""
-    try:
-        read_start(root, trial)
-    except ValueError as error:
-        return [str(error)]
-    missing = f"{full_path(root, trial_path(trial, TRIAL_FILE))} is missing: the trial is left out"
-    return [] if has_row else [missing]
+def in_sweep_order(record: TrialRecord) -> tuple[int, int]:
+    """The key by which trials are sorted."""
+    return record.number, record.replicate
 
 
 def read_with_warnings(folder: Location) -> SweepTables:
@@ -152,10 +145,8 @@ def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
     sources = trial_sources(root)  # before the files: what is written meanwhile is read again
     found = read_sweep_tables(folder)
     known = {record.trial_id for record in found.records}
-    every = sorted(
-        [*found.records, *(record for record in records if record.trial_id not in known)],
-        key=lambda record: (record.number, record.replicate),
-    )
+    without_folder = [record for record in records if record.trial_id not in known]
+    every = sorted([*found.records, *without_folder], key=in_sweep_order)
     kept = {trial: source for trial, source in sources.items() if trial in known - found.damaged}
     write_parquet(root, CURVES_FILE, with_sources(found.curves, kept))
     write_parquet(root, TRIALS_FILE, with_sources(trials_table(every, tasks), kept))
@@ -163,7 +154,7 @@ def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
 
 def write_trials(folder: Location, records: Sequence[TrialRecord], tasks: Sequence[str]) -> None:
     """Writes `trials.parquet` as it is, with no source: trials with a folder of their own are read from it."""
-    write_parquet(open_folder(folder), TRIALS_FILE, with_sources(trials_table(records, tasks), {}))
+    write_parquet(open_folder(folder), TRIALS_FILE, trials_table(records, tasks))
 
 
 def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
@@ -171,49 +162,25 @@ def with_sources(table: pa.Table, sources: Mapping[str, int]) -> pa.Table:
     return table.replace_schema_metadata({**table.schema.metadata, b"sources": json.dumps(dict(sources)).encode()})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cache:
-    """The content of a cache."""
-
-    table: pa.Table
-    sources: Mapping[str, int]
-    records: tuple[TrialRecord, ...] = ()
-
-
-def read_caches(root: fs.SubTreeFileSystem) -> tuple[Cache, Cache, list[str]]:
-    """The caches of trials and of curves, empty where there is none or it is damaged, and notes if so."""
-    notes: list[str] = []
-    found = []
-    for name in (TRIALS_FILE, CURVES_FILE):
-        try:
-            found.append(read_cache(root, name))
-        except FileNotFoundError:
-            found.append(empty_cache(name))
-        except ValueError as error:
-            notes.append(f"{error}; it is made again from the folders of the trials")
-            found.append(empty_cache(name))
-    return found[0], found[1], notes
-
-
-def empty_cache(name: str) -> Cache:
-    """A cache without a trial."""
-    schema = trials_schema(()) if name == TRIALS_FILE else CURVES
-    return Cache(table=schema.empty_table(), sources={})
-
-
-def read_cache(root: fs.SubTreeFileSystem, name: str) -> Cache:
-    """A cache; FileNotFoundError if there is none, ValueError if it is damaged or of another schema."""
+def read_cache(root: fs.SubTreeFileSystem, name: str, notes: list[str]) -> pa.Table:
+    """A cache, with its metadata; empty where there is none, or it is damaged or of another schema, which is noted."""
     path = full_path(root, name)
-    file = open_parquet(root, name)
-    with file, report_damage(path):
-        metadata = file.schema_arrow.metadata or {}
-        tasks = tuple(json.loads(metadata.get(b"tasks", b"[]")))
-        check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
-        table, sources = file.read(), json.loads(metadata.get(b"sources", b"{}"))
-    if name == TRIALS_FILE:
-        records = tuple(record_from_row(row, tasks) for row in table.to_pylist())
-        return Cache(table=table, sources=sources, records=records)
-    return Cache(table=table.replace_schema_metadata(CURVES.metadata), sources=sources)
+    try:
+        with open_parquet(root, name) as file, report_damage(path):
+            tasks = metadata_of(file.schema_arrow, b"tasks", [])
+            check_schema(file.schema_arrow, trials_schema(tasks) if name == TRIALS_FILE else CURVES, path)
+            return file.read()
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        notes.append(f"{error}; it is made again from the folders of the trials")
+    return (trials_schema(()) if name == TRIALS_FILE else CURVES).empty_table()
+
+
+def metadata_of(schema: pa.Schema, key: bytes, default: Any) -> Any:
+    """What a cache's metadata has at a key."""
+    metadata = schema.metadata or {}
+    return json.loads(metadata[key]) if key in metadata else default
 
 
 def trial_sources(root: fs.SubTreeFileSystem) -> dict[str, int]:
@@ -234,13 +201,10 @@ def with_present_status(folder: Location, records: Iterable[TrialRecord]) -> lis
     if driver is None:
         return known
     running = set(driver.progress) if driver.stop_time is None else set()
-    return [present_status(record, running) for record in known]
 
+    def present(record: TrialRecord) -> TrialRecord:
+        if record.status in UNFINISHED and record.trial_id in running:
+            return replace(record, status="running")
+        return replace(record, status="interrupted") if record.status == "running" else record
 
-def present_status(record: TrialRecord, running: set[str]) -> TrialRecord:
-    """A trial with its present status, by the trials that run."""
-    if record.status not in UNFINISHED:
-        return record
-    if record.trial_id in running:
-        return replace(record, status="running")
-    return replace(record, status="interrupted") if record.status == "running" else record
+    return list(map(present, known))

@@ -6,10 +6,8 @@
 - `checkpoint/`: states and best weights (`mtlib.checkpoints`).
 """
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs as fs
@@ -17,7 +15,7 @@ import pyarrow.fs as fs
 from mtlib.runtime.storage import delete_file, full_path
 from mtlib.tasks import Task, score_of
 from results.records.epochs import Epoch, read_epochs
-from results.records.files import read_json, write_json
+from results.records.files import json_checksum, read_json, write_json
 from results.records.trials import OVERALL, TrialRecord
 
 TRIAL_FILE, END_FILE = "trial.json", "end.json"
@@ -74,21 +72,22 @@ class TrialEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFiles:
-    """What a trial's folder says."""
+    """What a trial's folder says, without predictions, weights and states."""
 
-    start: TrialStart
+    start: TrialStart | None
+    """None where `trial.json` is missing or damaged."""
     epochs: tuple[Epoch, ...]
     """From the first on, up to a missing or damaged one."""
     end: TrialEnd | None
-    damage: tuple[str, ...] = field(default=())
+    damage: tuple[str, ...] = ()
     """A line for each file that is truncated or damaged."""
 
     @property
-    def num_epochs(self) -> int:
-        """Epochs that count."""
-        return (
-            len(self.epochs) if self.end is None or self.end.how != "pruned" else min(len(self.epochs), self.end.epochs)
-        )
+    def counted_epochs(self) -> tuple[Epoch, ...]:
+        """The epochs that count: a pruned trial may have trained on before it was told."""
+        if self.end is None or self.end.how != "pruned":
+            return self.epochs
+        return self.epochs[: self.end.epochs]
 
 
 def trial_path(trial: str, name: str) -> str:
@@ -98,12 +97,17 @@ def trial_path(trial: str, name: str) -> str:
 
 def write_start(root: fs.SubTreeFileSystem, start: TrialStart) -> None:
     """Writes `trial.json`."""
-    write_json(root, trial_path(start.trial_id, TRIAL_FILE), checked(file_content(start)))
+    write_checked(root, trial_path(start.trial_id, TRIAL_FILE), vars(start))
 
 
 def write_end(root: fs.SubTreeFileSystem, trial: str, end: TrialEnd) -> None:
     """Writes `end.json`."""
-    write_json(root, trial_path(trial, END_FILE), checked(file_content(end)))
+    write_checked(root, trial_path(trial, END_FILE), vars(end))
+
+
+def write_checked(root: fs.SubTreeFileSystem, path: str, content: Mapping[str, Any]) -> None:
+    """Writes plain JSON with its checksum."""
+    write_json(root, path, {"crc32": json_checksum(content), "content": content})
 
 
 def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
@@ -114,7 +118,10 @@ def delete_end(root: fs.SubTreeFileSystem, trial: str) -> None:
 def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
     """The content of `trial.json`; None if there is none. ValueError if it is truncated or damaged."""
     content = read_checked(root, trial_path(trial, TRIAL_FILE))
-    return None if content is None else TrialStart(**with_tuples(content))
+    if content is None:
+        return None
+    environments, notes = tuple(content["environments"]), tuple(content["notes"])
+    return TrialStart(**{**content, "environments": environments, "notes": notes})
 
 
 def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:
@@ -123,17 +130,24 @@ def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:
     return None if content is None else TrialEnd(**content)
 
 
-def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles | None:
-    """A trial's folder without predictions, weights and states; None if its `trial.json` is missing or damaged."""
-    end = None
+def read_checked(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any] | None:
+    """What was given to `write_checked`; None if there is no file. ValueError if it is truncated or damaged."""
     try:
-        start = read_start(root, trial)
-    except ValueError:
+        found = read_json(root, path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    if start is None:
-        return None
+    content = found.get("content")
+    if not isinstance(content, dict) or found.get("crc32") != json_checksum(content):
+        raise ValueError(f"{full_path(root, path)}: truncated or damaged: its checksum is wrong")
+    return content
+
+
+def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles:
+    """What a trial's folder says; damaged files are named in `damage`, and count as missing."""
+    start, end = None, None
     epochs, damage = read_epochs(root, trial)
     try:
+        start = read_start(root, trial)
         end = read_end(root, trial)
     except ValueError as error:
         damage.append(str(error))
@@ -145,8 +159,8 @@ def record_of(files: TrialFiles, tasks: Mapping[str, Task], num_workers: int) ->
 
     Of equal scores the first is the best.
     """
-    start, end = files.start, files.end
-    epochs = files.epochs[: files.num_epochs]
+    start, end, epochs = files.start, files.end, files.counted_epochs
+    assert start is not None, "the folder must hold trial.json"
     best: dict[str, float] = {}
     last: dict[str, float] = {}
     best_epoch: dict[str, int] = {}
@@ -191,45 +205,9 @@ def log_path(trial_id: str, rank: int = 0) -> str:
 
 def scores_in(points: Iterable[Mapping[str, Any]], tasks: Mapping[str, Task]) -> dict[str, float]:
     """The main dev score of each task that has been active, and the overall score if there is one; higher is better."""
+    metrics = {name: task.metric for name, task in tasks.items()}
     return {
-        point["task"]: score_of(point["task"], point["value"], tasks) for point in points if is_main_score(point, tasks)
+        point["task"]: score_of(point["task"], point["value"], tasks)
+        for point in points
+        if point["split"] == "dev" and point["metric"] == metrics.get(point["task"], OVERALL)
     }
-
-
-def is_main_score(point: Mapping[str, Any], tasks: Mapping[str, Task]) -> bool:
-    """Whether a point of the curves is the dev score of a task by its own metric, or the overall dev score."""
-    name = point["task"]
-    metric = tasks[name].metric if name in tasks else OVERALL
-    return bool(point["split"] == "dev" and point["metric"] == metric)
-
-
-def file_content(content: TrialStart | TrialEnd) -> dict[str, Any]:
-    """A file's content as plain JSON."""
-    return {item.name: getattr(content, item.name) for item in fields(content)}
-
-
-def with_tuples(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a file with tuples for JSON's lists, at its first level."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-
-
-def checked(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain JSON with its checksum."""
-    return {"crc32": json_checksum(content), "content": dict(content)}
-
-
-def read_checked(root: fs.SubTreeFileSystem, path: str) -> dict[str, Any] | None:
-    """What was given to `checked`; None if there is no file. ValueError if it is truncated or damaged."""
-    try:
-        found = read_json(root, path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    content = found.get("content")
-    if not isinstance(content, dict) or found.get("crc32") != json_checksum(content):
-        raise ValueError(f"{full_path(root, path)}: truncated or damaged: its checksum is wrong")
-    return content
-
-
-def json_checksum(content: Mapping[str, Any]) -> int:
-    """CRC-32 of plain JSON."""
-    return zlib.crc32(json.dumps(dict(content), sort_keys=True, default=list).encode())

@@ -7,7 +7,6 @@ are caches of these folders (`results.records.tables`). `hold_out.json` lists he
 """
 
 import json
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,9 +17,9 @@ import pyarrow.fs as fs
 from mtlib.config.schema import read_value
 from mtlib.runtime.errors import first_line, nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
-from mtlib.runtime.storage import Location, full_path, join_location, open_folder, split_location
+from mtlib.runtime.storage import Location, exists, full_path, join_location, open_folder, split_location
 from mtlib.tasks import TASKS, Task, in_order
-from results.records.files import check_version, read_json, write_json
+from results.records.files import check_version, json_checksum, read_json, write_json
 from results.records.schemas import SCHEMA_VERSION, table_schema
 
 STATUSES = ("queued", "running", "complete", "pruned", "failed", "interrupted", "reused")
@@ -33,8 +32,6 @@ OVERALL = "overall"
 """The name of the overall score, beside the tasks' names."""
 
 SWEEP_FILE, SWEEP_COPY = "sweep.json", "sweep-copy.json"
-OBJECTS = ("options", "space", "base", "data")
-"""Keys of `sweep.json` that hold objects, if anything."""
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
 
@@ -157,21 +154,15 @@ def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:
     content = {"schema_version": SCHEMA_VERSION, **info}
     content.pop("crc32", None)  # of what it was before
     for name in (SWEEP_COPY, SWEEP_FILE):
-        write_json(open_folder(folder), name, {**content, "crc32": info_checksum(content)})
-
-
-def info_checksum(content: Mapping[str, Any]) -> int:
-    """CRC-32 of what `sweep.json` holds besides."""
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+        write_json(open_folder(folder), name, {**content, "crc32": json_checksum(content)})
 
 
 def read_info(root: fs.SubTreeFileSystem, name: str) -> dict[str, Any]:
-    """The content of `sweep.json` or its copy; ValueError if it is damaged. Earlier versions wrote no checksum."""
-    info = read_json(root, name)
-    checksum = info.pop("crc32", None)
-    is_whole = checksum in (None, info_checksum(info))
-    if not is_whole:
-        raise ValueError(f"{full_path(root, name)}: truncated or damaged: its checksum is wrong")
+    """The content of `sweep.json` or its copy; ValueError if it is damaged or of another version."""
+    info, path = read_json(root, name), full_path(root, name)
+    check_version(info, path, "schema_version", SCHEMA_VERSION)
+    if info.pop("crc32", None) != json_checksum(info):
+        raise ValueError(f"{path}: truncated or damaged: its checksum is wrong")
     return info
 
 
@@ -188,36 +179,28 @@ def read_sweep(folder: Location) -> dict[str, Any]:
     """Reads `sweep.json`, or its copy where it is damaged.
 
     Raises:
-        ValueError: it is missing, damaged like its copy, of another version, or has no objects at `OBJECTS`.
+        ValueError: it is missing, of another version, or damaged like its copy.
     """
     root = open_folder(folder)
     try:
-        info = read_info(root, SWEEP_FILE)
+        return read_info(root, SWEEP_FILE)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{folder} is no sweep folder: {why_no_sweep(folder)}") from None
-    except ValueError:
+    except ValueError as error:
         try:
-            info = read_info(root, SWEEP_COPY)
+            return read_info(root, SWEEP_COPY)
         except (ValueError, OSError):
-            info = {}
-        if not info:
-            raise
-    check_version(info, full_path(root, SWEEP_FILE), "schema_version", SCHEMA_VERSION)
-    for name in OBJECTS:
-        rule = f"{full_path(root, SWEEP_FILE)}: {name} must be a JSON object"
-        require(isinstance(info.get(name) or {}, dict), rule, info.get(name))
-    return info
+            raise error from None
 
 
 def why_no_sweep(folder: Location) -> str:
     """Why a folder without `sweep.json` is not that of a sweep, with a sweep of nearly its name if there is one."""
-    root = open_folder(folder)
-    found = root.base_fs.get_file_info(root.base_path.rstrip("/") or "/").type  # with a slash, a file is not found
     held = sweeps_in(folder)
     if held:
         return f"it holds sweeps, one of which must be named, e.g. {join_location(str(folder), held[0])}"
-    reason = "it does not exist" if found == fs.FileType.NotFound else f"it has no {SWEEP_FILE}"
-    near = nearest_sweep(folder, must_be_equal=found != fs.FileType.NotFound)
+    is_there = exists(folder)
+    reason = f"it has no {SWEEP_FILE}" if is_there else "it does not exist"
+    near = nearest_sweep(folder, must_be_equal=is_there)
     return f"{reason} (did you mean {near}?)" if near else reason
 
 
@@ -236,7 +219,6 @@ def nearest_sweep(folder: Location, *, must_be_equal: bool) -> str | None:
     """The sweep with the nearest name to a folder's, or with its name, beside it or in the default storage; or None."""
     parent, wanted = split_location(str(folder))
     places = [DEFAULT_STORAGE] if parent.endswith(("/", ":")) else [parent or ".", DEFAULT_STORAGE]
-    known = [(name, place) for place in places for name in sweeps_in(place)]
-    names = [name for name, _ in known]
-    near = [wanted] if must_be_equal or wanted in names else nearest_names(wanted, names)
-    return next((join_location(place, name) for name, place in known if name in near[:1]), None)
+    known = {name: place for place in reversed(places) for name in sweeps_in(place)}
+    near = [wanted] if must_be_equal or wanted in known else nearest_names(wanted, list(known))
+    return next((join_location(known[name], name) for name in near if name in known), None)

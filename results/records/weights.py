@@ -18,8 +18,7 @@ def read_trial_weights(root: fs.SubTreeFileSystem, record: TrialRecord, epoch: i
     """The weights of one of a trial's best epochs, from 1, on the CPU.
 
     Raises:
-        ValueError: in one line: the weights are missing, or damaged; those kept before there were checksums count as
-            whole if they can be read.
+        ValueError: in one line: the weights are missing, or damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load

@@ -16,7 +16,7 @@ from mtlib.runtime.errors import first_line
 from mtlib.runtime.storage import local_path, open_folder
 from mtlib.stages.plan import overall_epochs
 from mtlib.tasks import Task
-from results.records.epochs import check_epoch
+from results.records.epochs import check_epoch, epoch_path
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, scores_in
 from results.records.trials import UNFINISHED, TrialRecord
@@ -82,7 +82,7 @@ def damaged_files(root: fs.SubTreeFileSystem, options: SweepOptions, record: Tri
     states = trial_folder(options, record.trial_id).states
     try:
         for epoch in range(1, record.epochs + 1):
-            check_epoch(root, record.trial_id, epoch)
+            check_epoch(root, epoch_path(record.trial_id, epoch))
         with contextlib.suppress(FileNotFoundError):  # it keeps none
             check_best(states)
     except (ValueError, FileNotFoundError) as error:

@@ -460,7 +460,7 @@ def handle_event(sweep: RunningSweep, event: Event) -> None:
 
 def record_death(root: fs.SubTreeFileSystem, record: TrialRecord, event: Event) -> None:
     """Records the end of a trial that failed with its workers, and its start, if they died before they wrote it."""
-    if read_trial(root, record.trial_id) is None:
+    if read_trial(root, record.trial_id).start is None:
         names = {field.name for field in fields(TrialStart)} & {field.name for field in fields(TrialRecord)}
         start = {name: getattr(record, name) for name in names}
         write_start(root, TrialStart(**{**start, "started": record.started or "", "host": record.host or ""}))

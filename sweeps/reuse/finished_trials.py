@@ -158,7 +158,7 @@ def is_whole(folder: TrialFolder, cut: Cut, names: Sequence[str]) -> bool:
     try:
         best = check_best(folder.states)
         for epoch in range(1, cut.total_epochs + 1):
-            check_epoch(folder.root, folder.trial_id, epoch)
+            check_epoch(folder.root, epoch_path(folder.trial_id, epoch))
     except (FileNotFoundError, ValueError):
         return False
     return set(best) == set(names)

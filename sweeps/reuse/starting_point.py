@@ -43,7 +43,7 @@ from mtlib.runtime.storage import (
 )
 from mtlib.stages.keys import Cut, Origin
 from mtlib.training.run import check_origin, other_environments
-from results.records.epochs import check_epoch, check_epoch_file, delete_epochs, read_epoch, trial_epochs
+from results.records.epochs import check_epoch, delete_epochs, epoch_path, read_epoch, trial_epochs
 from results.records.trial_folder import TrialStart, write_start
 from sweeps.reuse.finished_trials import (
     CHECKPOINT,
@@ -170,7 +170,7 @@ def num_whole_epochs(folder: TrialFolder, notes: list[str]) -> int:
     numbers = trial_epochs(folder.root, folder.trial_id)
     for number in numbers:
         try:
-            check_epoch(folder.root, folder.trial_id, number)
+            check_epoch(folder.root, epoch_path(folder.trial_id, number))
         except ValueError as error:
             notes.append(f"{first_line(error)}; epochs from {number} on are trained again")
             delete_epochs(folder.root, folder.trial_id, after=number - 1)
@@ -202,7 +202,7 @@ def whole_stage(store: StageStore, key: str) -> Stage | None:
         check_best(StateFolder(path=subfolder(root, CHECKPOINT)))
         for name in stage.files:
             if name.startswith("epochs/"):
-                check_epoch_file(root, name)
+                check_epoch(root, name)
     except (FileNotFoundError, ValueError):
         is_intact = False
     if not is_intact:

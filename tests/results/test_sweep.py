@@ -241,8 +241,7 @@ def test_where_the_predictions_of_all_trials_are_lost_none_has_failed(recorded_s
 def damage_logits(folder: Path, trial: str, epoch: int, task: str, split: str) -> None:
     """Flips a bit of an epoch's predictions of one task and split; all else of the file can be read."""
     path = folder / epoch_path(trial, epoch)
-    file, known = open_epoch(open_folder(folder), epoch_path(trial, epoch))
-    with file:
+    with open_epoch(open_folder(folder), epoch_path(trial, epoch)) as (file, known):
         column = file.metadata.row_group(known.parts.index((task, split))).column(2)
     content = bytearray(path.read_bytes())
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1

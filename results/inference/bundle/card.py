@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from mtlib.checkpoints.model_card import in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
-from results.inference.bundle.manifest import BUNDLE_FILE, MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
+from results.inference.bundle.manifest import MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
 from results.selection.report import optimism_sentences, verdict
 
@@ -23,7 +23,6 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
         running_lines(bundle),
         expectation_lines(selection),
         member_table(bundle),
-        file_table(bundle),
         limitation_lines(bundle),
     )
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
@@ -44,14 +43,10 @@ def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str])
 def running_lines(bundle: Bundle) -> Iterator[str]:
     """How to install what it needs, and how to predict."""
     tasks = [bundle.definitions[name] for name in bundle.tasks]
-    version = bundle.packages.get(PACKAGE, "")
-    yield from ("## How to run it", "", f"With Python 3.11 or later and {PACKAGE} {version}, in this folder:")
-    yield from ("", "```")
+    yield from ("## How to run it", "", "With Python 3.11 or later, in this folder:", "", "```")
     yield f"pip install -r {NEEDS_FILE}"
-    for task in tasks:
-        yield f"{PACKAGE} predict . --task {task.name} --input FILE --output predictions.csv"
-    yield from (f"{PACKAGE} predict --help      # pipes, JSON lines, other columns", "```")
-    yield ""
+    yield from (f"{PACKAGE} predict . --task {task.name} --input FILE --output predictions.csv" for task in tasks)
+    yield from (f"{PACKAGE} predict --help      # pipes, JSON lines, other columns", "```", "")
     yield f"For the CPU alone, install torch first: `pip install torch=={bundle.packages.get('torch', '')} --index-url"
     yield "https://download.pytorch.org/whl/cpu`."
     yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")
@@ -80,23 +75,15 @@ def expectation_lines(selection: Selection) -> Iterator[str]:
     yield f"The score to expect is cross-fitted: dev was cut into {selection.num_folds} folds, and each example was"
     yield "scored only by what had been chosen without its fold, so that choosing does not flatter it. The interval is"
     yield "over examples of the same kind; on other kinds of text expect less."
-    yield from optimism_sentences(selection)
-    yield from ("", *held_out_lines(selection))
-
-
-def held_out_lines(selection: Selection) -> Iterator[str]:
-    """Every score on held-out rows."""
-    if not selection.evaluations:
-        yield "It was not scored on held-out rows."
-        return
-    yield "Scored on train rows that no trial has seen. Only the first evaluation is unbiased:"
-    yield ""
+    yield from (*optimism_sentences(selection), "")
+    seen = ("Scored on train rows that no trial has seen. Only the first evaluation is unbiased:", "")
+    yield from seen if selection.evaluations else ("It was not scored on held-out rows.",)
     for number, found in enumerate(selection.evaluations, 1):
         for name in (name for name in selection.tasks if name in found.scores):
             task = selection.definitions[name]
             value = f"{task.value_of(found.scores[name]):.3f} ({task.bounds_text(found.intervals[name])})"
-            score = f"{value}, {counted(found.num_examples[name], 'row')}"
-            yield f"- evaluation {number}, {found.time[:10]}, {markdown(task.title)}: {score}"
+            rows = counted(found.num_examples[name], "row")
+            yield f"- evaluation {number}, {found.time[:10]}, {markdown(task.title)}: {value}, {rows}"
 
 
 def member_table(bundle: Bundle) -> Iterator[str]:
@@ -110,30 +97,17 @@ def member_table(bundle: Bundle) -> Iterator[str]:
     yield ""
     yield "Each model's folder has a card of its own, which says how it was trained. Outputs of a task's models are"
     yield "averaged with these weights; where a temperature is not 1, logits were divided by it before."
-
-
-def file_table(bundle: Bundle) -> Iterator[str]:
-    """What the folder holds, and the versions that it was made with."""
-    held = {
-        NEEDS_FILE: "the packages that predict with it",
-        BUNDLE_FILE: "each task's ensemble, and checksums of the models' files",
-        SELECTION_FILE: "the selection as it was made: every selection method that was tried, with its scores",
-        MODELS_FOLDER: "the models, each loads with `transformers` or `mtlib.checkpoints.export.load_exported`",
-    }
-    yield from ("## What is in this folder", "", "| name | what it holds |", "| --- | --- |")
-    yield from (f"| `{name}` | {what} |" for name, what in held.items())
-    versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
-    yield from ("", "## Made with", "", f"On {bundle.created[:10]}: {versions}.")
+    yield f"`{SELECTION_FILE}` has every selection method that was tried, with its scores."
 
 
 def limitation_lines(bundle: Bundle) -> Iterator[str]:
-    """What the bundle does not promise, and the licences."""
+    """What the bundle does not promise, the versions that it was made with, and the licences."""
     yield from ("## Limitations", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
     if any(bundle.definitions[task].kind != "regression" for task in bundle.tasks):
         yield "- Probabilities are averages over models; their calibration was not measured."
-    yield "- Other versions, and other devices, may round otherwise: the last digits can differ."
+    versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
+    yield f"- Made on {bundle.created[:10]} with {versions}. Other versions, and other devices, may round otherwise."
     yield f"- `{SELECTION_FILE}` and `{MODELS_FOLDER}/*/trial.json` name paths of the machine that trained the models."
-    yield from ("", "## Licence", "")
-    yield "The weights have no licence of their own; those of the pretrained encoder and the data apply."
+    yield "- The weights have no licence of their own; those of the pretrained encoder and the data apply."

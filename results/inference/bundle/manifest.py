@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mtlib.runtime.checksum import file_crc32
 from mtlib.runtime.errors import require, require_name
@@ -11,19 +10,14 @@ from mtlib.runtime.storage import Location, is_file, local_path, open_folder
 from mtlib.tasks import TASKS, Task
 from results.inference.models import LoadedModel
 from results.inference.predictor import Predictor, ensemble_of
-from results.records.files import read_dataclass, write_dataclass
+from results.records.files import read_dataclass
 from results.records.selection import BundledMember
-
-if TYPE_CHECKING:  # `results` must load without torch
-    from mtlib.model.encoder import PretrainedEncoder
 
 BUNDLE_FILE = "bundle.json"
 CARD_FILE, NEEDS_FILE = "README.md", "requirements.txt"
 PACKAGE = "multitask-sweeps"
 """The package that predicts with a bundle."""
 MODELS_FOLDER = "models"
-TOKENIZER = "token"
-"""How names of a tokenizer's files begin: `tokenizer.json`, `tokenizer_config.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +56,14 @@ class Bundle:
                 require_name(member.model, self.models, "model")
 
 
-def is_bundle(home: Location) -> bool:
-    """Whether there is a bundle at a folder or URI."""
-    return is_file(open_folder(home), BUNDLE_FILE)
-
-
-def local_bundle_folder(home: Location) -> Path:
-    """The folder of a bundle; ValueError if it is not on a disk of this machine."""
+def find_bundle(home: Location) -> Path | None:
+    """The folder of a bundle, None if there is none; ValueError if it is not on a disk of this machine."""
+    if not is_file(open_folder(home), BUNDLE_FILE):
+        return None
     path = local_path(home)
     if path is None:
         raise ValueError(f"a bundle must be copied to a disk of this machine to predict with it, got {home}")
     return path
-
-
-def write_bundle_file(folder: Path, bundle: Bundle) -> None:
-    """Writes `bundle.json`, whole."""
-    write_dataclass(open_folder(folder), BUNDLE_FILE, bundle)
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -95,13 +81,7 @@ def load_bundled(folder: Path, bundle: Bundle, task: str, device: str = "auto") 
         ValueError: in one line: a model is missing or damaged, or there is no such device.
     """
     members = bundle.tasks[task]
-    shared: dict[tuple[tuple[str, int], ...], PretrainedEncoder] = {}
-    models = []
-    for member in members:
-        files = bundle.models[member.model].files
-        loaded = load_checked_model(folder / member.model, files, device)
-        key = tuple(sorted((name, value) for name, value in files.items() if name.startswith(TOKENIZER)))
-        models.append(replace(loaded, pretrained=shared.setdefault(key, loaded.pretrained)))
+    models = [load_checked_model(folder / own.model, bundle.models[own.model].files, device) for own in members]
     return Predictor(task=bundle.definitions[task], models=tuple(models), ensemble=ensemble_of(members))
 
 

@@ -1,8 +1,7 @@
 """Dev texts are those that trials were scored on, in the requested order; changed data are one line."""
 
-import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import content_fingerprint
 from mtlib.tasks import TASKS
-from results.inference.dev_texts import data_folder, read_dev_texts
+from results.inference.dev_texts import data_folder, pick_texts, read_dev_table
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
@@ -24,13 +23,12 @@ from tests.task_tables import read_folder
 def sweep_of(
     folder: Path, data: Path | None, changes: Mapping[str, Any] | None = None, tables: Mapping[str, str] | None = None
 ) -> Path:
-    """A sweep with a trial of SST alone and one of all tasks, with its data folder recorded."""
-    stages = [StageConfig(tasks=tuple(TASKS)[:1]), StageConfig(tasks=tuple(TASKS))]
-    configs = [TrialConfig(stages=(stage,)).override(changes or {}) for stage in stages]
-    records = [build_record(number, config=config.to_json()) for number, config in enumerate(configs)]
+    """A sweep with a trial of SST alone and one of SST and QQP, with its data folder recorded."""
+    configs = [TrialConfig(stages=(StageConfig(tasks=tasks),)) for tasks in (("sst",), ("sst", "qqp"))]
+    texts = [config.override(changes or {}).to_json() for config in configs]
     recorded = {} if data is None else {"data": {"folder": str(data), "tables": dict(tables or {})}}
     write_sweep(folder, {"name": folder.name, **recorded})
-    write_trials(folder, records, tuple(TASKS))
+    write_trials(folder, [build_record(number, config=text) for number, text in enumerate(texts)], tuple(TASKS))
     return folder
 
 
@@ -40,78 +38,61 @@ def frame_of(data: Path, task: str) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("task", TASKS)
+def texts_of(sweep: Path, task: str, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return pick_texts(read_dev_table(sweep, task), ids)
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp"])
 def test_texts_are_those_of_the_file_in_the_order_of_the_ids(task: str, tiny_folder: Path, tmp_path: Path) -> None:
-    frame = frame_of(tiny_folder, task)
+    sweep, frame = sweep_of(tmp_path / "sweep", tiny_folder), frame_of(tiny_folder, task)
     columns, ids = list(TASKS[task].text_columns), [str(name) for name in frame.index]
     for wanted in (ids, ids[::-1], ids[3:5]):
-        found = read_dev_texts(sweep_of(tmp_path / "sweep", tiny_folder), task, wanted)
-        assert found == tuple(tuple(frame.loc[name, columns]) for name in wanted)
-    assert read_dev_texts(tmp_path / "sweep", task) == read_dev_texts(tmp_path / "sweep", task, ids)
+        assert texts_of(sweep, task, wanted) == tuple(tuple(frame.loc[name, columns]) for name in wanted)
+    message = one_line_error(texts_of, sweep, task, [*ids, "another"])
+    assert message.startswith(f"rows of {task}-dev must be those that were scored, got none with the id another in /")
 
 
 def test_replacing_source_is_read(tiny_folder: Path, tmp_path: Path) -> None:
     shutil.copy(tiny_folder / "ids-sst-dev.csv", tmp_path / "mine-dev.csv")
-    changes = {
-        "data.sources.mine.task": "sst",
-        "data.sources.mine.role": "replace",
-        "data.sources.mine.path": str(tmp_path / "mine-{split}.csv"),
-    }
+    source = {"task": "sst", "role": "replace", "path": str(tmp_path / "mine-{split}.csv")}
     (tmp_path / "empty").mkdir()
-    found = read_dev_texts(sweep_of(tmp_path / "sweep", tmp_path / "empty", changes), "sst")
-    assert found == read_dev_texts(sweep_of(tmp_path / "plain", tiny_folder), "sst")
-    assert "lacks quora-dev.csv" in one_line_error(read_dev_texts, tmp_path / "sweep", "qqp")
+    changes = {f"data.sources.mine.{key}": value for key, value in source.items()}
+    found = read_dev_table(sweep_of(tmp_path / "sweep", tmp_path / "empty", changes), "sst")
+    assert found.texts == read_dev_table(sweep_of(tmp_path / "plain", tiny_folder), "sst").texts
+    assert "lacks quora-dev.csv" in one_line_error(read_dev_table, tmp_path / "sweep", "qqp")
 
 
 def test_missing_or_unrecorded_data_ask_for_the_flag(tiny_folder: Path, tmp_path: Path) -> None:
-    gone = sweep_of(tmp_path / "gone", tmp_path / "no-data")
-    silent = sweep_of(tmp_path / "silent", None)
-    moved = "the data folder of {} must be at the path recorded in sweep.json, or be named with --data"
-    moved += ", got no folder {}"
-    assert one_line_error(read_dev_texts, gone, "sst") == moved.format(gone, tmp_path / "no-data")
-    unknown = f"--data must name the data folder, which {silent} does not, got none"
-    assert one_line_error(read_dev_texts, silent, "sst") == unknown
-    other = tmp_path / "other"
-    assert one_line_error(read_dev_texts, silent, "sst", None, other) == moved.format(silent, other)
+    gone, silent = sweep_of(tmp_path / "gone", tmp_path / "no-data"), sweep_of(tmp_path / "silent", None)
+    message = one_line_error(data_folder, gone)
+    assert "or be named with --data" in message
+    assert message.endswith(f"got no folder {tmp_path / 'no-data'}")
+    assert one_line_error(data_folder, silent).startswith("--data must name the data folder")
+    assert one_line_error(data_folder, silent, tmp_path / "other").endswith(f"got no folder {tmp_path / 'other'}")
     for sweep in (gone, silent):
-        assert len(read_dev_texts(sweep, "sst", data=tiny_folder)) == 13
-        assert data_folder(sweep, tiny_folder) == tiny_folder
-
-
-def test_unscored_rows_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
-    sweep = sweep_of(tmp_path / "sweep", tiny_folder)
-    ids = [str(name) for name in frame_of(tiny_folder, "sst").index]
-    line = one_line_error(read_dev_texts, sweep, "sst", [*ids, "another"])
-    assert line.startswith("rows of sst-dev must be those that were scored, got none with the id another in /")
-    assert "dev must be those" in one_line_error(read_dev_texts, sweep, "sst", ["another"])
+        assert len(read_dev_table(sweep, "sst", data=tiny_folder).ids) == 13
 
 
 @pytest.mark.parametrize("column", ["sentence", "sentiment", "id"])
 def test_changed_rows_are_refused_where_fingerprints_are_recorded(
     column: str, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    tables = read_folder(tiny_folder, ["sst"], ["dev"])
-    noted = {"sst-train": "0", "sst-dev": content_fingerprint(tables)}
-    data = shutil.copytree(tiny_folder, tmp_path / "data")
-    sweep = sweep_of(tmp_path / "sweep", data, tables=noted)
-    assert len(read_dev_texts(sweep, "sst")) == 13
-    lines = (data / "ids-sst-dev.csv").read_text().splitlines()
-    cells = lines[5].split("\t")
-    place = lines[0].split("\t").index(column)
-    cells[place] = {"sentence": "another film", "sentiment": str(4 - int(cells[-1])), "id": "another"}[column]
-    lines[5] = "\t".join(cells)
-    (data / "ids-sst-dev.csv").write_text("\n".join(lines) + "\n")
-    rule = f"^rows of sst-dev must be those that {re.escape(str(sweep))} was scored on, got different rows in "
-    with pytest.raises(ValueError, match=rule):
-        read_dev_texts(sweep, "sst")
-
-
-def test_rows_of_any_recorded_file_are_accepted(tiny_folder: Path, tmp_path: Path) -> None:
     own = content_fingerprint(read_folder(tiny_folder, ["sst"], ["dev"]))
-    sweep = sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-dev (mine-dev.csv)": own})
-    assert len(read_dev_texts(sweep, "sst")) == 13
-    sweep_of(tmp_path / "sweep", tiny_folder, tables={"sst-dev": "0", "sst-device": own})
-    assert "got different rows in" in one_line_error(read_dev_texts, sweep, "sst")
+    data = shutil.copytree(tiny_folder, tmp_path / "data")
+    for noted in ({"sst-train": "0", "sst-dev": own}, {"sst-dev": "0", "sst-dev (mine-dev.csv)": own}, {}):
+        sweep = sweep_of(tmp_path / "sweep", data, tables=noted)
+        assert len(read_dev_table(sweep, "sst").ids) == 13
+    sweep = sweep_of(tmp_path / "sweep", data, tables={"sst-dev": own, "sst-device": "0"})
+    frame = frame_of(data, "sst").reset_index()
+    changed: dict[str, Any] = {
+        "sentence": "another film",
+        "sentiment": (int(frame["sentiment"][5]) + 1) % 5,
+        "id": "another",
+    }
+    frame[column] = [changed[column] if row == 5 else value for row, value in enumerate(frame[column])]
+    frame.to_csv(data / "ids-sst-dev.csv", sep="\t", index=False)
+    message = one_line_error(read_dev_table, sweep, "sst")
+    assert message.startswith(f"rows of sst-dev must be those that {sweep} was scored on, got different rows in ")
 
 
 def test_repeated_id_is_allowed_where_all_rows_are_requested(tiny_folder: Path, tmp_path: Path) -> None:
@@ -120,12 +101,12 @@ def test_repeated_id_is_allowed_where_all_rows_are_requested(tiny_folder: Path, 
     path.write_text(path.read_text().replace("sstdev4\t", "sstdev5\t"))
     frame = pd.read_csv(path, sep="\t")
     sweep, ids = sweep_of(tmp_path / "sweep", data), [str(name) for name in frame["id"]]
-    assert [own for (own,) in read_dev_texts(sweep, "sst", ids)] == list(frame["sentence"])
-    line = one_line_error(read_dev_texts, sweep, "sst", ids[:3])
-    assert "ids must be there once where rows are picked by them, got 1 twice" in line
+    assert [own for (own,) in texts_of(sweep, "sst", ids)] == list(frame["sentence"])
+    message = one_line_error(texts_of, sweep, "sst", ids[:3])
+    assert "ids must be there once where rows are picked by them, got 1 twice" in message
 
 
 def test_task_that_no_trial_has_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
-    sweep, config = sweep_of(tmp_path / "sweep", tiny_folder), TrialConfig(stages=(StageConfig(tasks=("sst",)),))
-    write_trials(sweep, [build_record(0, config=config.to_json())], tuple(TASKS))
-    assert one_line_error(read_dev_texts, sweep, "qqp") == f"there must be a trial that learns qqp, got none in {sweep}"
+    sweep = sweep_of(tmp_path / "sweep", tiny_folder)
+    message = one_line_error(read_dev_table, sweep, "sts")
+    assert message == f"there must be a trial that learns sts, got none in {sweep}"

@@ -10,12 +10,10 @@ from safetensors.torch import load_file
 
 from mtlib.config.trial import TrialConfig
 from mtlib.model import encoder
-from mtlib.runtime.storage import Location
 from mtlib.tasks import TASKS
-from results.inference.models import ModelSource, find_sweeps, find_trials, load_models
-from results.records.selection import read_selection
+from results.inference.models import ModelSource, find_sweeps, load_models
 from results.records.tables import read_trials, write_trials
-from results.records.trials import TrialRecord, write_sweep
+from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
 
@@ -72,73 +70,39 @@ def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.Monkey
     assert len(loads) == 1
 
 
-def test_moved_encoder_can_be_named(folder: Path, tiny_encoder_folder: Path) -> None:
-    rewrite_encoder(folder, (FIRST, SECOND), "/no/such/encoder")
+def test_moved_encoder_can_be_named_but_not_two(folder: Path, tiny_encoder_folder: Path) -> None:
     members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
-    with pytest.raises(ValueError, match="or be replaced with --encoder, got no folder /no/such/encoder"):
-        load_models(members, "sst", source_of(folder))
-    assert len(load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 2
-
-
-def test_one_name_cannot_replace_two_encoders(folder: Path, tiny_encoder_folder: Path) -> None:
+    source = source_of(folder, encoder=str(tiny_encoder_folder))
     rewrite_encoder(folder, (SECOND,), "/no/such/encoder")
-    members = [member_of(folder, FIRST, "sst"), member_of(folder, SECOND, "sst")]
-    with pytest.raises(ValueError, match=r"replace a single pretrained encoder only, got models of /.*, /"):
-        load_models(members, "sst", source_of(folder, encoder=str(tiny_encoder_folder)))
-    assert len(load_models(members[1:], "sst", source_of(folder, encoder=str(tiny_encoder_folder)))) == 1
+    message = one_line_error(load_models, members, "sst", source)
+    assert "replace a single pretrained encoder only, got models of /" in message
+    assert len(load_models(members[1:], "sst", source)) == 1
+    message = one_line_error(load_models, members, "sst", source_of(folder))
+    assert message.endswith("or be replaced with --encoder, got no folder /no/such/encoder")
 
 
-def test_trials_of_a_sweep_are_read_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[Location] = []
-
-    def read(place: Location) -> list[TrialRecord]:
-        reads.append(place)
-        return read_trials(place)
-
-    monkeypatch.setattr("results.inference.models.read_trials", read)
-    members = [member_of(trained_folder, trial, "sst") for trial in (SECOND, FIRST, SECOND)]
-    found = find_trials(members, "sst", source_of(trained_folder))
-    assert [record.trial_id for record, _ in found] == [SECOND, FIRST, SECOND]
-    assert [config.encoder.max_length for _, config in found] == [9, 32, 9]
-    assert found[0][1] is found[2][1]
-    assert len(reads) == 1
-
-
-def test_missing_files_are_one_line(trained_folder: Path, tmp_path: Path) -> None:
+def test_missing_files_and_devices_are_one_line(
+    trained_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     member, source = member_of(trained_folder, FIRST, "sst"), source_of(trained_folder)
-    for wrong, message in (
-        (replace(member, sweep="elsewhere"), "unknown sweep of a selection 'elsewhere'"),
-        (replace(member, trial="0009-r0"), f"unknown trial of {trained_folder} '0009-r0'; did you mean '0002-r0'?"),
-        (replace(member, trial=THIRD), "trial 0002-r0 (pruned) must have kept weights, got none"),
-        (replace(member, epoch=99), "epoch-0099.safetensors is missing (a sweep deletes"),
+    for wrong, task, message in (
+        (replace(member, sweep="elsewhere"), "sst", "unknown sweep of a selection 'elsewhere'"),
+        (
+            replace(member, trial="0009-r0"),
+            "sst",
+            f"unknown trial of {trained_folder} '0009-r0'; did you mean '0002-r0'?",
+        ),
+        (replace(member, trial=THIRD), "sst", "trial 0002-r0 (pruned) must have kept weights, got none"),
+        (replace(member, epoch=99), "sst", "epoch-0099.safetensors is missing (a sweep deletes"),
+        (member, "tone", f"unknown task of trial {FIRST} of {trained_folder} at epoch {member.epoch} 'tone'"),
     ):
-        with pytest.raises(ValueError) as caught:
-            load_models([wrong], "sst", source)
-        assert message in str(caught.value)
+        assert message in one_line_error(load_models, [wrong], task, source)
     gone = ModelSource(places={str(trained_folder): tmp_path / "gone"})
-    rule = "the sweep of a member must be at the path recorded in selection.json"
-    with pytest.raises(ValueError, match=rf"^{rule} .*, got no sweep at /"):
-        load_models([member], "sst", gone)
-
-
-def test_untrained_task_is_refused(folder: Path) -> None:
-    member = member_of(folder, FIRST, "sst")
-    config = TrialConfig.from_json(read_trials(folder)[0].config).override({"stages.0.tasks": ["qqp", "sts"]})
-    write_trials(folder, [replace(read_trials(folder)[0], config=config.to_json())], tuple(TASKS))
-    with pytest.raises(ValueError, match=r"unknown task of trial 0000-r0 of .* 'sst'; .*known: sts, qqp$"):
-        load_models([member], "sst", source_of(folder))
-
-
-def test_missing_gpu_is_one_line(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = one_line_error(load_models, [member], "sst", gone)
+    assert message.startswith("the sweep of a member must be at the path recorded in selection.json")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="--device cuda needs a GPU that torch can use, got none"):
-        load_models([member_of(trained_folder, FIRST, "sst")], "sst", source_of(trained_folder, device="cuda"))
-
-
-def test_sweep_is_found_at_its_recorded_path(trained_folder: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(trained_folder, tmp_path / "mine")
-    selection = read_selection(copy)
-    assert find_sweeps(selection, copy) == {str(trained_folder): str(trained_folder)}
+    message = one_line_error(load_models, [member], "sst", source_of(trained_folder, device="cuda"))
+    assert message.startswith("--device cuda needs a GPU")
 
 
 @pytest.mark.parametrize("is_uri", [False, True])
@@ -152,15 +116,10 @@ def test_moved_sweep_is_found_at_the_selections_folder(folder: Path, tmp_path: P
     assert found.name.startswith(f"trial {FIRST} of {before} ")
 
 
-def test_sweep_of_another_name_does_not_replace_a_missing_one(folder: Path, tmp_path: Path) -> None:
-    gone = str(tmp_path / "before" / "other")
-    selection = replace(selection_of(folder, {}), sweeps={gone: "fingerprint"})
-    assert find_sweeps(selection, folder) == {gone: gone}
-    assert find_sweeps(selection, tmp_path / "no-sweep") == {gone: gone}
-
-
-def test_ambiguous_sweep_name_is_refused(folder: Path, tmp_path: Path) -> None:
-    gone = str(tmp_path / "before" / "mine")
-    selection = replace(selection_of(folder, {}), sweeps={gone: "a", str(folder): "a"})
-    write_sweep(folder, {"name": "mine"})
-    assert find_sweeps(selection, folder) == {gone: gone, str(folder): str(folder)}
+def test_sweep_is_at_its_recorded_place_where_another_one_would_be_a_guess(folder: Path, tmp_path: Path) -> None:
+    there, other, mine = (str(place) for place in (folder, tmp_path / "other", tmp_path / "mine"))
+    selection = selection_of(folder, {})
+    for sweeps in ({there: "a"}, {other: "a"}, {mine: "a", there: "a"}):  # two of its name: which one has moved?
+        found = find_sweeps(replace(selection, sweeps=sweeps), folder)
+        assert found == {sweep: sweep for sweep in sweeps}
+    assert find_sweeps(replace(selection, sweeps={mine: "a"}), tmp_path / "no-sweep") == {mine: mine}

@@ -20,11 +20,12 @@ from mtlib.training.epoch_report import EpochReport
 from results.records.epochs import write_epoch
 from results.records.examples import HoldOutRecord, held_out_rows, write_hold_out
 from results.records.predictions import read_predictions
-from results.records.selection import Member, MethodScore, Selection, TaskSelection, write_selection
+from results.records.selection import Member, Selection, write_selection
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
 from results.stats.resampling import Floats
 from tests.results.conftest import build_record
+from tests.results.records.test_selection import build_score, build_selection, build_task
 
 FIRST, SECOND, THIRD = "0000-r0", "0001-r0", "0002-r0"
 """Trials: the second reads pairs as two inputs and truncates them earlier; the third has no weights."""
@@ -115,38 +116,10 @@ def member_of(folder: Path, trial: str, task: str, weight: float = 1.0, **change
 
 def selection_of(folder: Path, members: Mapping[str, tuple[Member, ...]]) -> Selection:
     """A selection of these members by task."""
-    score = MethodScore(
-        name="single",
-        in_sample=0.6,
-        cross_fitted=0.5,
-        standard_error=0.01,
-        interval=(0.4, 0.6),
-        num_models=1,
-        lead=0.0,
-        lead_interval=(0.0, 0.0),
-    )
-    tasks = {
-        task: TaskSelection(
-            method="single",
-            members=own,
-            methods=(score,),
-            num_examples=13,
-            examples="abc",
-            num_candidates=4,
-            num_trials=2,
-        )
-        for task, own in members.items()
-    }
-    return Selection(
-        created="2024-05-01T10:00:00.000+00:00",
-        command="python results/selector.py",
-        sweeps={str(folder): "fingerprint"},
-        num_folds=5,
-        num_repeats=2,
-        seed=0,
-        max_models=5,
-        tasks=tasks,
-    )
+    counts = {"num_examples": 13, "num_candidates": 4, "num_trials": 2}
+    methods = (build_score("single", num_models=1),)
+    tasks = {task: build_task(method="single", members=own, methods=methods, **counts) for task, own in members.items()}
+    return build_selection(sweeps={str(folder): "fingerprint"}, tasks=tasks, evaluations=())
 
 
 def select_pairs(folder: Path) -> Selection:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from results.records.examples import (
     write_groups,
     write_hold_out,
 )
+from tests.one_line_error import one_line_error
 
 
 def table_of(task: str, *ids: str) -> Table:
@@ -35,6 +37,7 @@ def table_of(task: str, *ids: str) -> Table:
     )
 
 
+SST = ("sst", "held")
 HELD = {"sst": table_of("sst", "a", "007", "1e5"), "sts": table_of("sts", "é")}
 RECORD = HoldOutRecord(share=0.1, tasks=held_out_rows(HELD))
 
@@ -43,74 +46,41 @@ def test_record_is_read_back_as_written(tmp_path: Path) -> None:
     write_hold_out(tmp_path / "sweep", RECORD)
     assert read_hold_out(tmp_path / "sweep") == RECORD
     assert read_hold_out(f"file://{tmp_path}/sweep") == RECORD
-    assert [path.name for path in (tmp_path / "sweep").iterdir()] == [HOLD_OUT_FILE]
-
-
-def test_record_is_readable_json(tmp_path: Path) -> None:
-    write_hold_out(tmp_path, RECORD)
-    assert json.loads((tmp_path / "hold_out.json").read_text()) == {
-        "schema_version": 3,
-        "share": 0.1,
-        "tasks": {
-            task: {"ids": table.ids, "fingerprint": content_fingerprint({(task, "held"): table})}
-            for task, table in HELD.items()
-        },
-        "looks": [],
-    }
-
-
-def test_sweep_without_held_out_rows_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
-        with pytest.raises(ValueError) as caught:
-            read_hold_out(path)
-        rule = "a sweep must have been run with --hold-out F to be scored on held-out rows"
-        assert str(caught.value) == f"{rule}; {path} has no hold_out.json"
+    tree = json.loads((tmp_path / "sweep" / HOLD_OUT_FILE).read_text())
+    assert tree.keys() == {"schema_version", "share", "tasks", "looks"}
+    assert tree["tasks"]["sst"] == {"ids": HELD["sst"].ids, "fingerprint": content_fingerprint({SST: HELD["sst"]})}
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("{", "truncated or damaged"),
-        ("[1]", "must be a JSON object, got list"),
-        ("{}", "schema version must be 3, got none"),
         ('{"schema_version": 1, "share": 0.1, "tasks": {}}', "schema version must be 3, got 1"),
         ('{"schema_version": 3, "tasks": {}}', "share is missing"),
-        ('{"schema_version": 3, "share": 0.1, "tasks": {"a": {"ids": ["x"]}}}', "tasks.a.fingerprint is missing"),
         ('{"schema_version": 3, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
     ],
 )
-def test_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
-    (tmp_path / "hold_out.json").write_text(text)
-    with pytest.raises(ValueError) as caught:
-        read_hold_out(tmp_path)
-    assert str(caught.value).startswith(f"{tmp_path}/hold_out.json: {fault}")
-    assert "\n" not in str(caught.value)
+def test_missing_or_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:
+    message = one_line_error(read_hold_out, tmp_path)
+    assert message.startswith("a sweep must have been run with --hold-out F")
+    (tmp_path / HOLD_OUT_FILE).write_text(text)
+    assert one_line_error(read_hold_out, tmp_path).startswith(f"{tmp_path}/hold_out.json: {fault}")
 
 
-def test_rows_of_some_or_all_tasks_are_recognized() -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ids": ["a", "7", "1e5"]},
+        {"texts": (["text a", "text 007", "Text 1e5"],)},
+        {"labels": np.array([0, 0, 1], dtype=np.float32)},
+    ],
+)
+def test_other_rows_are_refused_by_task(changes: dict[str, Any]) -> None:
     check_held_out_rows(RECORD, HELD)
     check_held_out_rows(RECORD, {"sts": HELD["sts"]})
-
-
-@pytest.mark.parametrize("field", ["ids", "texts", "labels", "order", "task"])
-def test_other_rows_are_refused_by_task(field: str) -> None:
-    table = HELD["sst"]
-    changed = {
-        "ids": dataclasses.replace(table, ids=["a", "7", "1e5"]),
-        "texts": dataclasses.replace(table, texts=(["text a", "text 007", "Text 1e5"],)),
-        "labels": dataclasses.replace(table, labels=np.array([0, 0, 1], dtype=np.float32)),
-        "order": table_of("sst", "1e5", "007", "a"),
-        "task": dataclasses.replace(table, task="qqp"),
-    }[field]
-    with pytest.raises(ValueError) as caught:
-        check_held_out_rows(RECORD, {**HELD, "sst": changed})
-    assert str(caught.value) == "held-out rows must be unchanged since the sweep began, got others of sst"
-
-
-def test_task_without_held_out_rows_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"got others of qqp$"):
-        check_held_out_rows(RECORD, {**HELD, "qqp": table_of("qqp", "a")})
+    changed = dataclasses.replace(HELD["sst"], **changes)
+    message = one_line_error(check_held_out_rows, RECORD, {**HELD, "sst": changed, "qqp": table_of("qqp", "a")})
+    assert message.endswith("got others of sst, qqp")
 
 
 def pair_table(pairs: Sequence[tuple[str, str]], ids: Sequence[str] = ()) -> Table:
@@ -136,7 +106,7 @@ def connected(pairs: Sequence[tuple[str, str]]) -> set[frozenset[int]]:
         found = [rows for place, rows in enumerate(found) if place not in (i, j)] + [found[i] | found[j]]
 
 
-@pytest.mark.parametrize("num_texts", [4, 40, 80, 1000])
+@pytest.mark.parametrize("num_texts", [4, 40, 80])
 def test_groups_are_what_shared_texts_connect(num_texts: int, tmp_path: Path) -> None:
     drawn = np.random.default_rng(num_texts).integers(num_texts, size=(40, 2))
     pairs = [(f"text {first}", f"text {second}") for first, second in drawn]
@@ -166,5 +136,4 @@ def test_damaged_groups_are_named(tmp_path: Path) -> None:
     write_groups(tmp_path, {"qqp": pair_table([("a", "b")])})
     path = tmp_path / examples_path("qqp")
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=rf"^{path}: truncated or damaged"):
-        read_groups(tmp_path, "qqp", ["0"])
+    assert one_line_error(read_groups, tmp_path, "qqp", ["0"]).startswith(f"{path}: truncated or damaged")

@@ -4,21 +4,18 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mtlib.runtime.storage import PatientHandler, absolute_location, full_path, list_files, open_folder
+from mtlib.runtime.storage import PatientHandler, open_folder
 from results.records.files import (
     check_output,
-    check_schema,
+    find_sweep,
     read_json,
     read_parquet,
-    read_parquet_if_exists,
     report_damage,
-    sweep_location,
     write_json,
     write_parquet,
 )
@@ -29,18 +26,14 @@ SCHEMA = pa.schema([("letter", pa.string()), ("count", pa.int64())], metadata=ME
 TABLE = pa.Table.from_pylist([{"letter": "a", "count": 1}, {"letter": "b", "count": 2}], schema=SCHEMA)
 
 
-def test_written_table_is_read_back(tmp_path: Path) -> None:
+def test_written_table_is_read_back_and_replaced(tmp_path: Path) -> None:
     root = open_folder(tmp_path / "new" / "folder")
-    write_parquet(root, "deep/table.parquet", TABLE)
-    assert read_parquet(root, "deep/table.parquet", SCHEMA).equals(TABLE, check_metadata=True)
+    for table in (TABLE, TABLE.slice(0, 1)):
+        write_parquet(root, "deep/table.parquet", table)
+        assert read_parquet(root, "deep/table.parquet", SCHEMA).equals(table, check_metadata=True)
     assert [path.name for path in (tmp_path / "new/folder/deep").iterdir()] == ["table.parquet"]
-
-
-def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
-    root = open_folder(tmp_path)
-    write_parquet(root, "table.parquet", TABLE)
-    write_parquet(root, "table.parquet", TABLE.slice(0, 1))
-    assert read_parquet(root, "table.parquet", SCHEMA).num_rows == 1
+    with pytest.raises(FileNotFoundError):
+        read_parquet(root, "table.parquet", SCHEMA)
 
 
 @pytest.mark.parametrize("is_before", [True, False])
@@ -49,18 +42,11 @@ def test_interrupted_write_leaves_the_old_file_or_the_new_one(
 ) -> None:
     root = open_folder(tmp_path)
     write_json(root, "value.json", {"value": "old"})
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(root, "value.json", {"value": float("nan")})
     with pytest.raises(kill_at_rename(1, is_before)):
         write_json(root, "value.json", {"value": "new"})
     assert read_json(root, "value.json") == {"value": "old" if is_before else "new"}
-    assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
-
-
-def test_unwritable_value_leaves_the_old_file(tmp_path: Path) -> None:
-    root = open_folder(tmp_path)
-    write_json(root, "value.json", {"value": 1})
-    with pytest.raises(ValueError, match="Out of range float"):
-        write_json(root, "value.json", {"value": float("nan")})
-    assert read_json(root, "value.json") == {"value": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["value.json"]
 
 
@@ -68,21 +54,18 @@ def test_unwritable_value_leaves_the_old_file(tmp_path: Path) -> None:
     "damage",
     [
         lambda content: content[:0],
-        lambda content: content[: len(content) // 2],
         lambda content: content[:-1],
         lambda content: content.replace(b"PAR1", b"a,1\n"),
         lambda content: content[:30] + bytes([content[30] ^ 255]) + content[31:],
     ],
-    ids=["empty", "half", "last byte missing", "no Parquet", "one byte flipped in a page"],
+    ids=["empty", "last byte missing", "no Parquet", "one byte flipped in a page"],
 )
 def test_damaged_table_is_named_in_one_line(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     root, path = open_folder(tmp_path), tmp_path / "table.parquet"
     write_parquet(root, "table.parquet", TABLE)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError) as caught:
-        read_parquet(root, "table.parquet", SCHEMA)
-    assert str(caught.value).startswith(f"{path}: truncated or damaged: ")
-    assert "\n" not in str(caught.value)
+    message = one_line_error(read_parquet, root, "table.parquet", SCHEMA)
+    assert message.startswith(f"{path}: truncated or damaged: ")
 
 
 def test_table_that_cannot_be_fetched_is_not_damaged(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,16 +86,11 @@ def test_error_of_the_disk_is_not_reported_as_damage() -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def metadata(**changes: str) -> dict[str, str]:
-    return {**METADATA, **changes}
-
-
 @pytest.mark.parametrize(
     ("found", "message"),
     [
         (SCHEMA.with_metadata(None), "table must be letters, got none"),
-        (SCHEMA.with_metadata(metadata(table="numbers")), "table must be letters, got numbers"),
-        (SCHEMA.with_metadata(metadata(schema_version="2")), "schema version must be 1, got 2"),
+        (SCHEMA.with_metadata({**METADATA, "schema_version": "2"}), "schema version must be 1, got 2"),
         (SCHEMA.remove(0), "column 'letter' is missing"),
         (SCHEMA.set(1, pa.field("count", pa.float64())), "column 'count' must be int64, got double"),
         (SCHEMA.append(pa.field("more", pa.int64())), "columns must be letter, count, got letter, count, more"),
@@ -122,61 +100,17 @@ def test_table_of_another_schema_is_named_with_the_first_difference(
     tmp_path: Path, found: pa.Schema, message: str
 ) -> None:
     pq.write_table(found.empty_table(), tmp_path / "table.parquet")
-    with pytest.raises(ValueError) as caught:
-        read_parquet(open_folder(tmp_path), "table.parquet", SCHEMA)
-    assert str(caught.value) == f"{tmp_path / 'table.parquet'}: {message}"
-
-
-def test_schema_equals_itself() -> None:
-    check_schema(SCHEMA, SCHEMA, "name")
-
-
-def test_missing_file_is_not_reported_as_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_parquet(open_folder(tmp_path), "table.parquet", SCHEMA)
-    assert read_parquet_if_exists(open_folder(tmp_path), "table.parquet", SCHEMA) is None
+    error = one_line_error(read_parquet, open_folder(tmp_path), "table.parquet", SCHEMA)
+    assert error == f"{tmp_path / 'table.parquet'}: {message}"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [('{"value": ', "truncated or damaged: Expecting value"), ("[1]", "must be a JSON object, got list")],
+    ("text", "message"), [('{"value": ', "truncated or damaged: "), ("[1]", "must be a JSON object, got list")]
 )
 def test_damaged_json_is_named_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "value.json").write_text(text)
-    with pytest.raises(ValueError) as caught:
-        read_json(open_folder(tmp_path), "value.json")
-    assert str(caught.value).startswith(f"{tmp_path / 'value.json'}: {message}")
-
-
-@pytest.mark.parametrize("name_of", [str, lambda path: path, lambda path: path.as_uri()])
-def test_path_and_uri_open_the_same_folder(tmp_path: Path, name_of: Callable[[Path], Any]) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "file").write_text("1234")
-    root = open_folder(name_of(tmp_path))
-    assert [(info.path, info.size) for info in list_files(root, "")] == [("deep/file", 4)]
-    assert full_path(root, "deep/file") == str(tmp_path / "deep" / "file")
-
-
-def test_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    write_json(open_folder("~/sweep"), "value.json", {})
-    assert (tmp_path / "sweep" / "value.json").exists()
-
-
-def test_folder_becomes_an_absolute_path_and_a_uri_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert absolute_location("a/") == absolute_location(Path("b/../a")) == str(tmp_path / "a")
-    assert absolute_location("s3://bucket/a/") == "s3://bucket/a"
-
-
-def test_missing_folder_has_no_files(tmp_path: Path) -> None:
-    assert list_files(open_folder(tmp_path), "nowhere") == []
-
-
-def test_unsupported_uri_is_one_line() -> None:
-    with pytest.raises(ValueError, match=r"^cannot open nowhere://bucket/sweep: ") as caught:
-        open_folder("nowhere://bucket/sweep")
-    assert "\n" not in str(caught.value)
+    error = one_line_error(read_json, open_folder(tmp_path), "value.json")
+    assert error.startswith(f"{tmp_path / 'value.json'}: {message}")
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -187,8 +121,7 @@ def test_an_output_is_no_input_and_no_folder_that_holds_one(tmp_path: Path, over
     (tmp_path / "symbolic.csv").symlink_to(given)
     (tmp_path / "hard.csv").hardlink_to(given)
     (tmp_path / "folder").symlink_to(given.parent)
-    around = given.parent / ".." / "data" / "mine.csv"
-    names = [given, around, tmp_path / "symbolic.csv", tmp_path / "hard.csv", tmp_path / "folder" / "mine.csv"]
+    names = [given, tmp_path / "symbolic.csv", tmp_path / "hard.csv", tmp_path / "folder" / "mine.csv"]
     outputs: list[Path | str] = [*names, given.as_uri(), given.parent, tmp_path / "folder", tmp_path]
     for output in outputs:
         message = one_line_error(check_output, "--output", output, [None, "gone", given], overwrite=overwrite)
@@ -197,22 +130,22 @@ def test_an_output_is_no_input_and_no_folder_that_holds_one(tmp_path: Path, over
         check_output("--output", output, [given], overwrite=overwrite)
 
 
-def test_what_is_there_needs_a_request(tmp_path: Path) -> None:
+def test_what_is_there_needs_a_request(tmp_path: Path, bucket: str) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "mine.csv").write_text("mine")
     (tmp_path / "link.csv").symlink_to(tmp_path / "gone.csv")
-    for name in ("folder", "mine.csv", "link.csv"):
-        for output in (tmp_path / name, f"file://{tmp_path}/{name}"):
-            message = one_line_error(check_output, "--output", output, [], overwrite=False)
-            assert message == f"--output must be new, or be overwritten with --overwrite, got {output}"
-            check_output("--output", output, [tmp_path / "other.csv"], overwrite=True)
+    write_json(open_folder(bucket), "mine.json", {})
+    for output in (tmp_path / "folder", (tmp_path / "link.csv").as_uri(), bucket.replace("?", "/mine.json?")):
+        message = one_line_error(check_output, "--output", output, [], overwrite=False)
+        assert message == f"--output must be new, or be overwritten with --overwrite, got {output}"
+        check_output("--output", output, [tmp_path / "other.csv"], overwrite=True)
+    check_output("--output", bucket.replace("?", "/other.json?"), [], overwrite=False)
 
 
 def test_a_sweep_is_found_by_its_path_or_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert sweep_location("mine") == f"{tmp_path}/multitask-sweeps/mine"
-    for given in ("a/mine", "./a/b", "s3://bucket/mine", "file:///mine"):
-        assert sweep_location(given) == given
+    assert find_sweep("mine") == f"{tmp_path}/multitask-sweeps/mine"
+    for given in ("a/mine", "./a/b", "file:///mine"):
+        assert find_sweep(given) == given
     (tmp_path / "mine").mkdir()
-    assert sweep_location("mine") == "mine"
+    assert find_sweep("mine") == "mine"

@@ -9,20 +9,25 @@ import pandas as pd
 import pytest
 
 from mtlib.runtime.storage import open_folder
+from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
 from results.records.epochs import epoch_path, write_epoch
 from results.records.predictions import (
+    find_lost,
     iter_predictions,
+    predicted_epochs,
     read_predictions,
     reported_epochs,
     stack_predictions,
     write_all_predictions,
 )
 from results.records.tables import read_curves
+from tests.one_line_error import one_line_error
 from tests.results.conftest import build_report
 
 IDS = ["a", "b", "c"]
 LABELS = np.array([0.0, 1.0, float("nan")], np.float32)
+ALL = [(f"000{number}-r0", epoch) for number in range(3) for epoch in (1, 2)]
 
 
 def write_sst(folder: Path, trial: str, epoch: int, fill: float, ids: list[str] = IDS) -> None:
@@ -35,19 +40,27 @@ def write_sst(folder: Path, trial: str, epoch: int, fill: float, ids: list[str] 
 def test_predictions_can_be_filtered_by_trial_and_epoch(sweep_folder: Path) -> None:
     def seen(**which: Any) -> list[tuple[str, int]]:
         table = read_predictions(sweep_folder, "qqp", "dev", **which)
-        pairs = zip(table["trial"].to_pylist(), table["epoch"].to_pylist(), strict=True)
-        return list(dict.fromkeys(pairs))
+        return list(dict.fromkeys(zip(table["trial"].to_pylist(), table["epoch"].to_pylist(), strict=True)))
 
-    assert seen() == [(f"000{number}-r0", epoch) for number in range(3) for epoch in (1, 2)]
+    assert seen() == ALL
     assert seen(trial="0001-r0", epoch=2) == [("0001-r0", 2)]
-    assert seen(epoch=1) == [(f"000{number}-r0", 1) for number in range(3)]
+    assert seen(epoch=1) == ALL[::2]
     assert seen(trial="0009-r0") == []
     assert read_predictions(sweep_folder, "sts", "train").num_rows == 0
 
 
-def test_reported_epochs_are_those_of_the_curves(sweep_folder: Path) -> None:
-    expected = [(f"000{number}-r0", epoch) for number in range(3) for epoch in (1, 2)]
-    assert reported_epochs(read_curves(sweep_folder)) == expected
+def test_epochs_of_curves_are_those_with_predictions(sweep_folder: Path) -> None:
+    curves = read_curves(sweep_folder)
+    assert reported_epochs(curves) == ALL
+    dev, train = [(task, "dev") for task in TASKS], [("sst", "train")]
+    wanted = list(predicted_epochs(curves.to_pylist(), TASKS))
+    assert set(wanted) == {(*part, *key) for part in (*dev, *train) for key in ALL}
+    assert find_lost(sweep_folder, wanted) == {}
+    (sweep_folder / epoch_path("0001-r0", 1)).write_bytes(b"PAR1")
+    lost = find_lost(sweep_folder, [*wanted, ("sst", "test", "0002-r0", 2)])
+    assert lost.keys() == {"0001-r0", "0002-r0"}
+    assert "0001.parquet: truncated or damaged" in lost["0001-r0"]
+    assert "sst-test at epoch 2" in lost["0002-r0"]
 
 
 def test_predictions_come_in_the_requested_order(tmp_path: Path) -> None:
@@ -55,11 +68,8 @@ def test_predictions_come_in_the_requested_order(tmp_path: Path) -> None:
         write_sst(tmp_path, trial, 1, number + 0.5)
     wanted = [("c", 1), ("b", 1), ("missing", 1), ("a", 1)]
     found = iter_predictions(open_folder(tmp_path), "sst", "dev", wanted)
-    assert [(key, table["logits"][0].as_py()[0]) for key, table in found] == [
-        (("c", 1), 2.5),
-        (("b", 1), 1.5),
-        (("a", 1), 0.5),
-    ]
+    order = [(trial, table["logits"][0].as_py()[0]) for (trial, _), table in found]
+    assert order == [("c", 2.5), ("b", 1.5), ("a", 0.5)]
 
 
 def test_stacked_predictions_have_an_axis_for_trials(tmp_path: Path) -> None:
@@ -71,21 +81,18 @@ def test_stacked_predictions_have_an_axis_for_trials(tmp_path: Path) -> None:
     np.testing.assert_array_equal(logits, np.stack([np.full((3, 2), 1.5), np.full((3, 2), 0.5)]))
 
 
-def test_missing_predictions_are_named(tmp_path: Path) -> None:
-    write_sst(tmp_path, "a", 1, 0.5)
-    with pytest.raises(ValueError, match=f"^{tmp_path / epoch_path('a', 2)}: .*missing"):
-        stack_predictions(open_folder(tmp_path), "sst", "dev", [("a", 1), ("a", 2)])
-
-
 @pytest.mark.parametrize("ids", [["a", "c", "b"], ["a", "b"]])
 def test_trials_scored_on_other_examples_are_not_compared(tmp_path: Path, ids: list[str]) -> None:
+    root = open_folder(tmp_path)
     write_sst(tmp_path, "a", 1, 0.5)
     write_sst(tmp_path, "b", 1, 0.5, ids)
-    with pytest.raises(ValueError, match=r"trial b at epoch 1 was not scored on the examples of a$"):
-        stack_predictions(open_folder(tmp_path), "sst", "dev", [("a", 1), ("b", 1)])
+    message = one_line_error(stack_predictions, root, "sst", "dev", [("a", 1), ("b", 1)])
+    assert message.endswith("trial b at epoch 1 was not scored on the examples of a")
+    message = one_line_error(stack_predictions, root, "sst", "dev", [("a", 1), ("a", 2)])
+    assert message.startswith(f"{tmp_path / epoch_path('a', 2)}: ")
 
 
-def test_all_predictions_are_written_as_one_table(sweep_folder: Path, tmp_path: Path) -> None:
+def test_all_predictions_are_written_as_one_table_or_none(sweep_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "new" / "all.parquet"
     num_rows = write_all_predictions(sweep_folder, path)
     written = pd.read_parquet(path)
@@ -94,12 +101,7 @@ def test_all_predictions_are_written_as_one_table(sweep_folder: Path, tmp_path: 
         expected = read_predictions(sweep_folder, str(task), str(split)).to_pandas()
         found = rows.drop(columns=["task", "split"]).reset_index(drop=True)
         pd.testing.assert_frame_equal(found, expected)
-    assert set(written["trial"]) == {path.name for path in (sweep_folder / "trials").iterdir()}
-
-
-def test_no_table_is_left_where_an_epoch_is_damaged(sweep_folder: Path, tmp_path: Path) -> None:
-    trial = min(path.name for path in (sweep_folder / "trials").iterdir())
-    (sweep_folder / epoch_path(trial, 1)).write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=rf"{trial}/epochs/0001\.parquet"):
-        write_all_predictions(sweep_folder, tmp_path / "all.parquet")
-    assert not [path for path in tmp_path.iterdir() if "all.parquet" in path.name]
+    (sweep_folder / epoch_path("0001-r0", 1)).write_bytes(b"PAR1")
+    message = one_line_error(write_all_predictions, sweep_folder, tmp_path / "damaged" / "all.parquet")
+    assert "0001-r0/epochs/0001.parquet" in message
+    assert not list((tmp_path / "damaged").iterdir())

@@ -1,7 +1,6 @@
 """A selection is read back as written; anything invalid in its file is one line that names it."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,13 +65,6 @@ def build_selection(**changes: Any) -> Selection:
     return Selection(**{**values, **changes})
 
 
-def write_changed(folder: Path, key: str, value: Any) -> None:
-    """Writes a selection in which one dotted key has another value."""
-    tree = json.loads(json.dumps(to_dict(build_selection())))
-    set_in_tree(tree, key, value, open_groups=("tasks",))
-    (folder / SELECTION_FILE).write_text(json.dumps(tree))
-
-
 def reading_error(folder: Path) -> str:
     """The error of reading a selection, without the file's name, with which it begins."""
     message, name = one_line_error(read_selection, folder), f"{folder}/{SELECTION_FILE}: "
@@ -80,92 +72,44 @@ def reading_error(folder: Path) -> str:
     return message.removeprefix(name)
 
 
-@pytest.mark.parametrize("selection", [build_selection(), build_selection(evaluations=()), build_selection(tasks={})])
-def test_selection_is_read_back_as_written(selection: Selection, tmp_path: Path) -> None:
+@pytest.mark.parametrize("selection", [build_selection(), build_selection(evaluations=(), tasks={})])
+def test_selection_is_read_back_as_written_and_replaced(selection: Selection, tmp_path: Path) -> None:
+    write_selection(tmp_path / "new", build_selection(seed=4))
     write_selection(tmp_path / "new", selection)
     assert read_selection(tmp_path / "new") == selection
     assert read_selection((tmp_path / "new").as_uri()) == selection
     assert [path.name for path in (tmp_path / "new").iterdir()] == [SELECTION_FILE]
 
 
-def test_evaluations_keep_their_key_in_the_file(tmp_path: Path) -> None:
-    write_selection(tmp_path, build_selection())
+def test_file_is_plain_json_with_exact_numbers(tmp_path: Path) -> None:
+    members = tuple(Member(sweep="a", trial="b", epoch=1, weight=weight) for weight in (0.1 + 0.2, 1 - (0.1 + 0.2)))
+    write_selection(tmp_path, build_selection(tasks={"sst": build_task(members=members)}))
     tree = json.loads((tmp_path / SELECTION_FILE).read_text())
+    assert tree["version"] == 1
+    assert [member["weight"] for member in tree["tasks"]["sst"]["members"]] == [0.1 + 0.2, 1 - (0.1 + 0.2)]
     assert [scores["scores"] for scores in tree["looks"]] == [EVALUATION.scores, {"sst": 0.25}]
     assert "evaluations" not in tree
 
 
-def test_every_number_is_read_back_exactly(tmp_path: Path) -> None:
-    weights = (0.1 + 0.2, 1 - (0.1 + 0.2))
-    members = tuple(Member(sweep="a", trial=str(weight), epoch=1, weight=weight) for weight in weights)
-    write_selection(tmp_path, build_selection(tasks={"sst": build_task(members=members)}))
-    assert tuple(member.weight for member in read_selection(tmp_path).tasks["sst"].members) == weights
-
-
-def test_file_is_plain_json(tmp_path: Path) -> None:
-    write_selection(tmp_path, build_selection())
-    tree = json.loads((tmp_path / SELECTION_FILE).read_text())
-    assert tree["version"] == 1
-    assert tree["tasks"]["sts"]["members"][1]["weight"] == 0.3
-    assert tree["tasks"]["sst"]["automatic"] is None
-
-
-def test_writing_again_replaces_the_selection(tmp_path: Path) -> None:
-    write_selection(tmp_path, build_selection())
-    write_selection(tmp_path, build_selection(seed=4))
-    assert read_selection(tmp_path) == build_selection(seed=4)
-
-
-def test_fields_with_defaults_may_be_missing(tmp_path: Path) -> None:
-    """As in files from before a field was added."""
-    tree = to_dict(build_selection())
-    del tree["evaluations"]
-    del tree["tasks"]["sts"]["automatic"]
-    (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
-    found = read_selection(tmp_path)
-    assert found.evaluations == ()
-    assert found.tasks["sts"].automatic is None
-
-
 def test_folder_without_a_selection_names_the_command(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    unknown = "it has no sweep.json"
-    for folder, reason in (
-        (tmp_path, unknown),
-        (tmp_path / "gone", "it does not exist"),
-        (tmp_path / "file", unknown),
-    ):
-        line = f"{folder} must hold selection.json (make one with python results/selector.py), got none: {reason}"
-        with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-            read_selection(folder)
+    for folder, reason in ((tmp_path, "it has no sweep.json"), (tmp_path / "gone", "it does not exist")):
+        message = one_line_error(read_selection, folder)
+        assert message.startswith(f"{folder} must hold selection.json (make one with python results/selector.py)")
+        assert message.endswith(reason)
     assert not (tmp_path / "gone").exists()
 
 
-@pytest.mark.parametrize("part", [0.0, 0.3, 0.99])
-def test_truncated_file_is_damaged(part: float, tmp_path: Path) -> None:
-    write_selection(tmp_path, build_selection())
-    text = (tmp_path / SELECTION_FILE).read_text()
-    (tmp_path / SELECTION_FILE).write_text(text[: int(part * len(text))])
-    assert reading_error(tmp_path).startswith("truncated or damaged: ")
-
-
 @pytest.mark.parametrize(
-    ("content", "line"), [(b"\xff{}", "truncated or damaged: "), (b"[1]", "must be a JSON object, got")]
+    ("text", "line"),
+    [
+        ('{"version": 1', "truncated or damaged: "),
+        ('{"version": 2, "field_of_the_future": []}', "version must be 1, got 2"),
+        ("{}", "version must be 1, got none"),
+    ],
 )
-def test_anything_but_a_json_object_is_refused(content: bytes, line: str, tmp_path: Path) -> None:
-    (tmp_path / SELECTION_FILE).write_bytes(content)
+def test_damaged_file_or_another_version_is_named(text: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / SELECTION_FILE).write_text(text)
     assert reading_error(tmp_path).startswith(line)
-
-
-@pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_another_version_is_reported_first(version: Any, tmp_path: Path) -> None:
-    (tmp_path / SELECTION_FILE).write_text(json.dumps({"version": version, "field_of_the_future": []}))
-    assert reading_error(tmp_path) == f"version must be 1, got {version}"
-
-
-def test_file_without_a_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / SELECTION_FILE).write_text("{}")
-    assert reading_error(tmp_path) == "version must be 1, got none"
 
 
 @pytest.mark.parametrize(
@@ -174,24 +118,16 @@ def test_file_without_a_version_is_refused(tmp_path: Path) -> None:
         ("tasks.stz", to_dict(build_task()), "unknown task 'stz'; did you mean 'sts'? known: sts, sst, qqp"),
         ("tasks.sst.method", "topkk", "tasks.sst: unknown method 'topkk'; did you mean 'topk'? known: topk, single"),
         ("tasks.sst.members", [], "tasks.sst: a selection must have members, got none"),
-        ("tasks.sst.members.0.epoch", "two", "tasks.sst.members.0.epoch must be a whole number, got 'two'"),
         ("tasks.sst.members.0.weight", float("nan"), "tasks.sst.members.0.weight must be finite, got nan"),
-        ("tasks.sts.automatic", [], "tasks.sts.automatic must be a group of keys, got []"),
         ("tasks.sts.automatic.lead", "x", "tasks.sts.automatic.lead must be a number, got 'x'"),
-        ("sweeps", ["mine"], "sweeps must be a group of keys, got ['mine']"),
         ("evaluations.1.scores.sst", "x", "evaluations.1.scores.sst must be a number, got 'x'"),
     ],
 )
 def test_invalid_value_is_named_with_its_path(key: str, value: Any, line: str, tmp_path: Path) -> None:
-    write_changed(tmp_path, key, value)
-    assert reading_error(tmp_path) == line
-
-
-def test_missing_key_is_named_with_its_path(tmp_path: Path) -> None:
-    tree = to_dict(build_selection())
-    del tree["tasks"]["sst"]["members"][0]["trial"]
+    tree = json.loads(json.dumps(to_dict(build_selection())))
+    set_in_tree(tree, key, value, open_groups=("tasks",))
     (tmp_path / SELECTION_FILE).write_text(json.dumps(tree))
-    assert reading_error(tmp_path) == "tasks.sst.members.0.trial is missing"
+    assert reading_error(tmp_path) == line
 
 
 def test_expected_score_is_that_of_the_selections_method() -> None:
@@ -202,7 +138,7 @@ def test_expected_score_is_that_of_the_selections_method() -> None:
 
 @pytest.mark.parametrize(
     ("interval", "is_significant"),
-    [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False), ((-0.1, 0.1), False)],
+    [((0.001, 0.1), True), ((-0.1, -0.001), True), ((0.0, 0.1), False), ((-0.1, 0.0), False)],
 )
 def test_lead_is_significant_where_its_interval_excludes_0(interval: tuple[float, float], is_significant: bool) -> None:
     assert build_score("topk", lead_interval=interval).is_significant is is_significant

@@ -1,6 +1,5 @@
 """A trained sweep's selection with temperatures, and bundles of it."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,6 @@ from results.records.selection import Selection, write_selection
 from tests.results.inference.trained_sweep import FIRST, SECOND, member_of, selection_of
 
 TEXTS = ["a film", "the good dog sleeps", "red", "very dull cat runs", "old old car", "bright road sings not"]
-
-
-def copy_sweep(trained_folder: Path, place: Path) -> Path:
-    """A copy of a trained sweep to delete or damage."""
-    return shutil.copytree(trained_folder, place / "mine")
 
 
 def select_mixed(folder: Path) -> Selection:
