@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from mtlib.data.token_cache import Corpus, TokenTable, tokenize_texts
-from mtlib.data.tokenizer_facts import find_special_tokens
+from mtlib.data.tokenizer_facts import find_special_tokens, tokenizer_fingerprint
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.ensembles.ensemble import Ensemble, combine_outputs
@@ -37,6 +38,13 @@ class Predictor:
     models: tuple[LoadedModel, ...]
     ensemble: Ensemble
     """How their outputs are averaged; its members are numbers of `models`."""
+
+    @cached_property
+    def tokenizers(self) -> tuple[str, ...]:
+        """The fingerprint of each model's tokenizer: texts are tokenized once for all models with the same."""
+        found = {id(loaded.pretrained): loaded.pretrained.tokenizer for loaded in self.models}
+        fingerprints = {key: tokenizer_fingerprint(tokenizer) for key, tokenizer in found.items()}
+        return tuple(fingerprints[id(loaded.pretrained)] for loaded in self.models)
 
 
 def load_predictor(selection: Selection, task: str, source: ModelSource) -> Predictor:
@@ -105,11 +113,11 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
         ValueError: a prediction is not finite.
     """
     task = predictor.task
-    encoders = {id(loaded.pretrained): loaded.pretrained for loaded in predictor.models}
-    corpora = {key: tokenize_rows(task, texts, pretrained) for key, pretrained in encoders.items()}
+    models = list(zip(predictor.tokenizers, predictor.models, strict=True))
+    corpora = {tokenizer: tokenize_rows(task, texts, loaded.pretrained) for tokenizer, loaded in dict(models).items()}
     outputs = [
-        outputs_of(task, model_logits(loaded, task.name, corpora[id(loaded.pretrained)])).astype(np.float64)
-        for loaded in predictor.models
+        outputs_of(task, model_logits(loaded, task.name, corpora[tokenizer])).astype(np.float64)
+        for tokenizer, loaded in models
     ]
     return combine_outputs(task, np.stack(outputs), predictor.ensemble)
 
