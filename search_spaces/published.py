@@ -171,7 +171,7 @@ def recomputed_overall(row: PublishedRow, tasks: Mapping[str, Task]) -> float | 
 
 
 def read_published(info: Mapping[str, Any]) -> tuple[PublishedTable, ...]:
-    """The published tables of a sweep's space, from the content of `sweep.json`; sweeps of earlier versions have none.
+    """The published tables of a sweep's space, from the content of `sweep.json`.
 
     Raises:
         ValueError: an entry is not as `PublishedTable`.

@@ -43,11 +43,9 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:
-    """The tables whose rows have changed; sweeps of earlier versions have no fingerprints of single tables."""
-    tables, now = before.get("tables", {}), inputs.fingerprints
+    """The tables whose rows have changed."""
+    tables, now = before["tables"], inputs.fingerprints
     changed = sorted(name for name in {*tables, *now} if tables.get(name) != now.get(name))
-    if not tables or not changed:
-        return f"other rows in {inputs.data_folder}"
     return f"other rows of {'; '.join(changed)} in {inputs.data_folder}"
 
 
