@@ -39,7 +39,8 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
         title=f"Effect of {key.name}",
         caption=f"Paired differences in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals "
         "are 95 %, hold for all values of the key at once, and include the variance of training and of the dev "
-        "examples; a value without an interval was not trained often enough.",
+        "examples. Those that exclude 0 are coloured, the others grey; a value without an interval was not trained "
+        "often enough.",
         panels=[
             effect_panel(column, key)
             for column in scored_columns(effects)  # a task may have no value that can be compared with the base
@@ -71,7 +72,8 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     hover = [f"{key.name} {names[value.value]}\n{column.title} {column.value_of(value.mean):.3f}" for value in base]
     traces.append(series([0.0] * len(base), [names[value.value] for value in base], hover=hover, style=2))
     y = axis(key.name, categories=list(names.values()))
-    return Panel(score_name(column), axis("difference"), y, traces, [0.0])
+    x = axis(f"difference from {key.name} {value_text(key.base)}")
+    return Panel(score_name(column), x, y, traces, [0.0])
 
 
 def effect_series(

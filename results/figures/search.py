@@ -35,7 +35,7 @@ def importance(importances: Mapping[str, float]) -> go.Figure:
     """The share of the scores' variance that each key explains, of `key_importances`."""
     keys = list(importances)
     hover = [f"{key}\n{share:.1%} of the variance" for key, share in importances.items()]
-    trace = bars(keys, list(importances.values()), hover=hover, is_horizontal=True)
+    trace = bars(keys, list(importances.values()), hover)
     return figure_of(
         name="importance",
         title="Importance of the searched keys",

@@ -14,10 +14,10 @@ from results.answers.published_differences import RECOMPUTED_NOTE, find_differen
 from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
 from results.figures.effects import published_differences
 from results.figures.hover import short_values
-from results.page.content import Block, Text, TextTable
+from results.page.content import Block, Fold, Text, TextTable
 from results.records.trials import OVERALL
 from results.stats.ranking import RankedConfiguration
-from results.stats.texts import value_text
+from results.stats.texts import error_text, value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, PublishedTable, read_published, recomputed_overall
@@ -68,7 +68,7 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
         yield published_differences(table, found, number)
     except ValueError as error:
         yield Text(paragraphs=[f"There is no figure of differences: {reason_of(error)}."])
-    yield differences_table(sweep, table, number)
+    yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table, number)])
 
 
 def compare(sweep: Sweep, table: PublishedTable) -> list[Compared]:
@@ -167,7 +167,7 @@ def score_cells(compared: Compared, column: Column, tasks: Mapping[str, Task]) -
     score = None if compared.here is None else compared.here.scores.get(column)
     here = "" if score is None else f"{value_of(name, score.value, tasks):.3f}"
     if score is not None and score.replicate_error is not None:
-        here += f" ±{score.replicate_error:.3f}"
+        here += f" {error_text(score.replicate_error)}"
     printed, mark = printed_score(compared, column), mark_of(compared.is_recomputed) if column == TOTAL else ""
     return ["" if printed is None else f"{printed:.3f}{mark}", here]
 

@@ -154,25 +154,6 @@ def test_penalties_are_logarithmic_only_above_zero_and_over_decades(first: float
     assert panel.traces[0]["y"] == [first, last, None]
 
 
-@pytest.mark.parametrize(("last", "is_drawn"), [(99.0, False), (98.9, True)])
-def test_constant_penalties_are_named_in_the_caption(last: float, is_drawn: bool) -> None:
-    own = [
-        curve("0000-r0", [100.0, last], split="train", metric="noise_norm"),
-        curve("0000-r0", [0.0, 0.0], task="qqp", split="train", metric="noise_norm"),
-        curve("0000-r0", [1.0, 0.5], split="train", metric="smart"),
-    ]
-    figure = penalties(training(*own))
-    assert [panel.title for panel in panels_of(figure)] == ["noise norm, SST"] * is_drawn + ["smart, SST"]
-    assert ("SST's noise norm is 99.5 throughout." in caption_of(figure)) == (not is_drawn)
-    assert "QQP's noise norm is 0 throughout." in caption_of(figure)
-
-
-def test_penalties_are_drawn_where_all_are_constant() -> None:
-    figure = penalties(training(curve("0000-r0", [2.0, 2.0], split="train", metric="smart")))
-    assert panel_of(figure).title == "smart, SST"
-    assert "throughout" not in caption_of(figure)
-
-
 def test_gradient_norms_are_means_over_epochs_by_task() -> None:
     own = [
         curve("0000-r0", [1.0, 3.0], split="train", metric="gradient_norm"),
@@ -197,19 +178,6 @@ def test_sweep_without_curves_has_empty_figures(make: Callable[[Training], go.Fi
     for status in ("failed", "queued"):
         assert is_empty(make(training(records=[build_record(0, status=status, best={})])))
     assert is_empty(make(training_of(curve_frame(), [], TASKS, [])))
-
-
-def test_failed_trials_without_curves_are_left_out() -> None:
-    records = [build_record(0), build_record(1, status="failed", best={})]
-    found = training(curve("0000-r0", [0.5, 0.6]), records=records, best=[ranked(0), ranked(1, None)])
-    assert [line["meta"] for line in panel_of(learning_curves(found)).traces] == ["smart.weight 0"]
-
-
-def test_overall_score_comes_first() -> None:
-    own = [curve("0000-r0", [0.5]), curve("0000-r0", [0.6], task="overall", metric="overall")]
-    panels = panels_of(learning_curves(training(*own)))
-    assert [panel.title for panel in panels] == ["overall", "SST, accuracy"]
-    assert panels[0].traces[0]["y"][0] == 0.6
 
 
 def test_curves_of_a_trial_that_began_since_the_records_were_read_are_left_out() -> None:

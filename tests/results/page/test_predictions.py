@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from results.page.predictions import (
     selected_model,
     shown_texts,
     spread_of,
+    texts_reader,
 )
 from results.records.selection import Member, Selection
 from results.sweep import Sweep
@@ -167,7 +169,7 @@ def test_one_trial_has_no_disagreement(tmp_path: Path) -> None:
     assert disagreement_table(sweep, "sst", None) is None
 
 
-def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
+def test_error_table_shows_the_surest_errors() -> None:
     probs = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]])
     model = Predicted(
         name="m",
@@ -177,18 +179,20 @@ def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
         predictions=np.array([0.0, 0.0, 1.0, 1.0]),
         probs=probs,
     )
-    table = error_table(model, lambda _, ids: [(name, "") for name in ids])
-    assert [(row[0], row[1].strip(), row[3]) for row in table.rows] == [
-        ("0, predicted 1", "c", "1 (0.80)"),
-        ("1, predicted 0", "a", "0 (0.90)"),
-        ("1, predicted 0", "b", "0 (0.60)"),
+    table = error_table(model, lambda _, ids: [(f"text {name}", "") for name in ids])
+    assert [[cell.strip() for cell in row] for row in table.rows] == [
+        ["text a", "1", "0 (0.90)"],
+        ["text c", "0", "1 (0.80)"],
+        ["text b", "1", "0 (0.60)"],
     ]
     assert table.frame is not None
     assert table.frame[["id", "model", "label", "predicted", "probability"]].to_numpy().tolist() == [
-        ["c", "m", "0", "1", 0.8],
         ["a", "m", "1", "0", 0.9],
+        ["c", "m", "0", "1", 0.8],
         ["b", "m", "1", "0", 0.6],
     ]
+    right = replace(model, predictions=model.labels)
+    assert error_table(right, lambda _, ids: [("",)] * len(ids)).rows == []
 
 
 def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> None:
@@ -203,8 +207,6 @@ def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> Non
     frame = error_table(model, lambda _, ids: [("x" * (MAX_TEXT + 1), "y") for _ in ids]).frame
     assert frame is not None
     (row,) = frame.to_dict("records")
-    kind = row.pop("error")
-    assert kind
     text = "x" * (MAX_TEXT + 1) + "\ny"
     assert row == {"id": "a", "model": "m", "text": text, "label": 1.0, "predicted": 4.125}
 
@@ -234,3 +236,23 @@ def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sw
     assert table.num_text_columns == 4
     same = members_table(pooled(recorded_sweep, tmp_path / "another" / "mine"))
     assert same.rows[1][2] == f"{tmp_path}/another/mine"  # both are called mine
+
+
+def test_missing_data_folder_is_one_line(recorded_sweep: Sweep) -> None:
+    assert "--data" in one_line_error(texts_reader(recorded_sweep), "sst", ["sst-dev-0"])
+
+
+def test_dev_rows_of_a_task_are_read_once(recorded_sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def read(_sweep: object, task: str, _data: object) -> object:
+        calls.append(task)
+        return SimpleNamespace(task=task, path="file", ids=["a", "b"], texts=[["first", "second"]])
+
+    monkeypatch.setattr("results.page.predictions.read_dev_table", read)
+    reader = texts_reader(recorded_sweep)
+    assert reader("sst", ["b"]) == (("second",),)
+    assert reader("sst", ["a", "b"]) == (("first",), ("second",))
+    assert reader("qqp", ["a"]) == (("first",),)
+    assert calls == ["sst", "qqp"]
+    assert "none with the id c" in one_line_error(reader, "sst", ["c"])

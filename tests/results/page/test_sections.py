@@ -4,21 +4,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from results.figures.embeddings import Embedded
-from results.figures.predictions import Predicted
-from results.page import sections as page_sections
-from results.page.content import Block, Findings, Text, TextTable
-from results.page.predictions import best_single_model
+from results.page.content import Block, Findings, Fold, Text, unfolded
 from results.page.sections import (
     DIFFERENT_TASKS,
     SECTIONS,
     PageInputs,
-    error_block,
     held_out_table,
     make_section,
     ranking_block,
@@ -60,7 +54,7 @@ def blocks_of(name: str, sweep: Sweep, **changes: object) -> list[Block]:
 
 
 def texts_of(blocks: list[Block]) -> str:
-    return "\n".join(line for block in blocks if isinstance(block, Text) for line in block.paragraphs)
+    return "\n".join(line for block in unfolded(blocks) if isinstance(block, Text) for line in block.paragraphs)
 
 
 def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
@@ -113,11 +107,10 @@ def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
     change_predictions(tmp_path / "mine", "sst", lose)
     assert "Ranking: could not be made: " in texts_of(blocks_of("effects", sweep))
     predictions = blocks_of("predictions", sweep)
-    names = set(shown_names(predictions))
-    assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
-    assert not {"confusion-sst", "disagreement-sst"} & names
+    assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= set(shown_names(predictions))
+    assert "confusion-sst" not in shown_names(predictions)
     (reason,) = texts_of(predictions).splitlines()
-    assert reason.startswith("Charts of SST, Disagreement on SST: could not be made: ")
+    assert reason.startswith("SST: could not be made: ")
     assert "predictions of trial" in reason
 
 
@@ -162,22 +155,6 @@ def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -
     blocks = blocks_of("predictions", sweep, selection=own)
     assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
     assert len(panels_of(figure_named("confusion-sst", blocks))) == 1
-
-
-def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    single = best_single_model(sweep, "sst")
-    assert single is not None
-    both = selection_of_two(sweep)
-    panels = []
-    for trial in (single.name.rpartition(" ")[2], "0000-r0"):
-        member = replace(both.tasks["sst"].members[0], trial=trial, weight=1.0)
-        alone = replace(both, tasks={"sst": replace(both.tasks["sst"], members=(member,))})
-        blocks = blocks_of("predictions", sweep, selection=alone)
-        assert "SST: what was selected is not shown" not in texts_of(blocks)
-        panels.append([panel.title for panel in panels_of(figure_named("confusion-sst", blocks))])
-    assert len(panels[0]) == 1
-    assert panels[1][1] == "selected single model, 0000-r0 at epoch 2"
 
 
 def test_one_bad_figure_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,26 +210,12 @@ def test_rows_that_may_be_the_best_are_marked_where_that_is_known(tmp_path: Path
     assert ranking_block(write_recorded_sweep(tmp_path / "one", num_replicates=1)).marked == frozenset()
 
 
-def test_texts_and_embeddings_are_shown_only_where_given(tmp_path: Path) -> None:
+def test_hard_examples_are_folded_and_errors_have_texts_where_these_are_read(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    plain = shown_names(blocks_of("predictions", sweep))
-    assert not {"error-texts-sst", "embeddings"} & set(plain)
-    vectors = np.random.default_rng(0).normal(size=(8, 4))
-    labels = np.arange(8) % 5
-    embedded = {"sst": Embedded(task=TASKS["sst"], ids=list("abcdefgh"), labels=labels.astype(float), vectors=vectors)}
-    given = {"read_texts": lambda _, ids: [("text",)] * len(ids), "embedded": embedded, "embedded_by": "0001-r0"}
-    assert {"error-texts-sst", "embeddings"} <= set(shown_names(blocks_of("predictions", sweep, **given)))
-
-
-def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
-    ends = np.array([0.0, 1.0])
-    right = Predicted(name="best", task=TASKS["qqp"], ids=["a", "b"], labels=ends, predictions=ends, probs=np.eye(2))
-    block = error_block(right, lambda _, ids: [("text",)] * len(ids))
-    assert isinstance(block, Text)
-    assert block.paragraphs == ["QQP: best makes no error of the kinds above, so there are no texts of errors."]
-    wrong = error_block(replace(right, predictions=1 - ends), lambda _, ids: [("text",)] * len(ids))
-    assert isinstance(wrong, TextTable)
-    assert len(wrong.rows) == 2
+    for given, names in (({}, []), ({"read_texts": lambda _, ids: [("text",)] * len(ids)}, ["error-texts-sst"])):
+        folds = [block for block in blocks_of("predictions", sweep, **given) if isinstance(block, Fold)]
+        assert [fold.title for fold in folds] == [f"Hard examples of {task.title}" for task in TASKS.values()]
+        assert shown_names(folds[0].blocks) == ["disagreement-sst", *names]
 
 
 def test_rungs_are_those_of_successive_halving(tmp_path: Path) -> None:
@@ -285,22 +248,9 @@ def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> N
         assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
 
 
-def test_ensembles_without_optimism_have_no_empty_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_sections, "optimism_sentences", lambda _: [])
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    lines = texts_of(blocks_of("ensembles", sweep, selection=selection_of_two(sweep))).splitlines()
-    assert all(lines)
-    assert len(lines) == 3
-
-
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:
     table = held_out_table(build_selection())
     assert table.rows[0] == ["SST", "2024-05-02T10:00:00.000+00:00", "0.500", "0.400 to 0.600", "0.550"]
     assert len(table.rows) == 2
     assert table.frame is not None
     assert table.frame.iloc[0].tolist() == ["sst", "2024-05-02T10:00:00.000+00:00", 0.5, 0.4, 0.6, 0.55]
-
-
-@pytest.mark.parametrize("name", SECTIONS)
-def test_anchors_are_plain_words(name: str) -> None:
-    assert name.isalpha()

@@ -13,7 +13,6 @@ from results.page.write import (
     PAGE_FILE,
     build_page,
     inputs_of,
-    selection_of,
     subtitle_of,
     write_figures,
     write_image,
@@ -55,13 +54,12 @@ def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:
 
 def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    assert selection_of(sweep.path) is None
+    assert inputs_of(sweep).selection is None
     write_selection(sweep.path, selection_of_two(sweep))
     assert inputs_of(sweep).selection == selection_of_two(sweep)
     (tmp_path / "mine" / SELECTION_FILE).write_text("{")
     damaged = inputs_of(sweep)
     assert damaged.selection is None
-    assert damaged.selection_error == one_line_error(selection_of, sweep.path)
     assert SELECTION_FILE in damaged.selection_error
 
 
@@ -112,14 +110,19 @@ def test_each_figure_becomes_a_png_and_an_svg(tmp_path: Path, monkeypatch: pytes
     assert calls == [(number, len(names)) for number in range(1, len(names) + 1)]
 
 
-def test_missing_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("message", "end"),
+    [
+        ("Kaleido requires Google Chrome to be installed.\nmore", ": Kaleido requires Google Chrome to be installed"),
+        ("Image export requires the Kaleido package,\nwhich", ": Image export requires the Kaleido package"),
+    ],
+)
+def test_missing_browser_is_one_line(message: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nmore")
+        raise RuntimeError(message)
 
     monkeypatch.setattr(go.Figure, "write_image", fail)
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
-    line = one_line_error(write_figures, page, tmp_path / "images", lambda _number, _total: None)
-    assert line.endswith("and a Chrome or Chromium: Kaleido requires Google Chrome to be installed.")
+    assert one_line_error(write_image, go.Figure(), tmp_path / "f.svg").endswith(f"and a Chrome or Chromium{end}")
 
 
 @pytest.mark.slow
