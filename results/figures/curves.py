@@ -208,18 +208,13 @@ def stage_note(training: Training) -> str:
 
 def highlighted_note(training: Training) -> str:
     """What colours mean."""
+    mean = ", as the mean of their trials" if training.replicated else ""
     others = {record.number for record in training.records.values()} - set(training.styles)
-    note = ""
-    if others and training.styles:
-        best = "The best configuration has a colour"
-        if len(training.styles) > 1:
-            best = f"The best {len(training.styles)} configurations have colours"
-        note = f" {best}, the others are grey."
-    if training.replicated:
-        note += (
-            " Where a configuration was trained several times, the coloured line is the mean, and its trials are grey."
-        )
-    return note
+    return (
+        f" Coloured are the best configurations{mean}; the others are grey."
+        if training.styles and (mean or others)
+        else ""
+    )
 
 
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:

@@ -101,16 +101,12 @@ def member_outputs(member: Member, folders: Mapping[str, Location], single: Pred
         ValueError: they are missing, or are of other examples.
     """
     require_name(member.sweep, folders, "sweep of a selection")
-    root, key = open_folder(folders[member.sweep]), (member.trial, member.epoch)
-    ids, labels, logits = stack_predictions(root, single.task.name, "dev", [key])
-    wanted, rows = list(single.ids), {name: row for row, name in enumerate(ids)}
-    can_be_sorted = len(rows) == len(ids) == len(wanted) and set(rows) == set(wanted)
+    root, task = open_folder(folders[member.sweep]), single.task
+    ids, labels, logits = stack_predictions(root, task.name, "dev", [(member.trial, member.epoch)])
     rule = "members must have predictions for the examples of the best single model"
-    require(ids == wanted or can_be_sorted, rule, f"other examples by {describe_candidate(member)}")
-    order = np.arange(len(ids)) if ids == wanted else np.array([rows[name] for name in wanted])
-    is_same = np.array_equal(labels[order], single.labels, equal_nan=True)
-    require(is_same, rule, f"other labels by {describe_candidate(member)}")
-    return outputs_of(single.task, logits[0][order]).astype(np.float64)
+    is_same = list(ids) == list(single.ids) and np.array_equal(labels, single.labels, equal_nan=True)
+    require(is_same, rule, f"other examples or labels by {describe_candidate(member)}")
+    return outputs_of(task, logits[0]).astype(np.float64)
 
 
 def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) -> TextTable | None:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from mtlib.runtime.console import COMMAND_INDENT, visible_lines
 from results.figures.draw import COLOURS, SYMBOLS, panel_height
-from results.page.content import Findings, Fold, Listing, Page, Text, TextTable
+from results.page.content import Page
 
 FOLDER = Path(__file__).resolve().parent / "template"
 TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
@@ -42,7 +42,7 @@ def render_page(page: Page) -> str:
         .get_template(TEMPLATE)
         .render(
             page=page,
-            kind=block_kind,
+            kind=lambda block: type(block).__name__,
             command_indent=COMMAND_INDENT,
             most_columns=MOST_COLUMNS,
             facts_of=lambda figure: facts[id(figure)],
@@ -79,12 +79,6 @@ def environment() -> Environment:
 def shown_text(value: Any) -> Any:
     """Makes the characters of a text that steer a terminal visible; our own HTML and other values stay as they are."""
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def block_kind(block: Any) -> str:
-    """The name by which the template knows a block."""
-    kinds = {Text: "text", TextTable: "table", Findings: "findings", Listing: "listing", Fold: "fold"}
-    return "figure" if isinstance(block, go.Figure) else kinds[type(block)]
 
 
 def split_panels(figure: go.Figure) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from results.page.content import Block, Listing, TextTable
+from results.page.content import Block, Fold, Listing, TextTable
 from results.sweep import Sweep
 
 SHORT_HASH = 12
@@ -24,8 +24,8 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
     )
     if (info.get("data") or {}).get("tables"):
         yield data_table(info)
-    yield Listing(title="Searched", text=as_json(info.get("space")), is_folded=True)
-    yield Listing(title="Base configuration", text=as_json(info.get("base")), is_folded=True)
+    for title, name in (("Searched", "space"), ("Base configuration", "base")):
+        yield Fold(title=title, blocks=[Listing(text=json.dumps(info.get(name), indent=2, ensure_ascii=False))])
 
 
 def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -84,8 +84,3 @@ def data_table(info: Mapping[str, Any]) -> TextTable:
         caption=f"Folder: {data.get('folder', 'not recorded')}",
         num_text_columns=2,
     )
-
-
-def as_json(value: Any) -> str:
-    """Indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -7,7 +7,6 @@ from functools import partial
 import pandas as pd
 import plotly.graph_objects as go
 
-from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
@@ -75,7 +74,7 @@ class PageInputs:
         return self.name or self.sweep.name
 
 
-MakeBlocks = Callable[[PageInputs], Iterator[Block]]
+MakeBlocks = Callable[[PageInputs], Iterable[Block]]
 MakePart = Callable[[], Iterable[Block]]
 """Makes a part of a section."""
 
@@ -88,18 +87,10 @@ def sweep_sections(inputs: PageInputs) -> list[Section]:
 def make_section(inputs: PageInputs, name: str) -> Section | None:
     """One of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
     title, make = SECTIONS[name]
-    blocks = list(without_empty(blocks_or_reason(make, inputs)))
+    blocks = list(without_empty(blocks_of_parts({"This part": partial(make, inputs)})))
     if not blocks and name in OPTIONAL:
         return None
     return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty(inputs.sweep)])])
-
-
-def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> Iterator[Block]:
-    """The blocks of a section, and why one of them cannot be made; those before it stay."""
-    try:
-        yield from make(inputs)
-    except ValueError as error:
-        yield Text(paragraphs=[f"This part could not be made: {reason_of(error)}."])
 
 
 def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -135,7 +126,7 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
         except ValueError as error:
             names.setdefault(reason_of(error), []).append(name)
     for reason, failed in names.items():
-        yield Text(paragraphs=[f"{', '.join(failed)}: could not be made: {reason}."])
+        yield Text(paragraphs=[f"{', '.join(failed)} could not be made: {reason}."])
 
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -160,16 +151,15 @@ def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 
 def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
-    """The scores against each value, and which keys or tasks have no such figure."""
+    """The scores against each value, and how many keys have no such figure."""
     figures = effects.value_figures(found, sweep.records, sweep.scores)
     yield from figures
     if len(found.keys) > effects.MAX_KEYS:
-        shown = f"{len(figures)} of {counted(len(found.keys), 'searched key')}" if figures else "no key"
         yield Text(
             paragraphs=[
-                f"Figures of scores by value are of {shown}: of more than {effects.MAX_KEYS} keys, only those whose "
-                f"effect on {title_of(found.metric, sweep.tasks)} could be estimated have one, of that score alone. "
-                "Slices of all keys are in Search."
+                f"Of {len(found.keys)} searched keys, the {len(figures)} whose effect on "
+                f"{title_of(found.metric, sweep.tasks)} could be estimated have a figure of scores by value. Slices of "
+                "all keys are in Search."
             ]
         )
 

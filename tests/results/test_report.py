@@ -87,7 +87,7 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], error: str, capsy
     else:  # the data of the sweep are not there: the part says so, the page is written
         assert code == 0
         text = (folder / "report.html").read_text()
-        assert "Errors on SST with their texts: could not be made: " in text
+        assert "Errors on SST with their texts could not be made: " in text
         assert "SST: confusion matrix" in text
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
@@ -11,7 +12,6 @@ from results.answers.ranking_table import epoch_cell
 from results.page.content import Text, TextTable, unfolded
 from results.page.published import (
     column_title,
-    compare,
     comparison_table,
     data_text,
     params_key,
@@ -30,9 +30,12 @@ from tests.results.page.recorded_sweep import SPACE, figure_named, write_recorde
 
 
 def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
-    (table,) = read_published(recorded_sweep.info)
-    found = {own.row.params["smart.weight"]: own.here and own.here.number for own in compare(recorded_sweep, table)}
-    assert found == {0.0: 0, 0.3: 1, 1.0: 2, 0.45: None, 0.5: None, 0.7: None, 3.0: None}
+    frame = table_of(recorded_sweep).frame
+    assert frame is not None
+    own = recorded_sweep.ranking().set_index("smart.weight")["overall"]
+    expected = [own.get(weight, math.nan) for weight in frame["smart.weight"]]
+    np.testing.assert_array_equal(frame["overall"].astype(float), expected)
+    assert frame["overall"].notna().sum() == 3
 
 
 def test_whole_numbers_and_lists_match_after_json() -> None:
@@ -78,26 +81,21 @@ def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
 def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     without = replace(table, rows=tuple(replace(row, overall=None) for row in table.rows[:1]) + table.rows[1:])
-    rows = compare(recorded_sweep, without)
-    shown = comparison_table(recorded_sweep, without, rows, 1)
+    shown = comparison_table(recorded_sweep, without, 1)
     cells = [row[shown.columns.index("overall published")] for row in shown.rows]
     assert cells[0].endswith(" (recomputed)")
     assert not any("recomputed" in cell for cell in cells[1:])
     assert "recomputed" in shown.caption
-    assert "recomputed" not in comparison_table(recorded_sweep, table, compare(recorded_sweep, table), 1).caption
+    assert "recomputed" not in comparison_table(recorded_sweep, table, 1).caption
 
 
 @pytest.mark.parametrize("epoch", [7, None])
 def test_published_epochs_have_a_column_where_some_are_printed(epoch: int | None, recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
-    rows = [
-        replace(one, row=replace(one.row, epoch=epoch if number == 1 else None))
-        for number, one in enumerate(compare(recorded_sweep, table))
-    ]
-    shown = comparison_table(recorded_sweep, table, rows, 1)
+    rows = [replace(row, epoch=epoch if number == 1 else None) for number, row in enumerate(table.rows)]
+    shown = comparison_table(recorded_sweep, replace(table, rows=tuple(rows)), 1)
     cells = [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
-    assert rows[1].here is not None
-    assert cells[1]["epoch here"] == epoch_cell(rows[1].here)
+    assert cells[1]["epoch here"] == epoch_cell(next(row for row in recorded_sweep.ranked if row.number == 1))
     assert [row.get("epoch published") for row in cells[:2]] == ([None, None] if epoch is None else ["", "7"])
 
 
