@@ -128,7 +128,6 @@ def drawn_note(num_rows: int) -> str:
 def reliability(models: Sequence[Predicted]) -> go.Figure:
     """How often predictions are right, against the probability that the model gave them."""
     task = models[0].task
-    traces = [reliability_series(model, reliability_bins(model), style) for style, model in enumerate(models)]
     lowest = 1 / task.num_classes
     equal = series([lowest, 1.0], [lowest, 1.0], mode="lines", is_faint=True, dash="dash")
     x, y = axis("probability of the predicted class"), axis("share that is right", ends=(0.0, 1.03))
@@ -138,61 +137,30 @@ def reliability(models: Sequence[Predicted]) -> go.Figure:
         caption=f"Dev examples in {NUM_BINS} groups by the probability of the predicted class, with 95 % intervals "
         "(Wilson). Below the dashed line a model is over-confident. The expected calibration error is the mean "
         "distance from that line (Guo et al. 2017, with groups of equal size instead of equal width).",
-        panels=[Panel("", x, y, [equal, *traces])],
+        panels=[Panel("", x, y, [equal, *(reliability_series(model, style) for style, model in enumerate(models))])],
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReliabilityBin:
-    """Examples whose predicted class got similar probabilities."""
-
-    num_examples: int
-    """At least one."""
-    num_right: int
-    """Of these, how many predictions are right."""
-    mean_prob: float
-    """Of the predicted classes."""
-
-    @property
-    def share_right(self) -> float:
-        """0 to 1."""
-        return self.num_right / self.num_examples
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Low and high of that share's 95 % interval (Wilson)."""
-        low, high = proportion_confint(self.num_right, self.num_examples, alpha=1 - CONFIDENCE, method="wilson")
-        return float(low), float(high)
-
-
-def reliability_bins(model: Predicted) -> list[ReliabilityBin]:
-    """A model's examples in `NUM_BINS` bins of about equal size, from the lowest probability; fewer where there are
-    fewer examples."""
+def reliability_series(model: Predicted, style: int) -> Trace:
+    """A point for each of `NUM_BINS` groups of about equal size, fewer where there are fewer examples, with the
+    interval of its share of right predictions."""
     assert model.probs is not None
     confidence = model.probs.max(axis=1)
-    parts = np.array_split(np.argsort(confidence, kind="stable"), NUM_BINS)
-    return [
-        ReliabilityBin(
-            num_examples=len(rows), num_right=int(model.is_right[rows].sum()), mean_prob=float(confidence[rows].mean())
-        )
-        for rows in parts
-        if len(rows)
-    ]
-
-
-def reliability_series(model: Predicted, bins: Sequence[ReliabilityBin], style: int) -> Trace:
-    """A point for each bin, with the interval of its share."""
-    num_examples = sum(bin.num_examples for bin in bins)
-    error = sum(bin.num_examples * abs(bin.mean_prob - bin.share_right) for bin in bins) / num_examples
+    parts = np.array_split(np.argsort(confidence, kind="stable"), min(NUM_BINS, len(confidence)))
+    sizes = np.array([len(rows) for rows in parts])
+    means = np.array([confidence[rows].mean() for rows in parts])
+    num_right = np.array([model.is_right[rows].sum() for rows in parts])
+    shares = num_right / sizes
+    low, high = proportion_confint(num_right, sizes, alpha=1 - CONFIDENCE, method="wilson")
+    error = np.average(np.abs(means - shares), weights=sizes)
     return series(
-        [bin.mean_prob for bin in bins],
-        [bin.share_right for bin in bins],
-        low=[bin.interval[0] for bin in bins],
-        high=[bin.interval[1] for bin in bins],
+        means.tolist(),
+        shares.tolist(),
+        low=low.tolist(),
+        high=high.tolist(),
         hover=[
-            f"{model.name}\n{bin.num_examples} examples with a probability of {bin.mean_prob:.2f} on average\n"
-            f"{bin.share_right:.1%} are right"
-            for bin in bins
+            f"{model.name}\n{size} examples with a probability of {mean:.2f} on average\n{share:.1%} are right"
+            for size, mean, share in zip(sizes, means, shares, strict=True)
         ],
         name=f"{model.name}: expected calibration error {error:.3f}",
         style=style,

@@ -58,8 +58,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        found, searched = self.estimate_effects({}), self.searched_key(key)
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
         return require_points(effects.forest_plot(found, searched))
@@ -70,8 +69,7 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        found, searched = self.estimate_effects({}), self.searched_key(key)
         return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
@@ -167,6 +165,16 @@ class SweepPlots:
         """What was searched."""
         return searched_keys(self.info, self.records)
 
+    def searched_key(self, name: str | None) -> SearchedKey:
+        """The searched key of this name, or the only one; ValueError where there is none of this name, or several."""
+        keys = {key.name: key for key in self.estimate_effects({}).keys}
+        require(bool(keys), "there must be a searched key", "none")
+        if name is None:
+            require(len(keys) == 1, "the searched key must be named where there are several", ", ".join(keys))
+            return next(iter(keys.values()))
+        require_name(name, keys, "searched key")
+        return keys[name]
+
     @property
     def has_comparable_scores(self) -> bool:
         """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
@@ -227,16 +235,6 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
         predictions=predictions_of(task, outputs),
         probs=None if task.kind == "regression" else probabilities_of(task, outputs),
     )
-
-
-def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
-    """The named one, or the only one; ValueError where there is none of this name, or several."""
-    require(bool(known), f"there must be a {what}", "none")
-    if name is None:
-        require(len(known) == 1, f"the {what} must be named where there are several", ", ".join(known))
-        return next(iter(known.values()))
-    require_name(name, known, what)
-    return known[name]
 
 
 def require_points(figure: "go.Figure") -> "go.Figure":

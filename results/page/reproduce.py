@@ -37,7 +37,8 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Seed", str(info.get("seed", ""))
     fingerprint = str(encoder.get("fingerprint", "not recorded"))[:SHORT_HASH]
     yield "Encoder", f"{encoder['name']} ({fingerprint})" if encoder.get("name") else ""
-    yield "Precision", str((info.get("base") or {}).get("precision", "")) + reason(info)
+    why = f" ({info['precision_reason']})" if info.get("precision_reason") else ""
+    yield "Precision", str((info.get("base") or {}).get("precision", "")) + why
     yield "Revision", f"{git.get('revision', 'not recorded')}{changed}"
     yield "Python", str(info.get("python", ""))
     packages = info.get("packages") or {}
@@ -62,11 +63,6 @@ def machine_text(hardware: Mapping[str, Any]) -> str:
         gpus,
     ]
     return ", ".join(filter(None, parts))
-
-
-def reason(info: Mapping[str, Any]) -> str:
-    """Why the precision was chosen; empty if it was given."""
-    return f" ({info['precision_reason']})" if info.get("precision_reason") else ""
 
 
 def data_table(info: Mapping[str, Any]) -> TextTable:

@@ -40,7 +40,7 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods", "pareto")
-NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score")
+NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score", "searched_key")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]
@@ -130,12 +130,8 @@ def test_differences_of_a_range_are_refused_and_its_scores_are_shown(sweep: Swee
     line = "differences must be of a key with listed values (`scores` shows one with a range), got smart.weight"
     assert one_line_error(plots.effects) == line
     assert plots.scores().layout.xaxis.type == "linear"
-
-
-def test_sweep_that_searched_nothing_has_no_effects(sweep: Sweep) -> None:
-    space = {"question": "?", "metric": "overall", "grid": [], "ranges": []}
-    plots = replace(sweep, info={**sweep.info, "space": space}).plot
-    assert one_line_error(plots.effects) == "there must be a searched key, got none"
+    nothing = replace(sweep, info={**sweep.info, "space": {**space, "ranges": []}}).plot
+    assert one_line_error(nothing.effects) == "there must be a searched key, got none"
 
 
 @pytest.mark.parametrize("task", TASKS)

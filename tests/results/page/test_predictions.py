@@ -25,14 +25,12 @@ from results.page.predictions import (
     members_table,
     predict_alike,
     selected_model,
-    shown_texts,
     spread_of,
     texts_reader,
 )
 from results.records.selection import Member, Selection
 from results.sweep import Sweep
 from tests.one_line_error import one_line_error
-from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.changed_epochs import change_predictions
 from tests.results.records.test_selection import build_selection, build_task
 
@@ -69,12 +67,6 @@ def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
     return found
 
 
-def test_missing_task_is_one_line(recorded_sweep: Sweep) -> None:
-    single, both = single_of(recorded_sweep), selection_of_two(recorded_sweep)
-    none = replace(both, tasks={"qqp": both.tasks["qqp"]})
-    assert "does not have this task" in one_line_error(selected_model, recorded_sweep, none, single)
-
-
 def test_selected_single_model_is_named_with_its_epoch(recorded_sweep: Sweep) -> None:
     both = selection_of_two(recorded_sweep)
     member = replace(both.tasks["sst"].members[0], weight=1.0)
@@ -91,10 +83,6 @@ def test_models_with_other_probabilities_do_not_predict_alike(recorded_sweep: Sw
     assert not predict_alike(single, replace(single, predictions=single.predictions[::-1]))
     assert predict_alike(scores, scores)
     assert not predict_alike(scores, replace(scores, predictions=scores.predictions + 0.1))
-
-
-def test_task_without_scores_has_no_single_model(recorded_sweep: Sweep) -> None:
-    assert best_single_model(replace(recorded_sweep, curves=recorded_sweep.curves[:0]), "sst") is None
 
 
 def reordered(sweep: Sweep, folder: Path, change: Callable[[pa.Table], pa.Table]) -> Path:
@@ -142,15 +130,13 @@ def test_disagreement_table_has_texts_where_they_are_read(recorded_sweep: Sweep)
     plain = disagreement_table(recorded_sweep, "qqp", None)
     assert plain is not None
     assert plain.columns == ["example", "label", "predictions"]
-    read = disagreement_table(recorded_sweep, "qqp", lambda _, ids: [(f"first of {name}", "second") for name in ids])
+    long = "x" * (MAX_TEXT + 1)
+    read = disagreement_table(recorded_sweep, "qqp", lambda _, ids: [(name, long) for name in ids])
     assert read is not None
-    assert read.rows[0][1] == f"first of {read.rows[0][0]}\nsecond"
+    assert read.rows[0][1] == f"{read.rows[0][0]}\n{long[:MAX_TEXT]} …"
     assert [row[0] for row in read.rows] == [row[0] for row in plain.rows]
-
-
-def test_one_trial_has_no_disagreement(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
-    assert disagreement_table(sweep, "sst", None) is None
+    one = replace(recorded_sweep, records=recorded_sweep.records[:1])
+    assert disagreement_table(one, "sst", None) is None
 
 
 def test_error_table_shows_the_surest_errors() -> None:
@@ -193,12 +179,6 @@ def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> Non
     (row,) = frame.to_dict("records")
     text = "x" * (MAX_TEXT + 1) + "\ny"
     assert row == {"id": "a", "model": "m", "text": text, "label": 1.0, "predicted": 4.125}
-
-
-def test_long_texts_are_cut() -> None:
-    (cell,) = shown_texts(("x" * (MAX_TEXT + 1), "short"))
-    assert cell == "x" * MAX_TEXT + " …\nshort"
-    assert shown_texts(None) == []
 
 
 def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:

@@ -21,6 +21,7 @@ from results.page.write import (
     write_tables,
 )
 from results.records.selection import SELECTION_FILE, write_selection
+from results.sweep import Sweep
 from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
@@ -35,19 +36,17 @@ def test_page_is_written_into_the_sweeps_folder(tmp_path: Path) -> None:
     assert "no evidence about real text" in text
 
 
-def test_page_of_one_trial_says_one_trial(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
-    assert build_page([inputs_of(sweep)]).subtitle.startswith("1 of 1 trial ended, started")
+def test_real_data_are_named_without_a_warning(recorded_sweep: Sweep) -> None:
+    sweep = replace(
+        recorded_sweep, info={**recorded_sweep.info, "options": {"data": "/data"}}, records=recorded_sweep.records[:1]
+    )
+    subtitle = subtitle_of(sweep)
+    assert subtitle.startswith("1 of 1 trial ended, started")
+    assert subtitle.endswith("; /data: 8,544 sst train rows")
 
 
-def test_real_data_are_named_without_a_warning(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
-    on_real_data = replace(sweep, info={**sweep.info, "options": {"data": "/data"}})
-    assert subtitle_of(on_real_data).endswith("; /data: 8,544 sst train rows")
-
-
-def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine", weights=(0.3,)))])
+def test_page_is_written_behind_a_uri(recorded_sweep: Sweep, tmp_path: Path) -> None:
+    page = build_page([inputs_of(recorded_sweep)])
     assert write_page(f"file://{tmp_path}/copy/", page) == f"file://{tmp_path}/copy/{PAGE_FILE}"
     assert (tmp_path / "copy" / PAGE_FILE).is_file()
 
@@ -98,10 +97,12 @@ def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
     assert others == {"published-1": {"slip"}, "members": {"task", "method", "sweep", "trial"}}
 
 
-def test_each_figure_becomes_a_png_and_an_svg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_figure_becomes_a_png_and_an_svg(
+    recorded_sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written: list[str] = []
     monkeypatch.setattr(go.Figure, "write_image", lambda _, path, **__: written.append(path.name))
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
+    page = build_page([inputs_of(recorded_sweep)])
     calls: list[tuple[int, int]] = []
     count = write_figures(page, tmp_path / "images", lambda number, total: calls.append((number, total)))
     names = [figure.layout.meta["name"] for figure in page.figures]
