@@ -207,14 +207,11 @@ def stage_note(training: Training) -> str:
 
 
 def highlighted_note(training: Training) -> str:
-    """What colours mean."""
+    """What colours mean, where not all lines have one."""
     mean = ", as the mean of their trials" if training.replicated else ""
     others = {record.number for record in training.records.values()} - set(training.styles)
-    return (
-        f" Coloured are the best configurations{mean}; the others are grey."
-        if training.styles and (mean or others)
-        else ""
-    )
+    is_known = training.styles and (mean or others)
+    return f" Coloured are the best configurations{mean}; the others are grey." if is_known else ""
 
 
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:

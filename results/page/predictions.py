@@ -162,33 +162,28 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     Raises:
         ValueError: texts are missing.
     """
-    task, is_number = model.task, model.probs is None
-    probs = (
-        np.ones(len(model.ids))
-        if model.probs is None
-        else np.take_along_axis(model.probs, model.predictions.astype(int)[:, None], axis=1)[:, 0]
-    )
-    size = np.abs(model.predictions - model.labels) if is_number else probs * (1 - model.is_right)
+    task, size = model.task, np.abs(model.predictions - model.labels)
+    if model.probs is not None:
+        size = np.where(size > 0, model.probs.max(axis=1), 0.0)
     rows = [row for row in np.argsort(-size, kind="stable")[:NUM_EXAMPLES].tolist() if size[row] > 0]
     ids = [model.ids[row] for row in rows]
     texts = read_texts(task.name, ids) if rows else []
-    labels, predicted = (
-        [label_text(task, value) for value in values[rows]] for values in (model.labels, model.predictions)
-    )
-    shown = (
-        predicted if is_number else [f"{name} ({prob:.2f})" for name, prob in zip(predicted, probs[rows], strict=True)]
-    )
-    numbers = {"label": model.labels[rows], "predicted": model.predictions[rows]}
-    names = {"label": labels, "predicted": predicted, "probability": probs[rows]}
+    probs = [""] * len(rows) if model.probs is None else [f" ({size[row]:.2f})" for row in rows]
+    values = {"label": model.labels[rows], "predicted": model.predictions[rows]}
+    labels, predicted = ([label_text(task, value) for value in own] for own in values.values())
+    names = {"label": labels, "predicted": predicted, "probability": size[rows]}
     whole = {"id": ids, "model": model.name, "text": ["\n".join(text) for text in texts]}
     return TextTable(
         name=f"error-texts-{task.name}",
         title=f"{task.title}: errors with their texts",
         columns=["text", "label", "predicted"],
-        rows=[[*shown_texts(text), *cells] for text, *cells in zip(texts, labels, shown, strict=True)],
-        caption=f"Of {model.name}, the {'largest' if is_number else 'most probable'} ones.",
+        rows=[
+            [*shown_texts(text), label, f"{name}{prob}"]
+            for text, label, name, prob in zip(texts, labels, predicted, probs, strict=True)
+        ],
+        caption=f"Of {model.name}, the {'largest' if model.probs is None else 'most probable'} ones.",
         num_text_columns=3,
-        frame=pd.DataFrame({**whole, **(numbers if is_number else names)}),
+        frame=pd.DataFrame({**whole, **(values if model.probs is None else names)}),
     )
 
 
