@@ -192,8 +192,13 @@ def axis(
     if settings["type"] == "log":
         settings |= {"exponentformat": "power", "nticks": 5}
     elif whole_to is not None:
-        settings |= {"tick0": 0, "dtick": max(1, math.ceil(whole_to / NUM_TICKS)), "minallowed": 0}
+        settings |= {**whole_ticks(whole_to), "minallowed": 0}
     return settings
+
+
+def whole_ticks(last: int) -> Axis:
+    """Settings of an axis of whole numbers up to the last one: none of its ticks lies between two."""
+    return {"tick0": 0, "dtick": max(1, math.ceil(last / NUM_TICKS))}
 
 
 def from_top(y: Axis) -> Axis:

@@ -127,7 +127,7 @@ def scores_by_value(
     curve = (
         " The line is the fitted curve. The area is the 95 % interval of its difference from its mean, at each point "
         "alone: it shows how certain the shape is, not the level."
-        if key.range
+        if any(key.name in column.curves for column in effects.columns.values())
         else ""
     )
     return figure_of(

@@ -134,4 +134,5 @@ def pareto_panel(task: Task, limits: Sequence[TradeOff]) -> Panel:
         high=[score + limit.standard_error for limit, score in zip(limits, scores, strict=True)],
         name="method and limit, ± standard error",
     )
-    return Panel(task.title, axis("models"), axis(task.metric_entry.title), [line, points])
+    x = axis("models", whole_to=max((limit.num_models for limit in limits), default=1))
+    return Panel(task.title, x, axis(task.metric_entry.title), [line, points])

@@ -63,6 +63,7 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
     front, points = panel_of(pareto_front(build_selection(tasks=tasks))).traces
     assert (points_of(front), front["line"]["shape"]) == ([(1, 0.5), (8, 0.6)], "hv")
     assert points_of(points) == [(8, 0.6), (1, 0.5), (4, 0.45)]
+    assert panel_of(pareto_front(build_selection(tasks=tasks))).x["dtick"] == 1
     assert ends_of(points, "y") == [pytest.approx(own) for own in ((0.59, 0.61), (0.49, 0.51), (0.44, 0.46))]
 
 

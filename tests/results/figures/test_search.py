@@ -33,6 +33,7 @@ def test_history_has_every_configuration_and_the_best_so_far() -> None:
     assert panel.traces[0]["y"] == [0, 0, 0, 1]
     assert panel.traces[1]["y"] == [0, 0, 0, 1]
     assert panel.y["title"]["text"] == "overall"
+    assert (panel.x["title"]["text"], panel.x["dtick"]) == ("configuration", 1)
 
 
 def test_each_key_has_a_slice_with_all_scores() -> None:
