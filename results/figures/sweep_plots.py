@@ -58,7 +58,8 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found, searched = self.estimate_effects({}), self.searched_key(key)
+        found = self.estimate_effects({})
+        searched = named_or_only(key, found.keys)
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
         return require_points(effects.forest_plot(found, searched))
@@ -69,7 +70,8 @@ class SweepPlots:
         Args:
             key: a searched key; None for the only one.
         """
-        found, searched = self.estimate_effects({}), self.searched_key(key)
+        found = self.estimate_effects({})
+        searched = named_or_only(key, found.keys)
         return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
@@ -165,16 +167,6 @@ class SweepPlots:
         """What was searched."""
         return searched_keys(self.info, self.records)
 
-    def searched_key(self, name: str | None) -> SearchedKey:
-        """The searched key of this name, or the only one; ValueError where there is none of this name, or several."""
-        keys = {key.name: key for key in self.estimate_effects({}).keys}
-        require(bool(keys), "there must be a searched key", "none")
-        if name is None:
-            require(len(keys) == 1, "the searched key must be named where there are several", ", ".join(keys))
-            return next(iter(keys.values()))
-        require_name(name, keys, "searched key")
-        return keys[name]
-
     @property
     def has_comparable_scores(self) -> bool:
         """Whether the trials' scores can be compared: overall scores of different tasks cannot."""
@@ -235,6 +227,17 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
         predictions=predictions_of(task, outputs),
         probs=None if task.kind == "regression" else probabilities_of(task, outputs),
     )
+
+
+def named_or_only(name: str | None, keys: Sequence[SearchedKey]) -> SearchedKey:
+    """The searched key of this name, or the only one; ValueError where there is none of this name, or several."""
+    by_name = {key.name: key for key in keys}
+    require(bool(by_name), "there must be a searched key", "none")
+    if name is None:
+        require(len(by_name) == 1, "the searched key must be named where there are several", ", ".join(by_name))
+        return keys[0]
+    require_name(name, by_name, "searched key")
+    return by_name[name]
 
 
 def require_points(figure: "go.Figure") -> "go.Figure":

@@ -40,7 +40,7 @@ METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
 NEEDS_SELECTION = ("methods", "pareto")
-NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score", "searched_key")
+NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", "require_score")
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]
