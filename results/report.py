@@ -64,7 +64,8 @@ def run_report(arguments: Sequence[str] | None) -> None:
     page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE
     images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
     sweeps = load_sweeps(options.sweeps)
-    inputs_read = [*options.sweeps, options.data, *map(data_folder_of, sweeps.sweeps)]
+    data_folders = ((sweep.info.get("data") or {}).get("folder") for sweep in sweeps.sweeps)
+    inputs_read = [*options.sweeps, options.data, *data_folders]
     is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
     for output, is_wanted in (
         (join_location(home, page_file), True),
@@ -80,11 +81,6 @@ def run_report(arguments: Sequence[str] | None) -> None:
         show_lines([f"Images: {write_figures(page, images, show_images)} files in {images}"])
     if options.tables:
         show_lines([f"Tables: {write_tables(page, tables)} files in {tables}"])
-
-
-def data_folder_of(sweep: "Sweep") -> str | None:
-    """The data folder that a sweep has recorded."""
-    return (sweep.info.get("data") or {}).get("folder")
 
 
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -39,8 +39,8 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
         title=f"Effect of {key.name}",
         caption=f"Paired differences in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals "
         "are 95 %, hold for all values of the key at once, and include the variance of training and of the dev "
-        "examples. Those that exclude 0 are coloured, the others grey; a value without an interval was not trained "
-        "often enough.",
+        "examples. Intervals that exclude 0 are coloured, others are grey; a value without one was not trained often "
+        "enough.",
         panels=[
             effect_panel(column, key)
             for column in scored_columns(effects)  # a task may have no value that can be compared with the base
