@@ -99,8 +99,8 @@ def learning_curves(training: Training, only: str | None = None) -> go.Figure:
         name="learning-curves",
         title="Learning curves",
         caption="Scores on dev, and dashed on the scored rows of train. A gap that widens between the two is "
-        f"over-fitting; a score that falls while another task is trained is forgetting.{stage_note(training)}"
-        f"{highlighted_note(training)}",
+        "over-fitting; a score that falls while another task is trained is forgetting."
+        f"{' Vertical lines are the ends of stages.' * bool(training.stage_ends)}{highlighted_note(training)}",
         panels=[
             epoch_panel(training, rows[rows["task"] == task], score_title(task, training.tasks), "score")
             for task in (OVERALL, *training.tasks)
@@ -199,11 +199,6 @@ def gradient_norms(training: Training) -> go.Figure:
         "Adam's shared moments follow the first task, and the other learns little.",
         panels=[Panel("", axis(categories=titles), y, traces)],
     )
-
-
-def stage_note(training: Training) -> str:
-    """What vertical lines mean, where there are any."""
-    return " Vertical lines are the ends of stages." if training.stage_ends else ""
 
 
 def highlighted_note(training: Training) -> str:

@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
+from results.answers.ranking_table import direction_of
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
-from results.figures.hover import score_described, trial_text, value_names
+from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.key_effects import ValueEffect
 from results.stats.searched_keys import SearchedKey, is_numeric
@@ -50,8 +51,9 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
 
 
 def score_name(column: ColumnEffects) -> str:
-    """A score with its metric, and its direction where lower is better."""
-    return score_described(column.task, column.tasks)
+    """A score with its metric, and its direction where lower is better, e.g. `Grades, RMSE, lower is better`."""
+    direction = direction_of(column.tasks[column.task]) if column.task in column.tasks else ""
+    return score_title(column.task, column.tasks) + direction
 
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:

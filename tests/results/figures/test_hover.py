@@ -1,6 +1,5 @@
 """Texts of points name the trial, its values and scores; configurations have short names of their own."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.hover import (
     MAX_VALUES,
-    score_described,
     score_title,
     short_names,
     trial_text,
@@ -64,7 +62,4 @@ def test_values_with_equal_short_texts_are_written_out(values: tuple[Any, ...], 
 
 
 def test_title_of_a_score_has_its_metric() -> None:
-    errors = {"sts": replace(TASKS["sts"], metric="rmse")}
-    assert [score_described(name, errors) for name in ("sts", "overall")] == ["STS, RMSE, lower is better", "overall"]
-    assert score_described("sst", TASKS) == "SST, accuracy"
     assert [score_title(name, TASKS) for name in ("sts", "overall")] == ["STS, Pearson's correlation", "overall"]
