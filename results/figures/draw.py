@@ -177,7 +177,7 @@ def axis(
         title: beside it.
         scale: of numbers.
         categories: from left to right or from top to bottom; None for an axis of numbers.
-        ends: lowest and highest number; None: all points.
+        ends: lowest and highest number of a linear axis; None: all points.
         whole_to: highest of its numbers, where these are whole ones, such as epochs.
     """
     settings: Axis = {
@@ -188,7 +188,7 @@ def axis(
         settings |= {"categoryorder": "array", "categoryarray": list(map(safe, categories))}
         settings |= {"range": [-0.5, len(categories) - 0.5]}  # also of those without a point
     elif ends is not None:
-        settings["range"] = [math.log10(end) for end in ends] if scale == "log" else list(ends)
+        settings["range"] = list(ends)
     if settings["type"] == "log":
         settings |= {"exponentformat": "power", "nticks": 5}
     elif whole_to is not None:
