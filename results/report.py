@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,9 @@ from mtlib.runtime.storage import absolute_location, is_uri, join_location
 from results.records.files import check_output, find_sweep
 
 if TYPE_CHECKING:
-    from mtlib.tasks import Task
     from results.page.predictions import ReadTexts
     from results.page.sections import PageInputs
     from results.sweep import Sweep
-
-DATA_FLAGS = ("--data",)
-"""Flags that need one that reads data."""
-MODEL_FLAGS = ("--encoder", "--device")
-"""Flags that need one that loads a model."""
 
 EXAMPLES = """\
 examples:
@@ -38,8 +31,6 @@ examples:
     python results/report.py ~/multitask-sweeps/NAME --images --tables
   with the texts of errors, and of examples on which trials disagree (reads the data again)
     python results/report.py ~/multitask-sweeps/NAME --texts
-  with principal components of the dev embeddings (loads the best trial's model)
-    python results/report.py ~/multitask-sweeps/NAME --embeddings
 
 in a notebook, the same figures:
   from results.table import load_sweep
@@ -73,7 +64,8 @@ def run_report(arguments: Sequence[str] | None) -> None:
     page_file = PAGE_FILE if len(options.sweeps) == 1 else PAGE_OF_SEVERAL_FILE
     images, tables = Path(home) / IMAGES_FOLDER, Path(home) / TABLES_FOLDER
     sweeps = load_sweeps(options.sweeps)
-    inputs_read = [*options.sweeps, options.data, options.encoder, *map(data_folder_of, sweeps.sweeps)]
+    data_folders = ((sweep.info.get("data") or {}).get("folder") for sweep in sweeps.sweeps)
+    inputs_read = [*options.sweeps, options.data, *data_folders]
     is_own = home == options.sweeps[0]  # what was there is an earlier page of this sweep
     for output, is_wanted in (
         (join_location(home, page_file), True),
@@ -91,11 +83,6 @@ def run_report(arguments: Sequence[str] | None) -> None:
         show_lines([f"Tables: {write_tables(page, tables)} files in {tables}"])
 
 
-def data_folder_of(sweep: "Sweep") -> str | None:
-    """The data folder that a sweep has recorded."""
-    return (sweep.info.get("data") or {}).get("folder")
-
-
 def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses a command line; ValueError for any mistake in it."""
     options = parse_words(build_parser(), arguments)
@@ -109,39 +96,18 @@ def read_report_command(arguments: Sequence[str] | None) -> argparse.Namespace:
     for flag in ("--images", "--tables"):
         is_here = flag not in options.given or not is_uri(home)
         require(is_here, f"{flag} must come with --output, a folder on this machine, where SWEEP is a URI", home)
-    for flag in DATA_FLAGS:
-        is_used = options.texts or options.embeddings
-        require(flag not in options.given or is_used, f"{flag} must come with --texts or --embeddings", "neither")
-    for flag in MODEL_FLAGS:
-        require(flag not in options.given or options.embeddings, f"{flag} must come with --embeddings", "no such flag")
+    require(options.data is None or options.texts, "--data must come with --texts", options.data)
     options.data = None if options.data is None else Path(options.data).expanduser()
     return options
 
 
 def page_inputs(options: argparse.Namespace, sweep: "Sweep", name: str) -> "PageInputs":
-    """What the page of a sweep is made of; texts and embeddings only if asked for.
-
-    Raises:
-        ValueError: embeddings are asked for, and weights, data or the encoder of the only sweep are not there; of
-            several sweeps a line says so, and the others have theirs.
-    """
-    from results.page.models import embed_dev, texts_reader
+    """What the page of a sweep is made of; texts only if asked for."""
+    from results.page.predictions import texts_reader
     from results.page.write import inputs_of
 
-    inputs, read_texts = replace(inputs_of(sweep), name=name), texts_reader(sweep, options.data)
-    if options.texts:
-        inputs = replace(inputs, read_texts=announcing(read_texts, name))
-    if options.embeddings:
-        show = partial(show_embedding, name)
-        try:
-            trial, embedded = embed_dev(sweep, read_texts, on_task=show, encoder=options.encoder, device=options.device)
-        except ValueError as error:
-            if len(options.sweeps) == 1:
-                raise
-            show_lines([f"No embeddings of {name}: {error}"], sys.stderr)
-            return inputs
-        inputs = replace(inputs, embedded=embedded, embedded_by=trial)
-    return inputs
+    inputs = replace(inputs_of(sweep), name=name)
+    return replace(inputs, read_texts=announcing(texts_reader(sweep, options.data), name)) if options.texts else inputs
 
 
 def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
@@ -160,11 +126,6 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
     return read
 
 
-def show_embedding(sweep: str, task: "Task", num_examples: int) -> None:
-    """What is embedded now."""
-    show_lines([f"Embedding the {num_examples:,} dev examples of {task.title} in {sweep} ..."])
-
-
 def show_images(number: int, total: int) -> None:
     """How many images are written, on one line of a terminal."""
     if sys.stdout.isatty():
@@ -174,7 +135,7 @@ def show_images(number: int, total: int) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
-    usage = "SWEEP [SWEEP ...] [--output DIR] [--images] [--tables] [--texts] [--embeddings] [more below]"
+    usage = "SWEEP [SWEEP ...] [--output DIR] [--images] [--tables] [--texts] [more below]"
     description = "Writes a page about one sweep or several: answers, training, search, predictions, ensembles, health."
     parser = new_parser("python results/report.py", usage, description, EXAMPLES)
     add = parser.add_argument
@@ -184,10 +145,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
     add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")
     add("--texts", action="store_true", help="show the texts of examples; reads the data")
-    add("--embeddings", action="store_true", help="show the dev embeddings; loads the best trial's model and the data")
     add("--data", metavar="DIR", help="data folder (default: the one that the sweep names)")
-    add("--encoder", metavar="NAME|DIR", help="replaces the pretrained encoder that the sweep names")
-    add("--device", default="auto", metavar="auto|cpu|cuda", help="where the model runs (default: %(default)s)")
     return parser
 
 

@@ -83,17 +83,6 @@ def predict(
     )
 
 
-def embed(
-    model: MultiTaskModel, config: TrialConfig, corpus: Corpus, task: str, split: str, device: torch.device
-) -> np.ndarray:
-    """Pooled texts of a split with at least one row, (rows, inputs x hidden) float32.
-
-    The model is in evaluation mode; arguments are those of `predict`.
-    """
-    table = corpus[task, split]
-    return evaluate_rows(model, config, table, np.arange(table.num_rows), device, embed_batch)
-
-
 def evaluate_rows(
     model: MultiTaskModel,
     config: TrialConfig,
@@ -179,12 +168,6 @@ def build_batch(
 def predict_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
     """Logits of one batch, (rows, num_logits) float32."""
     return model.from_unit(batch.task, model(batch).logits.float())
-
-
-def embed_batch(model: MultiTaskModel, batch: Batch) -> Tensor:
-    """Pooled texts of one batch, (rows, inputs x hidden) float32."""
-    vectors, _ = model.encode_texts(batch)
-    return vectors.flatten(1).float()
 
 
 def scored_train_rows(config: TrialConfig, corpus: Corpus, task: str) -> np.ndarray:

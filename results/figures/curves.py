@@ -21,8 +21,6 @@ MAX_HIGHLIGHTED = 6
 OTHERS, SINGLE_TRIALS = "other trials", "single trials"
 """Names of what is grey."""
 LOSS, NORM, TOKEN_COUNT, LOSS_WEIGHT, NOISE_NORM = "loss", "gradient_norm", "tokens", "loss_weight", "noise_norm"
-FLAT_SHARE = 0.01
-"""Of the largest absolute value, by how much values differ at most that a line would not show."""
 LOG_RATIO = 30
 """Of the largest to the smallest value, from which an axis is logarithmic."""
 
@@ -101,8 +99,8 @@ def learning_curves(training: Training, only: str | None = None) -> go.Figure:
         name="learning-curves",
         title="Learning curves",
         caption="Scores on dev, and dashed on the scored rows of train. A gap that widens between the two is "
-        f"over-fitting; a score that falls while another task is trained is forgetting.{stage_note(training)}"
-        f"{highlighted_note(training)}",
+        "over-fitting; a score that falls while another task is trained is forgetting."
+        f"{' Vertical lines are the ends of stages.' * bool(training.stage_ends)}{highlighted_note(training)}",
         panels=[
             epoch_panel(training, rows[rows["task"] == task], score_title(task, training.tasks), "score")
             for task in (OVERALL, *training.tasks)
@@ -128,28 +126,18 @@ def losses(training: Training, only: str | None = None) -> go.Figure:
 
 
 def penalties(training: Training) -> go.Figure:
-    """Penalties, norms of their noise, and learned weights by epoch, of each task that has them.
-
-    What is constant has no panel but a sentence of the caption, unless everything is constant.
-    """
+    """Penalties, norms of their noise, and learned weights by epoch, of each task that has them."""
     curves = training.curves
     known = {LOSS, NORM, TOKEN_COUNT, OVERALL, *(task.metric for task in training.tasks.values())}
     rows = curves[(curves["split"] == "train") & ~curves["metric"].isin(known)]
     scored = set(curves.loc[curves["split"] == "dev", "metric"])
     rows = rows[~rows["metric"].isin(scored)]
     groups = dict(list(rows.groupby(["metric", "task"])))
-    present = [(metric, task) for metric in sorted(set(rows["metric"])) for task in training.tasks]
-    present = [pair for pair in present if pair in groups]
-    drawn = [pair for pair in present if not is_flat(groups[pair]["value"])] or present
-    constant = [
-        f" {title_of(task, training.tasks)}'s {spoken(metric)} is {values['value'].mean():.3g} throughout."
-        for (metric, task), values in ((pair, groups[pair]) for pair in present if pair not in drawn)
-    ]
     return figure_of(
         name="penalties",
         title="Penalties",
         caption="Means over the epoch's training steps that have them, before weights."
-        f"{penalty_notes(set(rows['metric']))}{''.join(constant)}{highlighted_note(training)}",
+        f"{penalty_notes(set(rows['metric']))}{highlighted_note(training)}",
         panels=[
             epoch_panel(
                 training,
@@ -158,7 +146,9 @@ def penalties(training: Training) -> go.Figure:
                 spoken(metric),
                 is_log=spans_decades(groups[metric, task]["value"]),
             )
-            for metric, task in drawn
+            for metric in sorted(set(rows["metric"]))
+            for task in training.tasks
+            if (metric, task) in groups
         ],
     )
 
@@ -173,11 +163,6 @@ def penalty_notes(metrics: Collection[str]) -> str:
 def spoken(metric: str) -> str:
     """A metric's name in a sentence."""
     return metric.replace("_", " ")
-
-
-def is_flat(values: pd.Series) -> bool:
-    """Whether values, at least one, differ by so little that a line would show nothing."""
-    return bool(values.max() - values.min() <= FLAT_SHARE * values.abs().max())
 
 
 def spans_decades(values: pd.Series) -> bool:
@@ -216,25 +201,12 @@ def gradient_norms(training: Training) -> go.Figure:
     )
 
 
-def stage_note(training: Training) -> str:
-    """What vertical lines mean, where there are any."""
-    return " Vertical lines are the ends of stages." if training.stage_ends else ""
-
-
 def highlighted_note(training: Training) -> str:
-    """What colours mean."""
+    """What colours mean, where not all lines have one."""
+    mean = ", as the mean of their trials" if training.replicated else ""
     others = {record.number for record in training.records.values()} - set(training.styles)
-    note = ""
-    if others and training.styles:
-        best = "The best configuration has a colour"
-        if len(training.styles) > 1:
-            best = f"The best {len(training.styles)} configurations have colours"
-        note = f" {best}, the others are grey."
-    if training.replicated:
-        note += (
-            " Where a configuration was trained several times, the coloured line is the mean, and its trials are grey."
-        )
-    return note
+    is_known = training.styles and (mean or others)
+    return f" Coloured are the best configurations{mean}; the others are grey." if is_known else ""
 
 
 def epoch_panel(training: Training, rows: pd.DataFrame, title: str, y_title: str, *, is_log: bool = False) -> Panel:

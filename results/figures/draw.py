@@ -29,7 +29,6 @@ Axis = dict[str, Any]
 COLOURS = ("#0f7bc0", "#d55e00", "#009e73", "#c25e9b", "#b78103", "#4fa3d9", "#7f6fd0", "#8a8a8a")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "cross")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "5px,2px", "2px,4px")
-PATTERNS = ("", "/", ".", "x", "-", "+", "|", "\\")
 FAINT = "#8a8a8a"
 """The colour of what is in the background."""
 FAINT_OPACITY = 0.4
@@ -96,7 +95,7 @@ def figure_of(name: str, title: str, caption: str, panels: Sequence[Panel]) -> g
         figure.update_xaxes(**panel.x, **cell)
         figure.update_yaxes(**from_top(panel.y), **cell)
     height = num_rows * (max((panel_height(panel.y) for panel in panels), default=0) + 40) + 60
-    figure.update_layout(height=height, barmode="group", showlegend=has_legend)
+    figure.update_layout(height=height, showlegend=has_legend)
     return adopt(figure, name, title, caption, panels=[panel.title for panel in panels])
 
 
@@ -155,7 +154,7 @@ def colour_of(style: int) -> str:
 
 
 def shape_number(style: int) -> int:
-    """The number of a style's symbol, dashes and pattern; after the last colour each has those of the next one."""
+    """The number of a style's symbol and dashes; after the last colour each has those of the next one."""
     return (style + style // len(COLOURS)) % len(COLOURS)
 
 
@@ -178,7 +177,7 @@ def axis(
         title: beside it.
         scale: of numbers.
         categories: from left to right or from top to bottom; None for an axis of numbers.
-        ends: lowest and highest number; None: all points.
+        ends: lowest and highest number of a linear axis; None: all points.
         whole_to: highest of its numbers, where these are whole ones, such as epochs.
     """
     settings: Axis = {
@@ -189,12 +188,17 @@ def axis(
         settings |= {"categoryorder": "array", "categoryarray": list(map(safe, categories))}
         settings |= {"range": [-0.5, len(categories) - 0.5]}  # also of those without a point
     elif ends is not None:
-        settings["range"] = [math.log10(end) for end in ends] if scale == "log" else list(ends)
+        settings["range"] = list(ends)
     if settings["type"] == "log":
         settings |= {"exponentformat": "power", "nticks": 5}
     elif whole_to is not None:
-        settings |= {"tick0": 0, "dtick": max(1, math.ceil(whole_to / NUM_TICKS)), "minallowed": 0}
+        settings |= {**whole_ticks(whole_to), "minallowed": 0}
     return settings
+
+
+def whole_ticks(last: int) -> Axis:
+    """Settings of an axis of whole numbers up to the last one: none of its ticks lies between two."""
+    return {"tick0": 0, "dtick": max(1, math.ceil(last / NUM_TICKS))}
 
 
 def from_top(y: Axis) -> Axis:
@@ -285,36 +289,17 @@ def band(x: Sequence[float], low: Sequence[float], high: Sequence[float], *, nam
     }
 
 
-def bars(
-    categories: Sequence[str],
-    values: Sequence[float],
-    *,
-    name: str = "",
-    hover: Sequence[str] = (),
-    style: int = 0,
-    is_horizontal: bool = False,
-) -> Trace:
-    """Bars from zero, one for each category; those of several traces stand side by side."""
-    names, sizes = list(map(safe, categories)), list(values)
+def bars(categories: Sequence[str], values: Sequence[float], hover: Sequence[str]) -> Trace:
+    """Horizontal bars from zero, one for each category, each with a text that hovering shows."""
     return {
         "type": "bar",
-        "x": sizes if is_horizontal else names,
-        "y": names if is_horizontal else sizes,
-        "orientation": "h" if is_horizontal else "v",
-        "name": safe(name),
-        "meta": visible_lines(name),
-        "marker": {
-            "color": colour_of(style),
-            "line": {"width": 0},
-            "pattern": {
-                "shape": PATTERNS[shape_number(style)],
-                "fgcolor": "rgba(255,255,255,0.7)",
-                "fillmode": "overlay",
-            },
-        },
+        "x": list(values),
+        "y": list(map(safe, categories)),
+        "orientation": "h",
+        "marker": {"color": COLOURS[0]},
         "text": list(map(safe, hover)),
         "textposition": "none",
-        "hovertemplate": "%{text}<extra></extra>" if hover else "%{x}, %{y}<extra></extra>",
+        "hovertemplate": "%{text}<extra></extra>",
     }
 
 

@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
+from results.answers.ranking_table import direction_of
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
-from results.figures.hover import score_described, trial_text, value_names
+from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
 from results.stats.key_effects import ValueEffect
 from results.stats.searched_keys import SearchedKey, is_numeric
@@ -39,7 +40,8 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
         title=f"Effect of {key.name}",
         caption=f"Paired differences in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals "
         "are 95 %, hold for all values of the key at once, and include the variance of training and of the dev "
-        "examples; a value without an interval was not trained often enough.",
+        "examples. Intervals that exclude 0 are coloured, others are grey; a value without one was not trained often "
+        "enough.",
         panels=[
             effect_panel(column, key)
             for column in scored_columns(effects)  # a task may have no value that can be compared with the base
@@ -49,8 +51,9 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
 
 
 def score_name(column: ColumnEffects) -> str:
-    """A score with its metric, and its direction where lower is better."""
-    return score_described(column.task, column.tasks)
+    """A score with its metric, and its direction where lower is better, e.g. `Grades, RMSE, lower is better`."""
+    direction = direction_of(column.tasks[column.task]) if column.task in column.tasks else ""
+    return score_title(column.task, column.tasks) + direction
 
 
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
@@ -71,7 +74,8 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     hover = [f"{key.name} {names[value.value]}\n{column.title} {column.value_of(value.mean):.3f}" for value in base]
     traces.append(series([0.0] * len(base), [names[value.value] for value in base], hover=hover, style=2))
     y = axis(key.name, categories=list(names.values()))
-    return Panel(score_name(column), axis("difference"), y, traces, [0.0])
+    x = axis(f"difference from {key.name} {value_text(key.base)}")
+    return Panel(score_name(column), x, y, traces, [0.0])
 
 
 def effect_series(
@@ -125,7 +129,7 @@ def scores_by_value(
     curve = (
         " The line is the fitted curve. The area is the 95 % interval of its difference from its mean, at each point "
         "alone: it shows how certain the shape is, not the level."
-        if key.range
+        if any(key.name in column.curves for column in effects.columns.values())
         else ""
     )
     return figure_of(

@@ -25,14 +25,9 @@ def selection_methods(selection: Selection) -> go.Figure:
     )
 
 
-def methods_of(chosen: TaskSelection) -> list[MethodScore]:
-    """The methods, the automatic choice among them last."""
-    return [*chosen.methods, *([chosen.automatic] if chosen.automatic else [])]
-
-
 def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Panel:
-    """The methods of one task."""
-    task, methods = selection.definitions[name], methods_of(chosen)
+    """The methods of one task, the automatic choice among them last."""
+    task, methods = selection.definitions[name], [*chosen.methods, *([chosen.automatic] if chosen.automatic else [])]
     names = [TITLES[method.name] + " (chosen)" * (method.name == chosen.method) for method in methods]
     hover = [
         f"{TITLES[method.name]}, {counted(method.num_models, 'model')}\n{expected_text(task, method)}\n"
@@ -50,7 +45,7 @@ def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Pan
 
 def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodScore], hover: Sequence[str]) -> Trace:
     """Expected scores with their intervals, from top to bottom."""
-    bounds = [bounds_of(task, score) for score in scores]
+    bounds = [sorted(map(task.value_of, score.interval)) for score in scores]
     return series(
         [task.value_of(score.cross_fitted) for score in scores],
         names,
@@ -65,11 +60,6 @@ def expected_series(task: Task, names: Sequence[str], scores: Sequence[MethodSco
 def expected_text(task: Task, score: MethodScore) -> str:
     """An expected score with its interval."""
     return f"expected {task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
-
-
-def bounds_of(task: Task, method: MethodScore) -> list[float]:
-    """Low and high of the interval of a method's expected score, as values."""
-    return sorted(map(task.value_of, method.interval))
 
 
 def expected_scores(selections: Mapping[str, Selection]) -> go.Figure:
@@ -144,4 +134,5 @@ def pareto_panel(task: Task, limits: Sequence[TradeOff]) -> Panel:
         high=[score + limit.standard_error for limit, score in zip(limits, scores, strict=True)],
         name="method and limit, ± standard error",
     )
-    return Panel(task.title, axis("models"), axis(task.metric_entry.title), [line, points])
+    x = axis("models", whole_to=max((limit.num_models for limit in limits), default=1))
+    return Panel(task.title, x, axis(task.metric_entry.title), [line, points])

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mtlib.tasks import Task
-from results.answers.ranking_table import direction_of
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import value_text, value_texts
 
@@ -17,11 +16,6 @@ MAX_VALUES = 8
 def score_title(name: str, tasks: Mapping[str, Task]) -> str:
     """A task's title and its metric, e.g. `SST, accuracy`; `overall` stays."""
     return f"{tasks[name].title}, {tasks[name].metric_entry.title}" if name in tasks else name
-
-
-def score_described(name: str, tasks: Mapping[str, Task]) -> str:
-    """As `score_title`, with the direction where lower values are better, e.g. `Grades, RMSE, lower is better`."""
-    return score_title(name, tasks) + (direction_of(tasks[name]) if name in tasks else "")
 
 
 def value_names(values: Iterable[Any]) -> dict[Any, str]:

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mtlib.tasks import Task, score_of, title_of, value_of
-from results.figures.draw import Panel, adopt, axis, bars, figure_of, series
+from results.figures.draw import Panel, adopt, axis, bars, colour_of, figure_of, series, whole_ticks
 from results.figures.hover import trial_text
 from results.records.rungs import REDUCTION_FACTOR, rungs_up_to
 from results.records.trials import OVERALL, TrialRecord
@@ -28,6 +28,9 @@ def history(study: "Study", score: str) -> go.Figure:
     from optuna.visualization import plot_optimization_history
 
     figure = plot_optimization_history(study, target_name=score)
+    for style, trace in enumerate(figure.data):  # the legend of a page shows the colour that a trace names
+        trace.update(marker_color=colour_of(style), line_color=colour_of(style))
+    figure.update_xaxes(title_text="configuration", **whole_ticks(len(study.trials)))
     return adopt(figure, "history", "History of the search", f"{MEANS}, in the order in which they started.")
 
 
@@ -35,7 +38,7 @@ def importance(importances: Mapping[str, float]) -> go.Figure:
     """The share of the scores' variance that each key explains, of `key_importances`."""
     keys = list(importances)
     hover = [f"{key}\n{share:.1%} of the variance" for key, share in importances.items()]
-    trace = bars(keys, list(importances.values()), hover=hover, is_horizontal=True)
+    trace = bars(keys, list(importances.values()), hover)
     return figure_of(
         name="importance",
         title="Importance of the searched keys",

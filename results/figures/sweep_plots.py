@@ -13,10 +13,9 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.answers.published_differences import EstimateEffects, find_differences
 from results.ensembles.outputs import outputs_of, predictions_of, probabilities_of
-from results.figures import curves, effects, embeddings, ensembles, predictions, search
+from results.figures import curves, effects, ensembles, predictions, search
 from results.figures.curves import Training, training_of
 from results.figures.draw import is_empty
-from results.figures.embeddings import Embedded
 from results.figures.hover import score_title
 from results.figures.predictions import Predicted
 from results.figures.search_study import key_importances, search_study
@@ -60,7 +59,7 @@ class SweepPlots:
             key: a searched key; None for the only one.
         """
         found = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        searched = named_or_only(key, found.keys)
         rule = "differences must be of a key with listed values (`scores` shows one with a range)"
         require(searched.range is None, rule, searched.name)
         return require_points(effects.forest_plot(found, searched))
@@ -72,7 +71,7 @@ class SweepPlots:
             key: a searched key; None for the only one.
         """
         found = self.estimate_effects({})
-        searched = named_or_only(key, {searched.name: searched for searched in found.keys}, "searched key")
+        searched = named_or_only(key, found.keys)
         return require_points(effects.scores_by_value(found, self.records, self.read_scores(), searched))
 
     def curves(self, task: str | None = None) -> "go.Figure":
@@ -132,14 +131,6 @@ class SweepPlots:
         require(model.probs is not None, "reliability must be of a task with classes", f"{task}, a regression")
         return require_points(predictions.reliability([model]))
 
-    def labels(self, task: str, trial: str | None = None) -> "go.Figure":
-        """How often each label occurs on dev, and how often it is predicted; arguments as `predictions`."""
-        return require_points(predictions.label_counts([self.predicted(task, trial)]))
-
-    def errors(self, task: str, trial: str | None = None) -> "go.Figure":
-        """A trial's errors on dev by kind; arguments as `predictions`."""
-        return require_points(predictions.errors_by_kind([self.predicted(task, trial)]))
-
     def published(self, number: int = 1) -> "go.Figure":
         """Differences of a key's values from the base value beside those of a published table, as `find_differences`.
 
@@ -160,18 +151,6 @@ class SweepPlots:
     def pareto(self) -> "go.Figure":
         """Expected scores against the number of models, with the Pareto front, for each task."""
         return require_points(ensembles.pareto_front(read_selection(self.path)))
-
-    def embeddings(self, trial: str, embedded: Mapping[str, Embedded]) -> "go.Figure":
-        """The first two principal components of dev embeddings, coloured by label.
-
-        `sweep.plot.embeddings(*embed_dev(sweep))` loads the best trial's model and draws them.
-
-        Args:
-            trial: the name of the trial that `results.page.models.embed_dev` returns.
-            embedded: by task, the embeddings that it returns.
-        """
-        require_trial(trial, [record.trial_id for record in self.records])
-        return require_points(embeddings.embeddings(embedded, trial))
 
     @property
     def metric(self) -> str:
@@ -250,14 +229,15 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
     )
 
 
-def named_or_only(name: str | None, known: Mapping[str, Any], what: str) -> Any:
-    """The named one, or the only one; ValueError where there is none of this name, or several."""
-    require(bool(known), f"there must be a {what}", "none")
+def named_or_only(name: str | None, keys: Sequence[SearchedKey]) -> SearchedKey:
+    """The searched key of this name, or the only one; ValueError where there is none of this name, or several."""
+    by_name = {key.name: key for key in keys}
+    require(bool(by_name), "there must be a searched key", "none")
     if name is None:
-        require(len(known) == 1, f"the {what} must be named where there are several", ", ".join(known))
-        return next(iter(known.values()))
-    require_name(name, known, what)
-    return known[name]
+        require(len(by_name) == 1, "the searched key must be named where there are several", ", ".join(by_name))
+        return keys[0]
+    require_name(name, by_name, "searched key")
+    return by_name[name]
 
 
 def require_points(figure: "go.Figure") -> "go.Figure":

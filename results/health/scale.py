@@ -28,6 +28,7 @@ def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:
 
     Signed penalties are left out: their values may cancel in a mean.
     """
+    configs = recorded_configs(sweep)
     for name, penalty in PENALTIES.items():
         largest = train_points(sweep, penalty.terms[0]).groupby(["task", "trial"], as_index=False)["value"].max()
         small = largest[largest["value"] < NUMERICALLY_NOTHING]
@@ -38,7 +39,7 @@ def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:
                 what=f"The {penalty.title} penalty on {sweep.tasks[str(task)].title} is numerically nothing, below "
                 f"{NUMERICALLY_NOTHING:g} in every epoch, in {counted(len(trials), 'trial')}, which trained nearly as "
                 f"if without it (largest mean penalty: {named([f'{trial} {trials[trial]:.1e}' for trial in trials])})",
-                advice=how_to_strengthen(name, json.loads(config_text(sweep, next(iter(trials)))).get(name, {})),
+                advice=how_to_strengthen(name, json.loads(configs[next(iter(trials))]).get(name, {})),
             )
 
 
@@ -54,6 +55,7 @@ def overwhelming_penalties(sweep: Sweep) -> Iterator[Finding]:
 
     Signed penalties are left out: a constant may be added to them without any effect.
     """
+    configs = recorded_configs(sweep)
     for name, penalty in PENALTIES.items():
         ratios = penalty_ratios(sweep, name)
         for task, own in ratios[ratios > OVERWHELMING].groupby(level="task") if not penalty.is_signed else ():
@@ -64,7 +66,7 @@ def overwhelming_penalties(sweep: Sweep) -> Iterator[Finding]:
                 what=f"The {penalty.title} penalty on {sweep.tasks[str(task)].title}, times its weight, is larger than "
                 f"the loss in {counted(len(large), 'trial')}, most in {most} ({large[most]:.1f} times): "
                 f"{named(list(large.index))}",
-                advice=how_to_weaken(name, getattr(recorded_config(sweep, most), name), large[most]),
+                advice=how_to_weaken(name, getattr(TrialConfig.from_json(configs[most]), name), large[most]),
             )
 
 
@@ -88,7 +90,8 @@ def penalty_ratios(sweep: Sweep, name: str) -> "pd.Series[float]":
     penalties, losses = train_points(sweep, PENALTIES[name].terms[0]), train_points(sweep, "loss")
     both = penalties.merge(losses, on=where, suffixes=("", "_of_loss")).sort_values(where)
     last = both[both["value_of_loss"] > 0].drop_duplicates(["task", "trial"], keep="last").set_index(["task", "trial"])
-    configs = {trial: recorded_config(sweep, trial) for trial in last.index.unique("trial")}
+    texts = recorded_configs(sweep)
+    configs = {trial: TrialConfig.from_json(texts[trial]) for trial in last.index.unique("trial")}
     factors = []
     for task, trial in last.index:
         config = configs[trial]
@@ -107,7 +110,7 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
         name, ratios = str(task), trials.div(trials[task], axis=0)
         worst = str(ratios.max(axis=1).idxmax())
         longer = {other: ratio for other in norms.columns if (ratio := float(ratios[other][worst])) > MAX_RATIO}
-        config, title = recorded_config(sweep, worst), sweep.tasks[name].title
+        config, title = TrialConfig.from_json(recorded_configs(sweep)[worst]), sweep.tasks[name].title
         others = joined(f"{sweep.tasks[other].title}'s" for other in longer)
         times = joined(f"{ratio:.0f}" for ratio in longer.values())
         where = f"{len(trials)} trials, most in {worst}" if len(trials) > 1 else f"trial {worst}"
@@ -136,11 +139,6 @@ def train_points(sweep: Sweep, metric: str) -> pd.DataFrame:
     return sweep.curves[(sweep.curves["split"] == "train") & (sweep.curves["metric"] == metric)]
 
 
-def config_text(sweep: Sweep, trial: str) -> str:
-    """The configuration of a trial as its record has it."""
-    return next(record.config for record in sweep.records if record.trial_id == trial)
-
-
-def recorded_config(sweep: Sweep, trial: str) -> TrialConfig:
-    """The configuration of a trial; ValueError if this version cannot read it."""
-    return TrialConfig.from_json(config_text(sweep, trial))
+def recorded_configs(sweep: Sweep) -> dict[str, str]:
+    """By trial, the configuration as its record has it, which this version may not be able to read."""
+    return {record.trial_id: record.config for record in sweep.records}

@@ -52,10 +52,8 @@ class Findings:
 class Listing:
     """A text whose lines and spaces stay, such as a command."""
 
-    title: str
     text: str
-    is_folded: bool = False
-    """Whether only its title is shown at first."""
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

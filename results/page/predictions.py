@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from mtlib.data.tables import Table
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
@@ -13,8 +16,9 @@ from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
 from results.ensembles.methods import TITLES
 from results.ensembles.outputs import outputs_of, predictions_of
-from results.figures.predictions import Predicted, class_names, error_kind
+from results.figures.predictions import Predicted, class_names
 from results.figures.sweep_plots import predicted_from
+from results.inference.dev_texts import pick_texts, read_dev_table
 from results.inference.models import find_sweeps
 from results.inference.predictor import ensemble_of
 from results.page.content import TextTable
@@ -34,6 +38,20 @@ NUM_MEMBERS = 10
 
 ReadTexts = Callable[[str, Sequence[str]], Sequence[tuple[str, ...]]]
 """From a task and ids to the texts of these dev examples."""
+
+
+def texts_reader(sweep: Sweep, data: Path | None = None) -> ReadTexts:
+    """Reads the texts of dev examples by their ids, from the sweep's data folder or the given one.
+
+    The dev rows of a task are read once. The reader raises ValueError in one line where the data are not there or have
+    changed.
+    """
+
+    @cache
+    def read_table(task: str) -> Table:
+        return read_dev_table(sweep.path, task, data)
+
+    return lambda task, ids: pick_texts(read_table(task), ids)
 
 
 def best_single_model(sweep: Sweep, name: str) -> Predicted | None:
@@ -83,16 +101,12 @@ def member_outputs(member: Member, folders: Mapping[str, Location], single: Pred
         ValueError: they are missing, or are of other examples.
     """
     require_name(member.sweep, folders, "sweep of a selection")
-    root, key = open_folder(folders[member.sweep]), (member.trial, member.epoch)
-    ids, labels, logits = stack_predictions(root, single.task.name, "dev", [key])
-    wanted, rows = list(single.ids), {name: row for row, name in enumerate(ids)}
-    can_be_sorted = len(rows) == len(ids) == len(wanted) and set(rows) == set(wanted)
+    root, task = open_folder(folders[member.sweep]), single.task
+    ids, labels, logits = stack_predictions(root, task.name, "dev", [(member.trial, member.epoch)])
     rule = "members must have predictions for the examples of the best single model"
-    require(ids == wanted or can_be_sorted, rule, f"other examples by {describe_candidate(member)}")
-    order = np.arange(len(ids)) if ids == wanted else np.array([rows[name] for name in wanted])
-    is_same = np.array_equal(labels[order], single.labels, equal_nan=True)
-    require(is_same, rule, f"other labels by {describe_candidate(member)}")
-    return outputs_of(single.task, logits[0][order]).astype(np.float64)
+    is_same = list(ids) == list(single.ids) and np.array_equal(labels, single.labels, equal_nan=True)
+    require(is_same, rule, f"other examples or labels by {describe_candidate(member)}")
+    return outputs_of(task, logits[0]).astype(np.float64)
 
 
 def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) -> TextTable | None:
@@ -143,55 +157,33 @@ def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats
 
 
 def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
-    """The worst errors of a model with their texts, by kind.
+    """The worst errors of a model with their texts: the largest ones, of classes those of the highest probability.
 
     Raises:
         ValueError: texts are missing.
     """
-    kinds = error_kind(model)
-    probs = None if model.probs is None else model.probs[np.arange(len(kinds)), model.predictions.astype(int)]
-    size = np.abs(model.predictions - model.labels) if probs is None else probs
-    rows: list[int] = []
-    for kind in dict.fromkeys(sorted(kind for kind in kinds if kind)):
-        of_kind = np.flatnonzero(kinds == kind)
-        rows += of_kind[np.argsort(-size[of_kind], kind="stable")][: max(2, NUM_EXAMPLES // 4)].tolist()
-    texts = read_texts(model.task.name, [model.ids[row] for row in rows]) if rows else []
-    cells = [
-        [
-            str(kinds[row]),
-            *shown_texts(text),
-            label_text(model.task, model.labels[row]),
-            label_text(model.task, model.predictions[row]) + ("" if probs is None else f" ({probs[row]:.2f})"),
-        ]
-        for row, text in zip(rows, texts, strict=True)
-    ]
+    task, size = model.task, np.abs(model.predictions - model.labels)
+    if model.probs is not None:
+        size = np.where(size > 0, model.probs.max(axis=1), 0.0)
+    rows = [row for row in np.argsort(-size, kind="stable")[:NUM_EXAMPLES].tolist() if size[row] > 0]
+    ids = [model.ids[row] for row in rows]
+    texts = read_texts(task.name, ids) if rows else []
+    probs = [""] * len(rows) if model.probs is None else [f" ({size[row]:.2f})" for row in rows]
+    values = {"label": model.labels[rows], "predicted": model.predictions[rows]}
+    labels, predicted = ([label_text(task, value) for value in own] for own in values.values())
+    names = {"label": labels, "predicted": predicted, "probability": size[rows]}
+    whole = {"id": ids, "model": model.name, "text": ["\n".join(text) for text in texts]}
     return TextTable(
-        name=f"error-texts-{model.task.name}",
-        title=f"{model.task.title}: errors with their texts",
-        columns=["error", "text", "label", "predicted"],
-        rows=cells,
-        caption=f"Of {model.name}: of each kind the errors of the highest probability, or the largest ones, as in "
-        "Triple Threat, tables 17 to 19.",
-        num_text_columns=4,
-        frame=error_frame(model, rows, texts),
-    )
-
-
-def error_frame(model: Predicted, rows: Sequence[int], texts: Sequence[tuple[str, ...]]) -> pd.DataFrame:
-    """Errors with their whole texts: those in these rows of a model's predictions."""
-    task, labels, predictions = model.task, model.labels[rows], model.predictions[rows]
-    probs = {} if model.probs is None else {"probability": model.probs[rows, predictions.astype(int)]}
-    is_regression = task.kind == "regression"
-    return pd.DataFrame(
-        {
-            "id": [model.ids[row] for row in rows],
-            "model": model.name,
-            "error": error_kind(model)[rows],
-            "text": ["\n".join(text) for text in texts],
-            "label": labels if is_regression else [label_text(task, label) for label in labels],
-            "predicted": predictions if is_regression else [label_text(task, label) for label in predictions],
-            **probs,
-        }
+        name=f"error-texts-{task.name}",
+        title=f"{task.title}: errors with their texts",
+        columns=["text", "label", "predicted"],
+        rows=[
+            [*shown_texts(text), label, f"{name}{prob}"]
+            for text, label, name, prob in zip(texts, labels, predicted, probs, strict=True)
+        ],
+        caption=f"Of {model.name}, the {'largest' if model.probs is None else 'most probable'} ones.",
+        num_text_columns=3,
+        frame=pd.DataFrame({**whole, **(values if model.probs is None else names)}),
     )
 
 

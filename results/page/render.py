@@ -12,12 +12,14 @@ import plotly.graph_objects as go
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from mtlib.runtime.console import visible_lines
+from mtlib.runtime.console import COMMAND_INDENT, visible_lines
 from results.figures.draw import COLOURS, SYMBOLS, panel_height
-from results.page.content import Findings, Fold, Listing, Page, Text, TextTable
+from results.page.content import Page
 
 FOLDER = Path(__file__).resolve().parent / "template"
 TEMPLATE, STYLES, PAGE_SCRIPT = "page.html.jinja", "page.css", "page.js"
+MOST_COLUMNS = 4
+"""Of a table whose rows stay rows on a narrow screen."""
 NUM_DIGITS = 6
 """Significant digits of the numbers in figures."""
 TEXT_SYMBOLS = ("●", "■", "◆", "▲", "✖", "★", "▼", "✚")
@@ -26,7 +28,7 @@ POSITION_KEYS = ("domain", "anchor", "matches")
 """Settings of an axis that place it among others."""
 PANEL_MARGINS = {"l": 10, "r": 16, "t": 34, "b": 10}
 """Pixels; the mode bar is above the plot."""
-SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode", "barmode", "coloraxis")
+SHARED = ("template", "paper_bgcolor", "plot_bgcolor", "font", "hoverlabel", "hovermode", "coloraxis")
 """Settings of a figure that its panels have too."""
 
 
@@ -40,7 +42,9 @@ def render_page(page: Page) -> str:
         .get_template(TEMPLATE)
         .render(
             page=page,
-            kind=block_kind,
+            kind=lambda block: type(block).__name__,
+            command_indent=COMMAND_INDENT,
+            most_columns=MOST_COLUMNS,
             facts_of=lambda figure: facts[id(figure)],
             styles=Markup((FOLDER / STYLES).read_text(encoding="utf-8")),  # our own file
             script=Markup((FOLDER / PAGE_SCRIPT).read_text(encoding="utf-8")),  # our own file
@@ -75,12 +79,6 @@ def environment() -> Environment:
 def shown_text(value: Any) -> Any:
     """Makes the characters of a text that steer a terminal visible; our own HTML and other values stay as they are."""
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def block_kind(block: Any) -> str:
-    """The name by which the template knows a block."""
-    kinds = {Text: "text", TextTable: "table", Findings: "findings", Listing: "listing", Fold: "fold"}
-    return "figure" if isinstance(block, go.Figure) else kinds[type(block)]
 
 
 def split_panels(figure: go.Figure) -> list[dict[str, Any]]:
@@ -157,7 +155,7 @@ def legend_of(figure: go.Figure) -> list[dict[str, str]]:
     if figure.layout.showlegend is False:
         return []
     traces = [trace.to_plotly_json() for trace in figure.data if trace.showlegend is not False and trace.name]
-    shown = [trace for trace in traces if trace["type"] in ("scatter", "bar")]
+    shown = [trace for trace in traces if trace["type"] == "scatter"]
     ordered = sorted(shown, key=legend_order)
     entries = [
         {"name": trace_name(trace), "colour": colour_of_trace(trace), "sign": sign_of(trace)} for trace in ordered
@@ -178,8 +176,6 @@ def colour_of_trace(trace: Mapping[str, Any]) -> str:
 
 def sign_of(trace: Mapping[str, Any]) -> str:
     """A trace's sign in a legend."""
-    if trace["type"] == "bar":
-        return "▇"
     if trace.get("fill"):
         return "░"
     symbol = TEXT_SYMBOLS[SYMBOLS.index(trace.get("marker", {}).get("symbol", SYMBOLS[0]))]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from results.page.content import Block, Listing, TextTable
+from results.page.content import Block, Fold, Listing, TextTable
 from results.sweep import Sweep
 
 SHORT_HASH = 12
@@ -24,8 +24,8 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
     )
     if (info.get("data") or {}).get("tables"):
         yield data_table(info)
-    yield Listing(title="Searched", text=as_json(info.get("space")), is_folded=True)
-    yield Listing(title="Base configuration", text=as_json(info.get("base")), is_folded=True)
+    for title, name in (("Searched", "space"), ("Base configuration", "base")):
+        yield Fold(title=title, blocks=[Listing(text=json.dumps(info.get(name), indent=2, ensure_ascii=False))])
 
 
 def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -37,7 +37,8 @@ def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Seed", str(info.get("seed", ""))
     fingerprint = str(encoder.get("fingerprint", "not recorded"))[:SHORT_HASH]
     yield "Encoder", f"{encoder['name']} ({fingerprint})" if encoder.get("name") else ""
-    yield "Precision", str((info.get("base") or {}).get("precision", "")) + reason(info)
+    why = f" ({info['precision_reason']})" if info.get("precision_reason") else ""
+    yield "Precision", str((info.get("base") or {}).get("precision", "")) + why
     yield "Revision", f"{git.get('revision', 'not recorded')}{changed}"
     yield "Python", str(info.get("python", ""))
     packages = info.get("packages") or {}
@@ -64,11 +65,6 @@ def machine_text(hardware: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def reason(info: Mapping[str, Any]) -> str:
-    """Why the precision was chosen; empty if it was given."""
-    return f" ({info['precision_reason']})" if info.get("precision_reason") else ""
-
-
 def data_table(info: Mapping[str, Any]) -> TextTable:
     """The tables of the data with their rows and fingerprints."""
     data = info.get("data") or {}
@@ -84,8 +80,3 @@ def data_table(info: Mapping[str, Any]) -> TextTable:
         caption=f"Folder: {data.get('folder', 'not recorded')}",
         num_text_columns=2,
     )
-
-
-def as_json(value: Any) -> str:
-    """Indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,13 +1,12 @@
 """The sections of a sweep's page."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
 from mtlib.runtime.errors import reason_of
 from mtlib.tasks import Task, title_of
@@ -22,8 +21,6 @@ from results.answers.ranking_table import (
 )
 from results.figures import curves, effects, ensembles, predictions, search
 from results.figures.draw import is_empty
-from results.figures.embeddings import Embedded, embeddings
-from results.figures.predictions import Predicted
 from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances
 from results.health.checks import find_problems
 from results.page.content import Block, Findings, Fold, Section, Text, TextTable
@@ -53,12 +50,6 @@ DIFFERENT_TASKS = (
 )
 OPTIONAL = ("published", "search")
 """Sections that a sweep may have nothing for."""
-FOLDED = {
-    "penalties": "Penalties and gradient norms",
-    "gradient-norms": "Penalties and gradient norms",
-    "pareto": "Score against the number of models",
-}
-"""Titles below which figures of these names are folded."""
 NUM_RANKED = 30
 """Configurations that the table shows at first."""
 
@@ -74,11 +65,6 @@ class PageInputs:
     """Why the file of the selection cannot be read; empty: it can, or there is none."""
     read_texts: ReadTexts | None = None
     """None: examples are named by their ids alone."""
-    embedded: dict[str, Embedded] | None = None
-    """By task, the embeddings of dev by the best trial; None: not shown."""
-    embedded_by: str = ""
-    """The trial of the embeddings."""
-
     name: str = ""
     """Of the sweep on the page; empty: its own name."""
 
@@ -87,15 +73,8 @@ class PageInputs:
         """Of the sweep."""
         return self.name or self.sweep.name
 
-    def effects(self) -> SweepEffects | None:
-        """The effects of the searched keys; None if they cannot be estimated."""
-        try:
-            return self.sweep.estimated_effects
-        except ValueError:
-            return None
 
-
-MakeBlocks = Callable[[PageInputs], Iterator[Block]]
+MakeBlocks = Callable[[PageInputs], Iterable[Block]]
 MakePart = Callable[[], Iterable[Block]]
 """Makes a part of a section."""
 
@@ -108,52 +87,21 @@ def sweep_sections(inputs: PageInputs) -> list[Section]:
 def make_section(inputs: PageInputs, name: str) -> Section | None:
     """One of `SECTIONS`; None if it is optional and the sweep has nothing for it."""
     title, make = SECTIONS[name]
-    blocks = fold_secondary(blocks_or_reason(make, inputs), inputs.sweep.tasks)
+    blocks = list(without_empty(blocks_of_parts({"This part": partial(make, inputs)})))
     if not blocks and name in OPTIONAL:
         return None
     return Section(name=name, title=title, blocks=blocks or [Text(paragraphs=[why_empty(inputs.sweep)])])
 
 
-def blocks_or_reason(make: MakeBlocks, inputs: PageInputs) -> list[Block]:
-    """The blocks of a section without figures that would be empty, and why one cannot be made."""
-    blocks: list[Block] = []
-    try:
-        for block in make(inputs):  # one by one: those before an error stay
-            if not (isinstance(block, go.Figure) and is_empty(block)):
-                blocks.append(block)
-    except ValueError as error:
-        blocks.append(Text(paragraphs=[f"This part could not be made: {reason_of(error)}."]))
-    return blocks
-
-
-def fold_secondary(blocks: Iterable[Block], tasks: Mapping[str, Task]) -> list[Block]:
-    """Blocks with what few readers need folded, where the first of a fold stands."""
-    folds: dict[str, list[Block]] = {}
-    shown: list[Block] = []
+def without_empty(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks without figures that show nothing, and without folds that have no other block."""
     for block in blocks:
-        title = None
-        if isinstance(block, TextTable | go.Figure):
-            title = fold_title(block.name if isinstance(block, TextTable) else block.layout.meta["name"], tasks)
-        if title is None:
-            shown.append(block)
-            continue
-        if title not in folds:
-            folds[title] = []
-            shown.append(Fold(title=title, blocks=folds[title]))
-        folds[title].append(block)
-    return shown
-
-
-def fold_title(name: str, tasks: Mapping[str, Task]) -> str | None:
-    """The title below which a figure or table is folded; None if it is not."""
-    if name in FOLDED:
-        return FOLDED[name]
-    if name.startswith("published-setting"):
-        return "What differs from the paper"
-    for task, definition in tasks.items():
-        if name in (f"labels-{task}", f"errors-{task}", f"error-texts-{task}", f"disagreement-{task}"):
-            return f"Labels, errors and disagreement on {definition.title}"
-    return None
+        if isinstance(block, Fold):
+            shown = list(without_empty(block.blocks))
+            if shown:
+                yield replace(block, blocks=shown)
+        elif not (isinstance(block, go.Figure) and is_empty(block)):
+            yield block
 
 
 def why_empty(sweep: Sweep) -> str:
@@ -178,7 +126,7 @@ def blocks_of_parts(parts: Mapping[str, MakePart]) -> Iterator[Block]:
         except ValueError as error:
             names.setdefault(reason_of(error), []).append(name)
     for reason, failed in names.items():
-        yield Text(paragraphs=[f"{', '.join(failed)}: could not be made: {reason}."])
+        yield Text(paragraphs=[f"{', '.join(failed)} could not be made: {reason}."])
 
 
 def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -191,25 +139,27 @@ def answer_blocks(inputs: PageInputs) -> Iterator[Block]:
 
 def effect_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The effects, the scores against each value, and the ranking."""
-    sweep, found = inputs.sweep, inputs.effects()
-    parts: dict[str, MakePart] = {}
-    if found is not None:
+    sweep, parts = inputs.sweep, dict[str, MakePart]()
+    try:
+        found = sweep.estimated_effects
+    except ValueError:  # the answer, above, says why
+        pass
+    else:
         parts["Effects"] = lambda: effects.forest_plots(found)
         parts["Scores by value"] = lambda: value_blocks(sweep, found)
     yield from blocks_of_parts({**parts, "Ranking": lambda: ranking_blocks(sweep)})
 
 
 def value_blocks(sweep: Sweep, found: SweepEffects) -> Iterator[Block]:
-    """The scores against each value, and which keys or tasks have no such figure."""
+    """The scores against each value, and how many keys have no such figure."""
     figures = effects.value_figures(found, sweep.records, sweep.scores)
     yield from figures
     if len(found.keys) > effects.MAX_KEYS:
-        shown = f"{len(figures)} of {counted(len(found.keys), 'searched key')}" if figures else "no key"
         yield Text(
             paragraphs=[
-                f"Figures of scores by value are of {shown}: of more than {effects.MAX_KEYS} keys, only those whose "
-                f"effect on {title_of(found.metric, sweep.tasks)} could be estimated have one, of that score alone. "
-                "Slices of all keys are in Search."
+                f"Of {len(found.keys)} searched keys, the {len(figures)} whose effect on "
+                f"{title_of(found.metric, sweep.tasks)} could be estimated have a figure of scores by value. Slices of "
+                "all keys are in Search."
             ]
         )
 
@@ -264,10 +214,13 @@ def training_blocks(inputs: PageInputs) -> Iterator[Block]:
     parts: dict[str, MakePart] = {
         "Learning curves": lambda: [curves.learning_curves(training)],
         "Losses": lambda: [curves.losses(training)],
+    }
+    folded: dict[str, MakePart] = {
         "Penalties": lambda: [curves.penalties(training)],
         "Gradient norms": lambda: [curves.gradient_norms(training)],
     }
     yield from blocks_of_parts(parts)
+    yield Fold(title="Penalties and gradient norms", blocks=list(blocks_of_parts(folded)))
 
 
 def search_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -300,18 +253,12 @@ def importance_blocks(sweep: Sweep) -> Iterator[Block]:
 
 def prediction_blocks(inputs: PageInputs) -> Iterator[Block]:
     """The predictions of the best single model and of the selected ensemble, task by task."""
-    parts: dict[str, MakePart] = {}
-    for name, task in inputs.sweep.tasks.items():
-        parts[f"Charts of {task.title}"] = partial(task_charts, inputs, name)
-        parts[f"Disagreement on {task.title}"] = partial(disagreement_blocks, inputs, name)
-    embedded = inputs.embedded
-    if embedded is not None:
-        parts["Embeddings"] = lambda: [embeddings(embedded, inputs.embedded_by)]
-    yield from blocks_of_parts(parts)
+    tasks = inputs.sweep.tasks
+    yield from blocks_of_parts({task.title: partial(task_blocks, inputs, name) for name, task in tasks.items()})
 
 
-def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """The predictions for one task, and the texts of the worst errors, if texts are read.
+def task_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
+    """The predictions for one task; folded, the examples on which trials disagree and, if texts are read, errors.
 
     What was selected stands beside the best single model where it predicts anything else.
     """
@@ -326,24 +273,18 @@ def task_charts(inputs: PageInputs, name: str) -> Iterator[Block]:
         except ValueError as error:
             yield Text(paragraphs=[f"{single.task.title}: what was selected is not shown: {reason_of(error)}."])
     yield from predictions.prediction_figures(models)
-    read_texts = inputs.read_texts
+    title, read_texts = single.task.title, inputs.read_texts
+    tables: dict[str, MakePart] = {
+        f"Disagreement on {title}": lambda: with_rows(disagreement_table(inputs.sweep, name, read_texts))
+    }
     if read_texts is not None:
-        name_of_texts = f"Errors on {single.task.title} with their texts"
-        yield from blocks_of_parts({name_of_texts: lambda: [error_block(models[-1], read_texts)]})
+        tables[f"Errors on {title} with their texts"] = lambda: with_rows(error_table(models[-1], read_texts))
+    yield Fold(title=f"Hard examples of {title}", blocks=list(blocks_of_parts(tables)))
 
 
-def error_block(model: Predicted, read_texts: ReadTexts) -> Block:
-    """The worst errors of a model with their texts, or that there are none."""
-    table = error_table(model, read_texts)
-    none = f"{model.task.title}: {model.name} makes no error of the kinds above, so there are no texts of errors."
-    return table if table.rows else Text(paragraphs=[none])
-
-
-def disagreement_blocks(inputs: PageInputs, name: str) -> Iterator[Block]:
-    """The examples of a task on which trials disagree, if there are any."""
-    table = disagreement_table(inputs.sweep, name, inputs.read_texts)
-    if table is not None and table.rows:
-        yield table
+def with_rows(table: TextTable | None) -> list[TextTable]:
+    """The table, if there is one with a row."""
+    return [table] if table is not None and table.rows else []
 
 
 def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
@@ -359,14 +300,11 @@ def ensemble_blocks(inputs: PageInputs) -> Iterator[Block]:
     verdicts = [" ".join(verdict(selection.definitions[name], chosen)) for name, chosen in selection.tasks.items()]
     optimism = " ".join([*one_model_sentences(selection), *optimism_sentences(selection)])
     yield Text(paragraphs=[*verdicts, *gaps(selection), *([optimism] if optimism else [])])
-    parts: dict[str, MakePart] = {
-        "Selection methods": lambda: [ensembles.selection_methods(selection)],
-        "Pareto front": lambda: [ensembles.pareto_front(selection)],
-        "Members": lambda: [members_table(selection)],
-    }
+    yield ensembles.selection_methods(selection)
+    yield Fold(title="Score against the number of models", blocks=[ensembles.pareto_front(selection)])
+    yield members_table(selection)
     if selection.evaluations:
-        parts["Held-out scores"] = lambda: [held_out_table(selection)]
-    yield from blocks_of_parts(parts)
+        yield held_out_table(selection)
 
 
 def held_out_table(selection: Selection) -> TextTable:
@@ -397,25 +335,15 @@ def health_blocks(inputs: PageInputs) -> Iterator[Block]:
     yield Findings(found=find_problems(inputs.sweep), nothing="Nothing suspicious was found.")
 
 
-def comparison_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """The sweep beside published tables."""
-    yield from published_blocks(inputs.sweep)
-
-
-def reproduce_blocks(inputs: PageInputs) -> Iterator[Block]:
-    """How to run it again."""
-    yield from reproduction_blocks(inputs.sweep)
-
-
 SECTIONS: dict[str, tuple[str, MakeBlocks]] = {
     "answer": ("Answer", answer_blocks),
     "health": ("Health", health_blocks),
     "effects": ("Effects and ranking", effect_blocks),
-    "published": ("Beside published results", comparison_blocks),
+    "published": ("Beside published results", lambda inputs: published_blocks(inputs.sweep)),
     "training": ("Training", training_blocks),
     "search": ("Search", search_blocks),
     "predictions": ("Predictions", prediction_blocks),
     "ensembles": ("Ensembles", ensemble_blocks),
-    "reproduce": ("How to reproduce", reproduce_blocks),
+    "reproduce": ("How to reproduce", lambda inputs: reproduction_blocks(inputs.sweep)),
 }
 """By anchor: the title, and what makes the blocks."""

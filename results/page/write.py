@@ -8,14 +8,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
-from mtlib.runtime.errors import first_line, reason_of
+from mtlib.runtime.errors import reason_of
 from mtlib.runtime.storage import Location, is_file, join_location, open_folder, write_bytes
 from results.page.content import Page, Section, TextTable, unfolded
 from results.page.overview import overview_blocks
 from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
-from results.records.selection import SELECTION_FILE, Selection, read_selection
+from results.records.selection import SELECTION_FILE, read_selection
 from results.records.trials import UNFINISHED
 from results.sweep import Sweep
 
@@ -27,19 +27,12 @@ IMAGE_KINDS, IMAGE_WIDTH = ("png", "svg"), 1000
 
 def inputs_of(sweep: Sweep) -> PageInputs:
     """A sweep with its selection, if there is one, or with why that cannot be read."""
+    if not is_file(open_folder(sweep.path), SELECTION_FILE):
+        return PageInputs(sweep=sweep, selection=None)
     try:
-        return PageInputs(sweep=sweep, selection=selection_of(sweep.path))
+        return PageInputs(sweep=sweep, selection=read_selection(sweep.path))
     except ValueError as error:
         return PageInputs(sweep=sweep, selection=None, selection_error=reason_of(error))
-
-
-def selection_of(folder: Location) -> Selection | None:
-    """The selection of a sweep; None if there is none.
-
-    Raises:
-        ValueError: its file is damaged or of another version.
-    """
-    return read_selection(folder) if is_file(open_folder(folder), SELECTION_FILE) else None
 
 
 def build_page(sweeps: Sequence[PageInputs]) -> Page:
@@ -113,21 +106,17 @@ def write_image(figure: go.Figure, path: Path) -> None:
         go.Figure(figure).update_layout(paper_bgcolor="white").write_image(path, width=IMAGE_WIDTH, scale=2)
     except (ValueError, RuntimeError) as error:
         rule = "--images needs kaleido (pip install 'multitask-sweeps[images]') and a Chrome or Chromium"
-        raise ValueError(f"{rule}: {first_line(error)}") from error
+        raise ValueError(f"{rule}: {reason_of(error).rstrip(',')}") from error  # Plotly's line ends within a sentence
 
 
 def write_tables(page: Page, folder: Path) -> int:
-    """Writes each table of a page as CSV; returns how many files there are."""
+    """Writes each table of a page as CSV, its numbers rather than its texts; returns how many files there are."""
     written = 0
     for section in page.sections:
         for block in unfolded(section.blocks):
             if isinstance(block, TextTable):
                 (folder / section.folder).mkdir(parents=True, exist_ok=True)
-                frame_of(block).to_csv(folder / section.folder / f"{block.name}.csv", index=False)
+                frame = pd.DataFrame(block.rows, columns=list(block.columns)) if block.frame is None else block.frame
+                frame.to_csv(folder / section.folder / f"{block.name}.csv", index=False)
                 written += 1
     return written
-
-
-def frame_of(block: TextTable) -> pd.DataFrame:
-    """The numbers of a table; its texts if it has none."""
-    return pd.DataFrame(block.rows, columns=list(block.columns)) if block.frame is None else block.frame

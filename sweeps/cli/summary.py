@@ -154,7 +154,7 @@ def describe_files(options: SweepOptions, outcome: SweepOutcome) -> list[str]:
     has_more = outcome.is_interrupted or outcome.limit is not None or outcome.error is not None
     all_methods = "the scores of all selection methods; --max-models 3 for a cheaper ensemble"
     has_page = is_file(open_folder(options.folder), PAGE_FILE)
-    report = "the page again; --images for a paper, --texts, --embeddings" if has_page else "a page with its figures"
+    report = "the page again; --images for a paper, --texts" if has_page else "a page with its figures"
     is_short = outcome.is_interrupted or outcome.error is not None
     selects = "chooses an ensemble for each task from what has finished" if is_short else all_methods
     commands = [

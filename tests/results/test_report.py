@@ -65,27 +65,13 @@ def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:
     assert "Sweep other/mine" in text  # both are called mine
 
 
-def test_sweeps_whose_embeddings_cannot_be_made_are_named_and_the_page_is_there(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_recorded_sweep(tmp_path / "other", weights=(0.3,))
-    assert main([str(folder), "--embeddings"]) == WRONG_USE
-    error = capsys.readouterr().err
-    assert main([str(folder), str(tmp_path / "other"), "--embeddings"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.startswith(f"No embeddings of mine: {error.removeprefix('error: ')[:20]}")
-    assert "No embeddings of other: " in shown.err
-    assert (folder / "report-of-several.html").is_file()
-
-
 @pytest.mark.parametrize(
     ("words", "error"),
     [
         ([], "SWEEP must name the folder of a sweep"),
         (["MISSING"], "is no sweep folder"),
         (["MINE", "MINE"], "a sweep must be named once"),
-        (["MINE", "--data", "x"], "--data must come with --texts or --embeddings"),
-        (["MINE", "--texts", "--encoder", "x"], "--encoder must come with --embeddings"),
+        (["MINE", "--data", "x"], "--data must come with --texts"),
         (["MINE", "--image"], "--images"),
         (["file:///MINE", "--images"], "--images must come with --output"),
         (["MINE", "--texts"], ""),
@@ -101,7 +87,7 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], error: str, capsy
     else:  # the data of the sweep are not there: the part says so, the page is written
         assert code == 0
         text = (folder / "report.html").read_text()
-        assert "Errors on SST with their texts: could not be made: " in text
+        assert "Errors on SST with their texts could not be made: " in text
         assert "SST: confusion matrix" in text
 
 

@@ -10,8 +10,16 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: { format: "svg" },
   };
 
+  // Plotly takes a second to start: the page can be read and scrolled before.
+  function startPlotly() {
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.append(script);
+  }
+
   function draw(plot) {
     if (plot.dataset.drawn) return;
+    if (!window.Plotly) startPlotly();
     plot.dataset.drawn = "yes";
     const figure = figures[Number(plot.dataset.figure)];
     figure.data.forEach((trace) => {

@@ -1,7 +1,7 @@
 """Known effects give the exact differences, intervals, points and curves."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from mtlib.training.epoch_report import EpochReport
 from results.answers.published_differences import ColumnDifferences, Difference
 from results.figures.effects import (
     MAX_KEYS,
@@ -21,7 +20,6 @@ from results.figures.effects import (
     scores_by_value,
     value_figures,
 )
-from results.records.trials import TrialRecord
 from results.stats.searched_keys import KeyRange, SearchedKey
 from results.stats.sweep_effects import SweepEffects
 from results.stats.trial_scores import TrialScores
@@ -31,11 +29,7 @@ from tests.results.answers.test_answer import KEY, sweep_of, value
 from tests.results.answers.test_effects_table import curve_of, with_range
 from tests.results.conftest import build_record
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
-from tests.results.stats.test_sweep_effects import estimate, grid_sweep
-from tests.results.stats.test_trial_scores import scores_of
 
-MakeReport = Callable[..., EpochReport]
-MakeRecord = Callable[..., TrialRecord]
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02)])
 RATE = SearchedKey(name="rate", values=(), range=KeyRange(low=0.1, high=4.0, is_log=True))
 
@@ -52,23 +46,19 @@ def given_scores(task: str, values: Mapping[str, float]) -> TrialScores:
 
 
 def test_differences_and_interval_ends_are_those_of_the_effects() -> None:
-    (figure,) = forest_plots(EFFECTS)
-    panel = panel_of(figure)
-    found = panel.named(SIGNIFICANT)
-    assert (figure.layout.meta["name"], panel.title, panel.lines) == ("effects-smart-weight", "overall", [0.0])
-    assert list(panel.y["categoryarray"]) == ["0 (base)", "0.45", "1"]
-    assert points_of(found) == [(pytest.approx(0.014), "0.45"), (pytest.approx(-0.02), "1")]
-    assert ends_of(found) == [pytest.approx((0.004, 0.024)), pytest.approx((-0.03, -0.01))]
+    effects = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.002), value(3.0, None)])
+    panel = panel_of(forest_plot(effects, replace(KEY, values=(0.0, 0.45, 1.0, 3.0))))
+    significant, undecided = panel.named(SIGNIFICANT), panel.named(UNDECIDED)
+    assert (panel.title, panel.lines) == ("overall", [0.0])
+    assert list(panel.y["categoryarray"]) == ["0 (base)", "0.45", "1", "3"], "also of what cannot be compared"
+    assert points_of(significant) == [(pytest.approx(0.014), "0.45")]
+    assert points_of(undecided) == [(pytest.approx(-0.002), "1")]
+    assert significant["marker"] != undecided["marker"]
+    assert ends_of(significant) == [pytest.approx((0.004, 0.024))]
+    assert ends_of(undecided) == [pytest.approx((-0.012, 0.008))]
     assert points_of(panel.traces[-1]) == [(0.0, "0 (base)")]
-    assert found["text"][0] == "smart.weight 0.45<br>overall 0.700, +0.014<br>95 %: +0.004 to +0.024<br>3 trials"
-
-
-def test_undecided_differences_have_another_symbol() -> None:
-    panel = panel_of(forest_plot(sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.002)]), KEY))
-    assert points_of(panel.named(SIGNIFICANT)) == [(pytest.approx(0.014), "0.45")]
-    assert points_of(panel.named(UNDECIDED)) == [(pytest.approx(-0.002), "1")]
-    looks = [panel.named(name)["marker"] for name in (SIGNIFICANT, UNDECIDED)]
-    assert looks[0] != looks[1]
+    assert significant["text"][0] == "smart.weight 0.45<br>overall 0.700, +0.014<br>95 %: +0.004 to +0.024<br>3 trials"
+    assert panel.x["title"]["text"] == "difference from smart.weight 0"
 
 
 def test_numbers_stand_in_their_order_and_names_as_listed() -> None:
@@ -98,12 +88,6 @@ def test_without_replicates_differences_have_no_intervals() -> None:
     assert "interval not known" in found["text"][0]
 
 
-def test_values_that_were_not_compared_keep_their_place() -> None:
-    panel = panel_of(forest_plot(sweep_of([value(0.0, None), value(0.45, None), value(1.0, 0.02)]), KEY))
-    assert panel.named(SIGNIFICANT)["y"] == ["1"]
-    assert list(panel.y["categoryarray"]) == ["0 (base)", "0.45", "1"]
-
-
 def test_values_with_equal_short_texts_are_rows_of_their_own() -> None:
     first, second = 0.45, 0.45000001
     effects = sweep_of([value(0.0, None), value(first, 0.014), value(second, -0.02)])
@@ -114,22 +98,16 @@ def test_values_with_equal_short_texts_are_rows_of_their_own() -> None:
     assert panel_of(scores_by_value(effects, records, scores, key)).named("trial")["x"] == ["0.45", "0.45000001"]
 
 
-def test_overall_comes_first_and_tasks_keep_their_order_without_it() -> None:
-    column = EFFECTS.columns["overall"]
-    columns = {task: replace(column, task=task) for task in ("sst", "qqp", "sts")}
+def test_overall_comes_first_and_tasks_whose_values_cannot_be_compared_have_no_panel() -> None:
+    overall = EFFECTS.columns["overall"]
+    alone = replace(overall, task="qqp", values={KEY.name: overall.values[KEY.name][:1]})
+    columns = {"sst": replace(overall, task="sst"), "qqp": alone, "sts": replace(overall, task="sts")}
     titles = [
         [panel.title for panel in panels_of(forest_plot(replace(EFFECTS, columns=own), KEY))]
-        for own in ({**columns, "overall": column}, columns)
+        for own in ({**columns, "overall": overall}, columns)
     ]
-    tasks = ["SST, accuracy", "QQP, accuracy", "STS, Pearson's correlation"]
+    tasks = ["SST, accuracy", "STS, Pearson's correlation"]
     assert titles == [["overall", *tasks], tasks]
-
-
-def test_task_whose_values_cannot_be_compared_has_no_panel() -> None:
-    column = EFFECTS.columns["overall"]
-    alone = replace(column, task="sst", values={KEY.name: column.values[KEY.name][:1]})
-    figure = forest_plot(replace(EFFECTS, columns={"sst": alone, "overall": column}), KEY)
-    assert panel_of(figure).title == "overall"
 
 
 def test_only_keys_with_listed_values_have_differences() -> None:
@@ -137,37 +115,25 @@ def test_only_keys_with_listed_values_have_differences() -> None:
     assert forest_plots(replace(EFFECTS, columns={})) == []
 
 
-def by_value(records: Sequence[TrialRecord], scores: Mapping[str, float]) -> go.Figure:
-    return scores_by_value(EFFECTS, records, given_scores("overall", scores), KEY)
-
-
-def test_replicates_are_points_and_means_are_those_of_the_effects() -> None:
-    records = [build_record(0, 0), build_record(0, 1), build_record(2, params={"smart.weight": 1.0})]
-    panel = panel_of(by_value(records, {"0000-r0": 0.5, "0000-r1": 0.6, "0002-r0": 0.7}))
-    points = panel.named("trial")
-    assert points_of(points) == [("0 (base)", 0.5), ("0 (base)", 0.6), ("1", 0.7)]
-    assert points_of(panel.named("mean")) == [("0 (base)", 0.7), ("0.45", 0.7), ("1", 0.7)]
-    assert points["text"][1] == "0000-r1<br>smart.weight 0<br>overall 0.600"
-
-
-def test_trials_without_the_key_or_a_score_are_left_out() -> None:
-    records = [build_record(0), build_record(1, params={"other": 1}), build_record(2)]
-    assert points_of(panel_of(by_value(records, {"0000-r0": 0.5, "0001-r0": 0.6})).named("trial")) == [
-        ("0 (base)", 0.5)
+@pytest.mark.parametrize("is_error", [False, True])
+def test_replicates_are_points_and_means_are_those_of_the_effects(is_error: bool) -> None:
+    sign, task, title = (-1, "sts", "STS") if is_error else (1, "overall", "overall")
+    effects = with_rmse(EFFECTS) if is_error else EFFECTS
+    records = [
+        build_record(0, 0),
+        build_record(0, 1),
+        build_record(2, params={"smart.weight": 1.0}),
+        build_record(3, params={"other": 1}),  # without the key
+        build_record(4, status="pruned", params={"smart.weight": 2.0}),
+        build_record(5),  # without a score
     ]
-
-
-def test_value_of_an_unfinished_trial_has_a_place_too() -> None:
-    panel = panel_of(by_value([build_record(4, status="pruned", params={"smart.weight": 2.0})], {"0004-r0": 0.5}))
-    assert panel.named("trial")["x"] == ["2"]
-    assert list(panel.x["categoryarray"]) == ["0 (base)", "0.45", "1", "2"]
-
-
-def test_points_and_means_of_an_error_are_errors() -> None:
-    scores = given_scores("sts", {"0000-r0": -0.5})
-    panel = panel_of(scores_by_value(with_rmse(EFFECTS), [build_record(0)], scores, KEY))
-    assert panel.named("trial")["y"] == [0.5]
-    assert panel.named("mean")["y"] == [-0.7, -0.7, -0.7]
+    scores = {f"{record.trial_id}": sign * (0.5 + number / 10) for number, record in enumerate(records[:5])}
+    panel = panel_of(scores_by_value(effects, records, given_scores(task, scores), KEY))
+    points = panel.named("trial")
+    assert points_of(points) == [("0 (base)", 0.5), ("0 (base)", 0.6), ("1", 0.7), ("2", 0.9)]
+    assert list(panel.x["categoryarray"]) == ["0 (base)", "0.45", "1", "2"], "a pruned trial's value has a place too"
+    assert points_of(panel.named("mean")) == [(name, sign * 0.7) for name in ("0 (base)", "0.45", "1")]
+    assert points["text"][1] == f"0000-r1<br>smart.weight 0<br>{title} 0.600"
 
 
 @pytest.mark.parametrize(("is_error", "sign"), [(False, 1), (True, -1)])
@@ -181,18 +147,14 @@ def test_range_has_its_curve_and_a_band_around_it(is_error: bool, sign: int) -> 
     line, band = panel.named("fitted curve"), panel.named("95 % band")
     means = list(sign * curve.means)
     assert panel.x["type"] == "log"
+    unfitted = scores_by_value(sweep_of([], values={}), records, given_scores("overall", {"0000-r0": 0.5}), RATE)
+    assert [trace["meta"] for trace in panel_of(unfitted).traces] == ["trial"]
+    assert "fitted curve" not in caption_of(unfitted)
     assert points_of(panel.named("trial")) == [(0.3, sign * 0.5)]
     assert line["x"] == pytest.approx(list(curve.points))
     assert line["y"] == pytest.approx(means)
     above = [mean + 0.004 for mean in means]
     assert band["y"] == pytest.approx([*above, *(mean - 0.004 for mean in reversed(means))])
-
-
-def test_range_without_a_fit_has_points_alone() -> None:
-    records = [build_record(0, params={"rate": 0.3})]
-    scores = given_scores("overall", {"0000-r0": 0.5})
-    (trace,) = panel_of(scores_by_value(sweep_of([], values={}), records, scores, RATE)).traces
-    assert trace["meta"] == "trial"
 
 
 @pytest.mark.parametrize(
@@ -218,20 +180,6 @@ def test_of_many_keys_only_fitted_ones_are_shown_on_the_maximised_score(
     params = {"smart.weight": 0.0, **{key.name: 1 for key in keys[1:]}}
     figures = value_figures(effects, [build_record(0, params=params)], scores)
     assert {figure.layout.meta["name"]: len(panels_of(figure)) for figure in figures} == expected
-
-
-def test_figures_of_estimated_effects_agree_with_them(make_report: MakeReport, make_record: MakeRecord) -> None:
-    skills = {(n, r): 0.2 + 0.3 * n for n in range(3) for r in range(2)}
-    records, reports = grid_sweep(make_report, make_record, skills)
-    effects, scores = estimate(records, reports), scores_of(records, reports)
-    panels = panels_of(scores_by_value(effects, records, scores, effects.keys[0]))
-    assert [panel.title for panel in panels][:2] == ["overall", "SST, accuracy"]
-    for panel in panels:
-        own: dict[str, list[float]] = {}
-        for name, score in points_of(panel.named("trial")):
-            own.setdefault(name, []).append(score)
-        means = {name: sum(values) / len(values) for name, values in own.items()}
-        assert dict(points_of(panel.named("mean"))) == pytest.approx(means)
 
 
 def beside(*differences: Difference) -> go.Figure:

@@ -31,26 +31,17 @@ def of_rmse() -> Selection:
     return build_selection(tasks={"sts": build_task(methods=scores, trade_offs=offs)}, definitions=RMSE)
 
 
-def test_methods_have_their_scores_and_intervals() -> None:
+def test_methods_have_their_scores_and_intervals_with_the_automatic_choice_last() -> None:
     scores = (build_score("single", 0.5), build_score("topk", 0.55, interval=(0.45, 0.65), in_sample=0.7))
-    panel = panel_of(selection_methods(build_selection(tasks={"sst": build_task(methods=scores)})))
+    task = build_task(methods=scores, automatic=build_score("auto", 0.52))
+    panel = panel_of(selection_methods(build_selection(tasks={"sst": task})))
     expected, dev = panel.named("expected score"), panel.named("dev score")
-    assert list(panel.y["categoryarray"]) == expected["y"] == dev["y"] == NAMES
-    assert (expected["x"], dev["x"]) == ([0.5, 0.55], [0.6, 0.7])
-    assert ends_of(expected) == [pytest.approx((0.4, 0.6)), pytest.approx((0.45, 0.65))]
+    assert list(panel.y["categoryarray"]) == expected["y"] == dev["y"] == [*NAMES, "choosing among them"]
+    assert (expected["x"], dev["x"]) == ([0.5, 0.55, 0.52], [0.6, 0.7, 0.6])
+    assert ends_of(expected)[:2] == [pytest.approx((0.4, 0.6)), pytest.approx((0.45, 0.65))]
 
 
-def test_automatic_choice_is_last_and_not_marked_as_a_method() -> None:
-    chosen = build_task(automatic=build_score("auto", 0.52))
-    panel = panel_of(selection_methods(build_selection(tasks={"sst": chosen})))
-    assert points_of(panel.named("expected score")) == [
-        (0.5, NAMES[0]),
-        (0.55, NAMES[1]),
-        (0.52, "choosing among them"),
-    ]
-
-
-def test_low_ends_of_an_error_are_low() -> None:
+def test_low_ends_of_an_error_are_low_and_its_front_falls() -> None:
     expected = panel_of(selection_methods(of_rmse())).named("expected score")
     assert expected["x"] == [0.9, 0.7]
     assert ends_of(expected) == [pytest.approx((0.85, 1.0)), pytest.approx((0.5, 0.75))]
@@ -59,6 +50,7 @@ def test_low_ends_of_an_error_are_low() -> None:
         "dev score 0.600",
         "lead over the best single model -0.200 (-0.300 to -0.100)",
     ]
+    assert points_of(panel_of(pareto_front(of_rmse())).named("Pareto front")) == [(1, 0.9), (5, 0.7)]
 
 
 def test_pareto_front_joins_the_best_by_number_of_models() -> None:
@@ -71,11 +63,8 @@ def test_pareto_front_joins_the_best_by_number_of_models() -> None:
     front, points = panel_of(pareto_front(build_selection(tasks=tasks))).traces
     assert (points_of(front), front["line"]["shape"]) == ([(1, 0.5), (8, 0.6)], "hv")
     assert points_of(points) == [(8, 0.6), (1, 0.5), (4, 0.45)]
+    assert panel_of(pareto_front(build_selection(tasks=tasks))).x["dtick"] == 1
     assert ends_of(points, "y") == [pytest.approx(own) for own in ((0.59, 0.61), (0.49, 0.51), (0.44, 0.46))]
-
-
-def test_pareto_front_of_an_error_falls() -> None:
-    assert points_of(panel_of(pareto_front(of_rmse())).named("Pareto front")) == [(1, 0.9), (5, 0.7)]
 
 
 def test_selection_without_tasks_or_trade_offs_has_empty_figures() -> None:

@@ -1,6 +1,5 @@
 """Texts of points name the trial, its values and scores; configurations have short names of their own."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +7,8 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.hover import (
     MAX_VALUES,
-    score_described,
     score_title,
     short_names,
-    short_values,
     trial_text,
     value_names,
     values_lines,
@@ -19,10 +16,7 @@ from results.figures.hover import (
 from tests.results.conftest import build_record
 
 
-@pytest.mark.parametrize(
-    ("status", "lines"),
-    [("complete", []), ("reused", []), ("pruned", ["pruned"]), ("failed", ["failed"]), ("running", ["running"])],
-)
+@pytest.mark.parametrize(("status", "lines"), [("reused", []), ("pruned", ["pruned"])])
 def test_text_names_trial_values_status_and_scores(status: str, lines: list[str]) -> None:
     record = build_record(3, 1, status, params={"smart.weight": 0.45, "smart.tasks": ["sst", "qqp"]})
     values = ["smart.weight 0.45", "smart.tasks sst-qqp"]
@@ -37,11 +31,6 @@ def test_many_values_are_shortened(count: int, last: str) -> None:
     assert len(lines) == MAX_VALUES + (count > MAX_VALUES)
 
 
-def test_values_stand_in_one_line() -> None:
-    assert short_values({"smart.weight": 0.45, "smart.mode": None}) == "smart.weight 0.45, smart.mode none"
-    assert short_values({}) == ""
-
-
 @pytest.mark.parametrize(
     ("configurations", "names"),
     [
@@ -49,16 +38,13 @@ def test_values_stand_in_one_line() -> None:
         ([(7, {"a": 1, "b": 2})], {7: "a 1, b 2"}),
         ([(7, {"a": 1}), (8, {})], {7: "a 1", 8: "configuration 0008"}),
         ([(7, {"a": 1, "b": 2}), (8, {"c": 3})], {7: "configuration 0007", 8: "configuration 0008"}),
+        ([(7, {"a": 0.1}), (8, {"a": 0.1 + 1e-13})], {7: "configuration 0007", 8: "configuration 0008"}),
     ],
 )
 def test_configurations_are_named_by_few_values_or_by_their_number(
     configurations: list[tuple[int, dict[str, Any]]], names: dict[int, str]
 ) -> None:
     assert short_names(configurations) == names
-
-
-def test_values_shortened_to_one_text_do_not_make_names_equal() -> None:
-    assert short_names([(1, {"a": 0.1}), (2, {"a": 0.1 + 1e-13})]) == {1: "configuration 0001", 2: "configuration 0002"}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +62,4 @@ def test_values_with_equal_short_texts_are_written_out(values: tuple[Any, ...], 
 
 
 def test_title_of_a_score_has_its_metric() -> None:
-    errors = {"sts": replace(TASKS["sts"], metric="rmse")}
-    assert [score_described(name, errors) for name in ("sts", "overall")] == ["STS, RMSE, lower is better", "overall"]
-    assert score_described("sst", TASKS) == "SST, accuracy"
     assert [score_title(name, TASKS) for name in ("sts", "overall")] == ["STS, Pearson's correlation", "overall"]

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from mtlib.tasks import TASKS
-from results.figures.draw import is_empty
+from results.figures.draw import COLOURS, is_empty
 from results.figures.search import MAX_AXES, history, importance, parallel_coordinates, rungs, slices
 from results.figures.search_study import search_study
 from results.records.trials import TrialRecord
@@ -33,6 +33,8 @@ def test_history_has_every_configuration_and_the_best_so_far() -> None:
     assert panel.traces[0]["y"] == [0, 0, 0, 1]
     assert panel.traces[1]["y"] == [0, 0, 0, 1]
     assert panel.y["title"]["text"] == "overall"
+    assert (panel.x["title"]["text"], panel.x["dtick"]) == ("configuration", 1)
+    assert [trace["marker"]["color"] for trace in panel.traces[:2]] == list(COLOURS[:2])
 
 
 def test_each_key_has_a_slice_with_all_scores() -> None:

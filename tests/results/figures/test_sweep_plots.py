@@ -12,7 +12,6 @@ import pytest
 
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import EpochReport, Point
-from results.figures.embeddings import Embedded
 from results.figures.sweep_plots import SweepPlots
 from results.page.content import Page
 from results.page.sections import make_section
@@ -35,19 +34,8 @@ ARGUMENTS: dict[str, list[dict[str, Any]]] = {
     "losses": [{}, {"task": "sts"}],
     "predictions": [{"task": task, "trial": trial} for task in TASKS for trial in (None, "0001-r0")],
     "reliability": [{"task": task} for task in ("sst", "qqp")],
-    "labels": [{"task": task} for task in TASKS],
-    "errors": [{"task": task} for task in TASKS],
-    "embeddings": [{"trial": "0000-r0", "embedded": {}}],
 }
 """Of the methods that take some."""
-EMBEDDED = {
-    "qqp": Embedded(
-        task=TASKS["qqp"],
-        ids=["a", "b", "c"],
-        labels=np.array([0.0, 1.0, 1.0]),
-        vectors=np.array([[0.0, 1], [2, 3], [1, 5]]),
-    )
-}
 METHODS = [
     name for name, method in inspect.getmembers(SweepPlots, inspect.isfunction) if method.__doc__ and name[0] != "_"
 ]
@@ -56,7 +44,6 @@ NOT_OF_ANY_SWEEP = ("predicted", "dev_scores", "published", "comparable_study", 
 FIGURES = [
     (name, arguments) for name in METHODS if name not in NOT_OF_ANY_SWEEP for arguments in ARGUMENTS.get(name, [{}])
 ]
-OF_A_TASK = ("predictions", "reliability", "labels", "errors")
 
 
 def write_search(folder: Path, records: list[TrialRecord], ranges: Any = ()) -> Path:
@@ -104,8 +91,7 @@ def unscored(tmp_path: Path) -> Sweep:
 
 @pytest.mark.parametrize(("name", "arguments"), FIGURES)
 def test_each_method_returns_a_figure(name: str, arguments: dict[str, Any], sweep: Sweep) -> None:
-    embedded = {"embedded": EMBEDDED} if name == "embeddings" else {}
-    figure = getattr(sweep.plot, name)(**{**arguments, **embedded})
+    figure = getattr(sweep.plot, name)(**arguments)
     assert isinstance(figure, go.Figure)
     assert sum(len(trace.x) for trace in figure.data) > 0
     assert figure.layout.title.text
@@ -117,28 +103,15 @@ def test_sweep_without_scores_is_one_line(name: str, arguments: dict[str, Any], 
     assert line.endswith("got none" if name in NEEDS_SELECTION else ("got no data yet", "got none yet"))
 
 
-def test_sweep_without_trials_is_one_line(tmp_path: Path) -> None:
-    plots = load_sweep(write_search(tmp_path, [])).plot
-    assert one_line_error(plots.curves) == "Learning curves: there must be something to draw, got no data yet"
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
         ("effects", {"key": "smart.weigth"}, "unknown searched key 'smart.weigth'; did you mean 'smart.weight'?"),
         ("scores", {}, "the searched key must be named where there are several, got smart.weight, smart.mode"),
         ("curves", {"task": "ssst"}, "unknown task 'ssst'; did you mean 'sst'?"),
-        *((name, {"task": "qpq"}, "unknown task 'qpq'; did you mean 'qqp'?") for name in OF_A_TASK),
-        *(
-            (name, {"task": "qqp", "trial": "0001-r1"}, "unknown trial '0001-r1'; did you mean '0001-r0'?")
-            for name in OF_A_TASK
-        ),
+        ("reliability", {"task": "qpq"}, "unknown task 'qpq'; did you mean 'qqp'?"),
+        ("predictions", {"task": "qqp", "trial": "0001-r1"}, "unknown trial '0001-r1'; did you mean '0001-r0'?"),
         ("predictions", {"task": "sst", "trial": 3}, "a trial must be named by a text such as '0003-r0', got int"),
-        (
-            "embeddings",
-            {"trial": EMBEDDED, "embedded": "0000-r0"},
-            "a trial must be named by a text such as '0003-r0', got dict",
-        ),
         ("reliability", {"task": "sts"}, "reliability must be of a task with classes, got sts, a regression"),
         ("published", {}, "a published table must be recorded with the sweep's question, got none"),
         ("losses", {"task": "overall"}, "Losses: there must be something to draw, got no data yet"),
@@ -150,15 +123,6 @@ def test_wrong_names_are_one_line_with_the_nearest_right_one(
     assert one_line_error(getattr(sweep.plot, name), **arguments).startswith(line)
 
 
-def test_embeddings_are_drawn_from_the_pair_that_embed_dev_returns(sweep: Sweep) -> None:
-    pair = ("0000-r0", EMBEDDED)  # tests/results/page/test_models.py checks that it is this one
-    assert sum(len(trace.x) for trace in sweep.plot.embeddings(*pair).data) == len(EMBEDDED["qqp"].ids)
-
-
-def test_figures_are_shown_by_their_sweep_alone(sweep: Sweep) -> None:
-    assert repr(sweep.plot) == f"SweepPlots(path={str(sweep.path)!r})"
-
-
 def test_differences_of_a_range_are_refused_and_its_scores_are_shown(sweep: Sweep) -> None:
     ranges = [["smart.weight", {"Float": {"low": 0.0, "high": 1.0, "log": False}}]]
     space = {"question": "?", "metric": "overall", "grid": [], "ranges": ranges}
@@ -166,12 +130,8 @@ def test_differences_of_a_range_are_refused_and_its_scores_are_shown(sweep: Swee
     line = "differences must be of a key with listed values (`scores` shows one with a range), got smart.weight"
     assert one_line_error(plots.effects) == line
     assert plots.scores().layout.xaxis.type == "linear"
-
-
-def test_sweep_that_searched_nothing_has_no_effects(sweep: Sweep) -> None:
-    space = {"question": "?", "metric": "overall", "grid": [], "ranges": []}
-    plots = replace(sweep, info={**sweep.info, "space": space}).plot
-    assert one_line_error(plots.effects) == "there must be a searched key, got none"
+    nothing = replace(sweep, info={**sweep.info, "space": {**space, "ranges": []}}).plot
+    assert one_line_error(nothing.effects) == "there must be a searched key, got none"
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -231,13 +191,10 @@ def test_published_differences_of_several_keys_are_one_line(sweep: Sweep, with_p
 
 def test_every_figure_of_a_page_is_a_method(sweep: Sweep, with_published: Sweep) -> None:
     drawn = replace(sweep, info={**sweep.info, "search": "random"})
-    page = build_page([replace(inputs_of(sweep), embedded=EMBEDDED, embedded_by="0000-r0")])
+    page = build_page([inputs_of(sweep)])
     others = [make_section(inputs_of(drawn), "search"), make_section(inputs_of(with_published), "published")]
     figures = [*page.figures, *Page(title="", subtitle="", sections=[one for one in others if one]).figures]
     shown = {figure.layout.meta["name"] for figure in figures}
-    assert len(shown) > 20
-    figures = [
-        getattr(sweep.plot, name)(**{**arguments, **({"embedded": EMBEDDED} if name == "embeddings" else {})})
-        for name, arguments in FIGURES
-    ]
+    assert len(shown) > 15
+    figures = [getattr(sweep.plot, name)(**arguments) for name, arguments in FIGURES]
     assert shown <= {figure.layout.meta["name"] for figure in [*figures, with_published.plot.published()]}

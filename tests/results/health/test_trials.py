@@ -30,9 +30,7 @@ def test_failed_trials_are_grouped_by_reason() -> None:
         "sst: loss is nan at step 3",
         "sst: smart_penalty is inf at step 3",
         "qqp: a prediction on dev is not finite",
-        "training diverged: loss=NaN",
-        "the gradient is infinite",
-        "loss: nan.",
+        "training diverged",
     ],
 )
 def test_trials_that_diverged_get_other_advice(reason: str) -> None:

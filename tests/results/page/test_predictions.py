@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +25,12 @@ from results.page.predictions import (
     members_table,
     predict_alike,
     selected_model,
-    shown_texts,
     spread_of,
+    texts_reader,
 )
 from results.records.selection import Member, Selection
 from results.sweep import Sweep
 from tests.one_line_error import one_line_error
-from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.records.changed_epochs import change_predictions
 from tests.results.records.test_selection import build_selection, build_task
 
@@ -67,12 +67,6 @@ def single_of(sweep: Sweep, task: str = "sst") -> Predicted:
     return found
 
 
-def test_missing_task_is_one_line(recorded_sweep: Sweep) -> None:
-    single, both = single_of(recorded_sweep), selection_of_two(recorded_sweep)
-    none = replace(both, tasks={"qqp": both.tasks["qqp"]})
-    assert "does not have this task" in one_line_error(selected_model, recorded_sweep, none, single)
-
-
 def test_selected_single_model_is_named_with_its_epoch(recorded_sweep: Sweep) -> None:
     both = selection_of_two(recorded_sweep)
     member = replace(both.tasks["sst"].members[0], weight=1.0)
@@ -91,10 +85,6 @@ def test_models_with_other_probabilities_do_not_predict_alike(recorded_sweep: Sw
     assert not predict_alike(scores, replace(scores, predictions=scores.predictions + 0.1))
 
 
-def test_task_without_scores_has_no_single_model(recorded_sweep: Sweep) -> None:
-    assert best_single_model(replace(recorded_sweep, curves=recorded_sweep.curves[:0]), "sst") is None
-
-
 def reordered(sweep: Sweep, folder: Path, change: Callable[[pa.Table], pa.Table]) -> Path:
     """A copy of a sweep, whose dev predictions of SST are changed in each epoch of each trial."""
     shutil.copytree(str(sweep.path), folder)
@@ -110,35 +100,19 @@ def pooled(sweep: Sweep, other: Path) -> Selection:
     return replace(selection, sweeps=dict.fromkeys(places, "fingerprint"), tasks={"sst": chosen})
 
 
-def test_members_of_sweeps_in_another_order_are_averaged_by_id(recorded_sweep: Sweep, tmp_path: Path) -> None:
-    other = reordered(recorded_sweep, tmp_path / "other", lambda table: table.take(list(range(len(table)))[::-1]))
-    single = single_of(recorded_sweep)
-    found = selected_model(recorded_sweep, pooled(recorded_sweep, other), single)
-    expected = selected_model(recorded_sweep, selection_of_two(recorded_sweep), single)
-    assert found.probs is not None
-    assert expected.probs is not None
-    assert np.array_equal(found.probs, expected.probs)
-    assert list(found.ids) == list(single.ids)
-
-
 @pytest.mark.parametrize(
-    ("change", "error"),
+    "change",
     [
-        (lambda table: table.slice(1), "other examples by trial 0002-r1 of"),
-        (lambda table: table.set_column(0, "id", [[f"x{row}" for row in range(len(table))]]), "other examples by"),
-        (lambda table: table.set_column(0, "id", [["same"] * len(table)]), "other examples by"),
-        (
-            lambda table: table.set_column(3, "label", pc.subtract(4.0, table["label"])),
-            "other labels by",
-        ),
+        lambda table: table.take(list(range(len(table)))[::-1]),
+        lambda table: table.set_column(3, "label", pc.subtract(4.0, table["label"])),
     ],
 )
-def test_members_with_other_examples_are_refused(
-    change: Callable[[pa.Table], pa.Table], error: str, recorded_sweep: Sweep, tmp_path: Path
+def test_members_with_other_examples_or_labels_are_refused(
+    change: Callable[[pa.Table], pa.Table], recorded_sweep: Sweep, tmp_path: Path
 ) -> None:
     other = reordered(recorded_sweep, tmp_path / "other", lambda table: change(table).cast(table.schema))
-    selection = pooled(recorded_sweep, other)
-    assert error in one_line_error(selected_model, recorded_sweep, selection, single_of(recorded_sweep))
+    line = one_line_error(selected_model, recorded_sweep, pooled(recorded_sweep, other), single_of(recorded_sweep))
+    assert "other examples or labels by trial 0002-r1 of" in line
 
 
 def test_disagreement_lists_the_examples_with_the_most_even_votes() -> None:
@@ -156,18 +130,16 @@ def test_disagreement_table_has_texts_where_they_are_read(recorded_sweep: Sweep)
     plain = disagreement_table(recorded_sweep, "qqp", None)
     assert plain is not None
     assert plain.columns == ["example", "label", "predictions"]
-    read = disagreement_table(recorded_sweep, "qqp", lambda _, ids: [(f"first of {name}", "second") for name in ids])
+    long = "x" * (MAX_TEXT + 1)
+    read = disagreement_table(recorded_sweep, "qqp", lambda _, ids: [(name, long) for name in ids])
     assert read is not None
-    assert read.rows[0][1] == f"first of {read.rows[0][0]}\nsecond"
+    assert read.rows[0][1] == f"{read.rows[0][0]}\n{long[:MAX_TEXT]} …"
     assert [row[0] for row in read.rows] == [row[0] for row in plain.rows]
+    one = replace(recorded_sweep, records=recorded_sweep.records[:1])
+    assert disagreement_table(one, "sst", None) is None
 
 
-def test_one_trial_has_no_disagreement(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
-    assert disagreement_table(sweep, "sst", None) is None
-
-
-def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
+def test_error_table_shows_the_surest_errors() -> None:
     probs = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]])
     model = Predicted(
         name="m",
@@ -177,18 +149,20 @@ def test_error_table_shows_the_surest_errors_of_each_kind() -> None:
         predictions=np.array([0.0, 0.0, 1.0, 1.0]),
         probs=probs,
     )
-    table = error_table(model, lambda _, ids: [(name, "") for name in ids])
-    assert [(row[0], row[1].strip(), row[3]) for row in table.rows] == [
-        ("0, predicted 1", "c", "1 (0.80)"),
-        ("1, predicted 0", "a", "0 (0.90)"),
-        ("1, predicted 0", "b", "0 (0.60)"),
+    table = error_table(model, lambda _, ids: [(f"text {name}", "") for name in ids])
+    assert [[cell.strip() for cell in row] for row in table.rows] == [
+        ["text a", "1", "0 (0.90)"],
+        ["text c", "0", "1 (0.80)"],
+        ["text b", "1", "0 (0.60)"],
     ]
     assert table.frame is not None
     assert table.frame[["id", "model", "label", "predicted", "probability"]].to_numpy().tolist() == [
-        ["c", "m", "0", "1", 0.8],
         ["a", "m", "1", "0", 0.9],
+        ["c", "m", "0", "1", 0.8],
         ["b", "m", "1", "0", 0.6],
     ]
+    right = replace(model, predictions=model.labels)
+    assert error_table(right, lambda _, ids: [("",)] * len(ids)).rows == []
 
 
 def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> None:
@@ -203,16 +177,8 @@ def test_errors_as_csv_have_whole_texts_and_the_numbers_of_a_regression() -> Non
     frame = error_table(model, lambda _, ids: [("x" * (MAX_TEXT + 1), "y") for _ in ids]).frame
     assert frame is not None
     (row,) = frame.to_dict("records")
-    kind = row.pop("error")
-    assert kind
     text = "x" * (MAX_TEXT + 1) + "\ny"
     assert row == {"id": "a", "model": "m", "text": text, "label": 1.0, "predicted": 4.125}
-
-
-def test_long_texts_are_cut() -> None:
-    (cell,) = shown_texts(("x" * (MAX_TEXT + 1), "short"))
-    assert cell == "x" * MAX_TEXT + " …\nshort"
-    assert shown_texts(None) == []
 
 
 def test_members_are_listed_with_their_weights(recorded_sweep: Sweep) -> None:
@@ -234,3 +200,23 @@ def test_members_of_several_sweeps_have_their_sweep_and_temperatures(recorded_sw
     assert table.num_text_columns == 4
     same = members_table(pooled(recorded_sweep, tmp_path / "another" / "mine"))
     assert same.rows[1][2] == f"{tmp_path}/another/mine"  # both are called mine
+
+
+def test_missing_data_folder_is_one_line(recorded_sweep: Sweep) -> None:
+    assert "--data" in one_line_error(texts_reader(recorded_sweep), "sst", ["sst-dev-0"])
+
+
+def test_dev_rows_of_a_task_are_read_once(recorded_sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def read(_sweep: object, task: str, _data: object) -> object:
+        calls.append(task)
+        return SimpleNamespace(task=task, path="file", ids=["a", "b"], texts=[["first", "second"]])
+
+    monkeypatch.setattr("results.page.predictions.read_dev_table", read)
+    reader = texts_reader(recorded_sweep)
+    assert reader("sst", ["b"]) == (("second",),)
+    assert reader("sst", ["a", "b"]) == (("first",), ("second",))
+    assert reader("qqp", ["a"]) == (("first",),)
+    assert calls == ["sst", "qqp"]
+    assert "none with the id c" in one_line_error(reader, "sst", ["c"])

@@ -2,53 +2,61 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS
 from results.answers.ranking_table import epoch_cell
-from results.page.content import Text, TextTable
+from results.page.content import Text, TextTable, unfolded
 from results.page.published import (
     column_title,
-    compare,
     comparison_table,
     data_text,
-    params_key,
     published_blocks,
     slip_of,
     training_text,
 )
 from results.page.sections import sweep_sections
 from results.page.write import inputs_of
+from results.stats.texts import error_text
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, read_published
 from search_spaces.space import describe_space
-from tests.results.figures.conftest import panel_of, panels_of
-from tests.results.page.recorded_sweep import SPACE, figure_named, write_recorded_sweep
+from tests.results.figures.conftest import panels_of
+from tests.results.page.recorded_sweep import SPACE, figure_named
 
 
 def test_rows_are_matched_by_their_values(recorded_sweep: Sweep) -> None:
-    (table,) = read_published(recorded_sweep.info)
-    found = {own.row.params["smart.weight"]: own.here and own.here.number for own in compare(recorded_sweep, table)}
-    assert found == {0.0: 0, 0.3: 1, 1.0: 2, 0.45: None, 0.5: None, 0.7: None, 3.0: None}
+    frame = table_of(recorded_sweep).frame
+    assert frame is not None
+    own = recorded_sweep.ranking().set_index("smart.weight")["overall"]
+    expected = [own.get(weight, math.nan) for weight in frame["smart.weight"]]
+    np.testing.assert_array_equal(frame["overall"].astype(float), expected)
+    assert frame["overall"].notna().sum() == 3
 
 
-def test_whole_numbers_and_lists_match_after_json() -> None:
-    assert params_key({"a": 1, "b": [1, "x"]}) == params_key({"b": (1, "x"), "a": 1.0})
-    assert params_key({"a": 1}) != params_key({"a": 1.5})
+def table_of(sweep: Sweep) -> TextTable:
+    """The table of scores."""
+    return next(block for block in published_blocks(sweep) if isinstance(block, TextTable))
 
 
-def test_table_has_printed_and_own_scores(recorded_sweep: Sweep) -> None:
-    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
+@pytest.mark.parametrize(
+    ("column", "title", "printed"), [(("sst", "dev"), "SST", "0.533"), (("sst", "train"), "SST train", "0.852")]
+)
+def test_table_has_printed_and_own_scores(
+    column: tuple[str, str], title: str, printed: str, recorded_sweep: Sweep
+) -> None:
+    table = table_of(recorded_sweep)
     assert table.title == "BERT and Beyond, table 6"
-    assert table.columns[:3] == ["smart.weight", "SST published", "SST here"]
-    row = next(row for row in table.rows if row[0].startswith("0.3"))
-    own = next(row for row in recorded_sweep.ranked if row.number == 1)
-    assert row[1] == "0.533"
-    assert row[2] == f"{own.scores['sst', 'dev'].value:.3f} ±{own.scores['sst', 'dev'].replicate_error:.3f}"
-    without = next(row for row in table.rows if row[0].startswith("0.5"))
-    assert without[2] == ""
+    cells = {row[0].split(" ")[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    score = next(row for row in recorded_sweep.ranked if row.number == 1).scores[column]
+    assert score.replicate_error is not None
+    assert cells["0.3"][f"{title} published"] == printed
+    assert cells["0.3"][f"{title} here"] == f"{score.value:.3f} {error_text(score.replicate_error)}"
+    assert cells["0.5"][f"{title} here"] == ""
+    assert "QQP train published" not in table.columns
+    assert table.caption.startswith("Dev and train scores;")
     assert "[1] equals the row 8-16-8 of table 5" in table.caption
 
 
@@ -63,56 +71,29 @@ def test_overall_score_that_is_not_that_of_its_columns_is_marked() -> None:
     assert slip_of(replace(row, overall=None), TASKS) == ""
 
 
-def test_differences_stand_beside_published_ones(recorded_sweep: Sweep) -> None:
-    effects = recorded_sweep.estimated_effects
-    panel = panel_of(figure_named("published-differences-1", published_blocks(recorded_sweep)))
-    here, printed = panel.named("here, 95 % interval"), panel.named("published")
-    assert printed["y"] == here["y"] == ["0.3", "1"]
-    assert printed["x"] == pytest.approx([0.789 - 0.781, 0.789 - 0.781])
-    values = {value.value: value for value in effects.columns["overall"].values["smart.weight"]}
-    assert here["x"] == pytest.approx([values[0.3].difference, values[1.0].difference])
-
-
 def test_recomputed_overall_score_is_marked_everywhere(recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
     without = replace(table, rows=tuple(replace(row, overall=None) for row in table.rows[:1]) + table.rows[1:])
-    rows = compare(recorded_sweep, without)
-    shown = comparison_table(recorded_sweep, without, rows, 1)
+    shown = comparison_table(recorded_sweep, without, 1)
     cells = [row[shown.columns.index("overall published")] for row in shown.rows]
     assert cells[0].endswith(" (recomputed)")
     assert not any("recomputed" in cell for cell in cells[1:])
     assert "recomputed" in shown.caption
-    assert "recomputed" not in comparison_table(recorded_sweep, table, compare(recorded_sweep, table), 1).caption
+    assert "recomputed" not in comparison_table(recorded_sweep, table, 1).caption
 
 
 @pytest.mark.parametrize("epoch", [7, None])
 def test_published_epochs_have_a_column_where_some_are_printed(epoch: int | None, recorded_sweep: Sweep) -> None:
     (table,) = read_published(recorded_sweep.info)
-    rows = [
-        replace(one, row=replace(one.row, epoch=epoch if number == 1 else None))
-        for number, one in enumerate(compare(recorded_sweep, table))
-    ]
-    shown = comparison_table(recorded_sweep, table, rows, 1)
+    rows = [replace(row, epoch=epoch if number == 1 else None) for number, row in enumerate(table.rows)]
+    shown = comparison_table(recorded_sweep, replace(table, rows=tuple(rows)), 1)
     cells = [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
-    assert rows[1].here is not None
-    assert cells[1]["epoch here"] == epoch_cell(rows[1].here)
+    assert cells[1]["epoch here"] == epoch_cell(next(row for row in recorded_sweep.ranked if row.number == 1))
     assert [row.get("epoch published") for row in cells[:2]] == ([None, None] if epoch is None else ["", "7"])
 
 
-def test_published_train_scores_are_shown(recorded_sweep: Sweep) -> None:
-    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
-    row = next(row for row in table.rows if row[0].startswith("0.3"))
-    own = next(row for row in recorded_sweep.ranked if row.number == 1).scores["sst", "train"]
-    (printed,) = [row for row in read_published(recorded_sweep.info)[0].rows if row.params == {"smart.weight": 0.3}]
-    assert row[table.columns.index("SST train published")] == f"{printed.train_scores['sst']:.3f}"
-    assert row[table.columns.index("SST train here")] == f"{own.value:.3f} ±{own.replicate_error:.3f}"
-    assert table.caption.startswith("Dev and train scores;")
-    assert "QQP train published" not in table.columns
-    assert "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation." in table.caption
-
-
 def test_table_as_csv_has_numbers_and_slips_in_columns_of_their_own(recorded_sweep: Sweep) -> None:
-    table = next(block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable))
+    table = table_of(recorded_sweep)
     assert table.frame is not None
     rows = {row["smart.weight"]: row for row in table.frame.to_dict("records")}
     own = next(row for row in recorded_sweep.ranked if row.number == 1)
@@ -138,21 +119,26 @@ def test_missing_figure_of_differences_has_its_reason(recorded_sweep: Sweep) -> 
     assert not any(isinstance(block, Text) for block in published_blocks(recorded_sweep))
 
 
-def test_configurations_of_different_tasks_are_compared_by_task(recorded_sweep: Sweep) -> None:
-    kept = ~recorded_sweep.curves["trial"].str.startswith("0000") | recorded_sweep.curves["task"].isin(
-        ["sts", "overall"]
-    )
-    blocks = published_blocks(replace(recorded_sweep, curves=recorded_sweep.curves[kept]))
-    panels = panels_of(figure_named("published-differences-1", blocks))
-    assert {panel.title: panel.traces[0]["y"] for panel in panels} == {
-        "SST, accuracy": ["1"],
-        "QQP, accuracy": ["1"],
-        "STS, Pearson's correlation": ["0.3", "1"],
-    }
+@pytest.mark.parametrize("of_different_tasks", [False, True])
+def test_differences_stand_beside_published_ones(of_different_tasks: bool, recorded_sweep: Sweep) -> None:
+    """Where configurations were trained on different tasks, task by task."""
+    curves = recorded_sweep.curves
+    kept = ~curves["trial"].str.startswith("0000") | curves["task"].isin(["sts", "overall"])
+    sweep = replace(recorded_sweep, curves=curves[kept]) if of_different_tasks else recorded_sweep
+    panels = panels_of(figure_named("published-differences-1", published_blocks(sweep)))
+    if of_different_tasks:
+        shown = {panel.title: panel.traces[0]["y"] for panel in panels}
+        assert shown == {"SST, accuracy": ["1"], "QQP, accuracy": ["1"], "STS, Pearson's correlation": ["0.3", "1"]}
+    else:
+        here, printed = panels[0].named("here, 95 % interval"), panels[0].named("published")
+        assert printed["y"] == here["y"] == ["0.3", "1"]
+        assert printed["x"] == pytest.approx([0.789 - 0.781, 0.789 - 0.781])
+        values = {value.value: value for value in sweep.estimated_effects.columns["overall"].values["smart.weight"]}
+        assert here["x"] == pytest.approx([values[0.3].difference, values[1.0].difference])
 
 
 def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> None:
-    *_, table = [block for block in published_blocks(recorded_sweep) if isinstance(block, TextTable)]
+    *_, table = [block for block in unfolded(published_blocks(recorded_sweep)) if isinstance(block, TextTable)]
     assert [row[0] for row in table.rows] == ["encoder", "data", "training"]
     assert table.rows[0][1:] == ["BERT-base", "tiny"]
     assert data_text(recorded_sweep.info) == "the generated demonstration corpus: 8,544 sst train rows"
@@ -164,8 +150,8 @@ def test_what_differs_names_data_and_training_of_both(recorded_sweep: Sweep) -> 
     assert training_text(replace(recorded_sweep, records=queued)) == "no trial has ended an epoch yet"
 
 
-def test_question_without_published_table_has_no_section(tmp_path: Path) -> None:
+def test_question_without_published_table_has_no_section(recorded_sweep: Sweep) -> None:
     space = {**describe_space(SPACE), "published": []}
-    sweep = write_recorded_sweep(tmp_path / "mine", space=space)
+    sweep = replace(recorded_sweep, info={**recorded_sweep.info, "space": space})
     assert list(published_blocks(sweep)) == []
     assert "published" not in [section.name for section in sweep_sections(inputs_of(sweep))]

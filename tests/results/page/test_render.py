@@ -10,10 +10,19 @@ import plotly.graph_objects as go
 import pytest
 from plotly.subplots import make_subplots
 
-from results.figures.draw import Panel, Trace, adopt, axis, band, bars, figure_of, series
+from results.figures.draw import Panel, Trace, adopt, axis, band, figure_of, series
 from results.health.finding import Finding
-from results.page.content import Block, Findings, Listing, Page, Section, Text, TextTable
-from results.page.render import legend_of, render_page, rounded, script_json, share_texts, sign_of, split_panels
+from results.page.content import Block, Findings, Fold, Listing, Page, Section, Text, TextTable
+from results.page.render import (
+    MOST_COLUMNS,
+    legend_of,
+    render_page,
+    rounded,
+    script_json,
+    share_texts,
+    sign_of,
+    split_panels,
+)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;<b>"
 
@@ -28,7 +37,7 @@ def page_of(*blocks: Block) -> str:
 
 def without_plotly(page: str) -> str:
     """The page without the longest script."""
-    scripts = re.findall(r"<script>.*?</script>", page, re.DOTALL)
+    scripts = re.findall(r"<script[^>]*>.*?</script>", page, re.DOTALL)
     return page.replace(max(scripts, key=len), "") if scripts else page
 
 
@@ -52,7 +61,7 @@ def test_page_without_figures_has_no_plotly() -> None:
 def test_every_text_is_escaped() -> None:
     traces = [
         series([HOSTILE], [1.0], hover=[HOSTILE], name=HOSTILE),
-        bars([HOSTILE], [1.0], name=HOSTILE),
+        series([HOSTILE], [1.0], name=HOSTILE, mode="lines"),
     ]
     figure = figure_of("c", HOSTILE, HOSTILE, [Panel(HOSTILE, axis(categories=[HOSTILE]), axis(HOSTILE), traces)])
     blocks = (
@@ -61,7 +70,7 @@ def test_every_text_is_escaped() -> None:
         Findings(found=[Finding(level="problem", what=HOSTILE, advice=HOSTILE)], nothing=""),
         Findings(found=[], nothing=HOSTILE),
         Listing(title=HOSTILE, text=HOSTILE),
-        Listing(title=HOSTILE, text=HOSTILE, is_folded=True),
+        Fold(title=HOSTILE, blocks=[Listing(text=HOSTILE)]),
         figure,
     )
     section = Section(name="one", title=HOSTILE, blocks=blocks)
@@ -98,11 +107,6 @@ def test_each_text_of_figures_is_there_once() -> None:
     assert [trace["text"] for figure in shared["figures"] for trace in figure["data"]] == [[0, 1, 0], [1]]
 
 
-def test_cells_of_heatmaps_keep_their_texts() -> None:
-    shared = share_texts([{"data": [{"type": "heatmap", "text": [["0.50"]]}]}])
-    assert shared["figures"][0]["data"][0]["text"] == [["0.50"]]
-
-
 def test_legend_has_each_kind_once_by_rank_with_the_background_last() -> None:
     def of(name: str, style: int = 0, **more: Any) -> Trace:
         return series([1.0], [1.0], name=name, style=style, **more)
@@ -114,14 +118,13 @@ def test_legend_has_each_kind_once_by_rank_with_the_background_last() -> None:
     assert legend_of(figure_with(of("best"))) == []
 
 
-def test_signs_show_lines_points_bars_and_bands() -> None:
+def test_signs_show_lines_points_and_bands() -> None:
     traces = (
         series([1.0], [1.0]),
         series([1.0], [1.0], mode="lines"),
-        bars(["a"], [1.0]),
         band([1.0], [0.0], [2.0], name="b"),
     )
-    assert len(set(map(sign_of, traces))) == 4
+    assert len(set(map(sign_of, traces))) == 3
 
 
 def test_figure_of_another_library_keeps_its_annotations_and_shared_axes() -> None:
@@ -140,13 +143,25 @@ def test_figure_of_another_library_keeps_its_annotations_and_shared_axes() -> No
     assert panel["layout"]["annotations"][0]["text"] == "here"
 
 
-def test_table_shows_the_first_rows_and_folds_the_others() -> None:
-    table = TextTable(name="t", title="t", columns=["x"], rows=[["first"], ["second"], ["third"]], num_shown=1)
+def test_table_shows_the_first_rows_and_folds_the_others_with_their_marks() -> None:
+    rows = [["first"], ["second"], ["third"]]
+    table = TextTable(name="t", title="t", columns=["x"], rows=rows, num_shown=1, marked=frozenset({2}))
     shown, folded = page_of(table).split("<details>")
-    assert "first" in shown
-    assert "second" not in shown
-    assert "third" in folded
+    rows_in = [re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w+)", part) for part in (shown, folded)]
+    assert rows_in == [[("", "first")], [("", "second"), (' class="marked"', "third")]]
     assert "2 more" in folded
+
+
+def test_cells_of_wide_tables_name_their_columns_on_a_narrow_screen() -> None:
+    for number, is_wide in ((MOST_COLUMNS, False), (MOST_COLUMNS + 1, True)):
+        columns = [f"c{place}" for place in range(number)]
+        page = page_of(TextTable(name="t", title="t", columns=columns, rows=[columns]))
+        assert page.count("data-column=") == number * is_wide
+        assert ('class="wide"' in page) is is_wide
+
+
+def test_command_stands_in_a_box_below_its_sentence() -> None:
+    assert '>Do it.<code class="command">python x.py</code>' in page_of(Text(paragraphs=["Do it.\n  python x.py"]))
 
 
 @pytest.mark.parametrize("level", [2, 3])
@@ -161,23 +176,3 @@ def test_headings_of_blocks_are_below_that_of_their_section(level: int) -> None:
     found = re.findall(r"<h(\d)>(\w+)</h\d>", page)
     below = [(level + 1, "Table"), (level + 1, "Listing"), (level + 1, "Figure"), (level + 2, "Figure")]
     assert found == [(str(number), name) for number, name in [(1, "T"), (2, "One"), (level, "Two"), *below]]
-
-
-def test_all_sections_of_several_sweeps_are_in_the_contents() -> None:
-    sections = [
-        Section(name="overview", title="Overview", blocks=[]),
-        Section(name="sweep-1", title="Sweep", blocks=[]),
-        Section(name="sweep-1-answer", title="Answer", blocks=[], level=3),
-    ]
-    page = render_page(Page(title="T", subtitle="S", sections=sections))
-    nav = page.split("<nav")[1].split("</nav>")[0]
-    assert re.findall(r'href="#([^"]*)"', nav) == ["overview", "sweep-1-answer"]
-    assert "<summary>Sweep</summary>" in nav
-
-
-def test_marked_rows_are_those_that_are_named() -> None:
-    table = TextTable(
-        name="t", title="t", columns=["x"], rows=[["a"], ["b"], ["c"]], marked=frozenset({2}), num_shown=1
-    )
-    found = re.findall(r"<tr( class=\"marked\")?>\s*<th scope=\"row\">(\w)", page_of(table))
-    assert found == [("", "a"), ("", "b"), (' class="marked"', "c")]

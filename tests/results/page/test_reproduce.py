@@ -1,16 +1,16 @@
 """The commands that run a sweep again follow from `sweep.json`, also from those of earlier versions."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from results.page.content import Listing, TextTable
 from results.page.reproduce import data_table, provenance, reproduction_blocks
-from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
+from results.sweep import Sweep
+from tests.results.page.recorded_sweep import sweep_info
 
 
-def test_all_commands_are_listed(tmp_path: Path) -> None:
+def test_all_commands_are_listed(recorded_sweep: Sweep) -> None:
     resumed = [{"command": "python sweeps/run.py --resume mine", "time": "2024"}]
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), resumed=resumed)
+    sweep = replace(recorded_sweep, info={**recorded_sweep.info, "resumed": resumed})
     commands = next(block for block in reproduction_blocks(sweep) if isinstance(block, Listing))
     assert commands.text.splitlines() == [
         "python sweeps/run.py --space smart_lambda --name mine",
@@ -36,17 +36,14 @@ def test_what_is_not_recorded_of_a_machine_is_left_out() -> None:
     assert old["Machine"] == old["Per trial"] == old["Encoder"] == ""
 
 
-def test_data_have_rows_and_fingerprints(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
-    table = next(b for b in reproduction_blocks(sweep) if isinstance(b, TextTable) and b.name == "data")
-    assert table.rows == [["sst-train", "abcabcabcabc", "8,544"]]
+def test_data_have_rows_and_fingerprints() -> None:
+    assert data_table(sweep_info("mine")).rows == [["sst-train", "abcabcabcabc", "8,544"]]
     unknown = data_table({"data": {"tables": {"sst-dev": "abc" * 20}}})
     assert unknown.rows == [["sst-dev", "abcabcabcabc", ""]]
 
 
-def test_record_without_any_of_it_is_shown_too(tmp_path: Path) -> None:
-    sweep = replace(write_recorded_sweep(tmp_path / "mine", weights=(0.3,)), info={"name": "old"})
-    blocks = list(reproduction_blocks(sweep))
-    assert isinstance(blocks[0], Listing)
-    assert blocks[0].text == "not recorded"
-    assert not any(isinstance(block, TextTable) and block.name == "data" for block in blocks)
+def test_record_without_any_of_it_is_shown_too(recorded_sweep: Sweep) -> None:
+    first, *others = reproduction_blocks(replace(recorded_sweep, info={"name": "old"}))
+    assert isinstance(first, Listing)
+    assert first.text == "not recorded"
+    assert not any(isinstance(block, TextTable) and block.name == "data" for block in others)

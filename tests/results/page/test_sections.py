@@ -4,21 +4,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from mtlib.tasks import TASKS
-from results.figures.embeddings import Embedded
-from results.figures.predictions import Predicted
-from results.page import sections as page_sections
-from results.page.content import Block, Findings, Text, TextTable
-from results.page.predictions import best_single_model
+from results.page.content import Block, Fold, Text, unfolded
 from results.page.sections import (
     DIFFERENT_TASKS,
     SECTIONS,
     PageInputs,
-    error_block,
     held_out_table,
     make_section,
     ranking_block,
@@ -37,7 +31,6 @@ from tests.results.page.recorded_sweep import (
     recorded,
     shown_names,
     sweep_info,
-    with_records,
     write_recorded_sweep,
 )
 from tests.results.page.test_predictions import selection_of_two
@@ -60,7 +53,7 @@ def blocks_of(name: str, sweep: Sweep, **changes: object) -> list[Block]:
 
 
 def texts_of(blocks: list[Block]) -> str:
-    return "\n".join(line for block in blocks if isinstance(block, Text) for line in block.paragraphs)
+    return "\n".join(line for block in unfolded(blocks) if isinstance(block, Text) for line in block.paragraphs)
 
 
 def test_whole_sweep_has_all_sections(tmp_path: Path) -> None:
@@ -80,8 +73,8 @@ def test_sweep_that_has_just_begun_says_so_everywhere(tmp_path: Path) -> None:
     write_trials(tmp_path, [recorded(0, 0.3, 0, status="queued", best={}, best_epoch={}, epochs=0)], tuple(TASKS))
     sections = {s.name: list(s.blocks) for s in sweep_sections(PageInputs(sweep=load_sweep(tmp_path), selection=None))}
     assert "Not known yet" in texts_of(sections["answer"])
-    assert texts_of(sections["training"]) == "There is nothing to show yet."
-    assert texts_of(sections["predictions"]) == "There is nothing to show yet."
+    for name in ("training", "predictions"):
+        assert texts_of(sections[name]) == "There is nothing to show yet."
     assert "No ensembles were chosen yet" in texts_of(sections["ensembles"])
 
 
@@ -91,46 +84,23 @@ def test_one_trial_has_a_page(tmp_path: Path) -> None:
     assert names["effects"] == ["ranking"]
     assert "learning-curves" in names["training"]
     assert "confusion-sst" in names["predictions"]
+    assert ranking_block(sweep).marked == frozenset(), "what may be the best is not known"
 
 
-def test_failed_trials_are_in_the_health_section(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    records = [replace(sweep.records[0], status="failed", error="boom"), *sweep.records[1:]]
-    (block,) = blocks_of("health", with_records(tmp_path / "mine", records))
-    assert isinstance(block, Findings)
-    assert "boom" in block.found[0].what
-
-
-def test_section_that_cannot_be_made_says_why(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    old = replace(sweep, info={"name": "old"})
-    assert "must record" in texts_of(blocks_of("search", old))
-    assert shown_names(blocks_of("training", old))[0] == "learning-curves"
-
-
-def test_lost_predictions_leave_the_other_sections(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    change_predictions(tmp_path / "mine", "sst", lose)
-    assert "Ranking: could not be made: " in texts_of(blocks_of("effects", sweep))
-    predictions = blocks_of("predictions", sweep)
-    names = set(shown_names(predictions))
-    assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= names
-    assert not {"confusion-sst", "disagreement-sst"} & names
-    (reason,) = texts_of(predictions).splitlines()
-    assert reason.startswith("Charts of SST, Disagreement on SST: could not be made: ")
-    assert "predictions of trial" in reason
-
-
-def test_lost_predictions_leave_all_figures_of_training(tmp_path: Path) -> None:
+def test_lost_predictions_leave_the_rest(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine", terms=TERMS)
     names = shown_names(blocks_of("training", sweep))
-    for path in (tmp_path / "mine").glob("trials/*/epochs/*.parquet"):
-        content = path.read_bytes()
-        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])  # of SST, which comes first
-    blocks = blocks_of("training", load_sweep(tmp_path / "mine"))
-    assert shown_names(blocks) == names
-    assert "The best configurations have no colours: " in texts_of(blocks)
-    assert ".." not in texts_of(blocks)
+    change_predictions(tmp_path / "mine", "sst", lose)
+    lost = replace(sweep)  # without what was read before
+    assert "Ranking could not be made: " in texts_of(blocks_of("effects", lost))
+    predictions, training = blocks_of("predictions", lost), blocks_of("training", lost)
+    assert {"confusion-qqp", "scatter-sts", "disagreement-sts"} <= set(shown_names(predictions))
+    assert "confusion-sst" not in shown_names(predictions)
+    (reason,) = texts_of(predictions).splitlines()
+    assert reason.startswith("SST could not be made: ")
+    assert "predictions of trial" in reason
+    assert shown_names(training) == names
+    assert "The best configurations have no colours: " in texts_of(training)
 
 
 def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None:
@@ -140,157 +110,107 @@ def test_lost_curves_are_not_a_sweep_that_has_just_begun(tmp_path: Path) -> None
     assert text == f"There is nothing to show: the curves of {tmp_path}/mine are missing."
 
 
-def test_blocks_before_an_error_stay(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    records = tuple(replace(record, config='{"of": "another version"}') for record in sweep.records)
-    names = shown_names(blocks_of("published", replace(sweep, records=records)))
+def test_records_of_another_version_leave_the_rest(recorded_sweep: Sweep) -> None:
+    old = replace(recorded_sweep, info={"name": "old"})
+    assert "This part could not be made: sweep.json must record" in texts_of(blocks_of("search", old))
+    assert shown_names(blocks_of("training", old))[0] == "learning-curves"
+    records = tuple(replace(record, config='{"of": "another version"}') for record in recorded_sweep.records)
+    names = shown_names(blocks_of("published", replace(recorded_sweep, records=records)))
     assert names[0] == "published-1"
     assert "published-setting-1" not in names  # names the configuration's batch sizes
 
 
-def test_selection_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    text = texts_of(blocks_of("ensembles", sweep, selection_error="it is damaged"))
-    assert "it is damaged." in text
-    assert "No ensembles were chosen yet" not in text
-
-
-def test_ensemble_that_cannot_be_shown_leaves_the_single_model(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    selection = selection_of_two(sweep)
-    own = replace(selection, tasks={"qqp": selection.tasks["qqp"]})
-    blocks = blocks_of("predictions", sweep, selection=own)
-    assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
-    assert len(panels_of(figure_named("confusion-sst", blocks))) == 1
-
-
-def test_selected_single_model_is_shown_only_where_it_is_another(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    single = best_single_model(sweep, "sst")
-    assert single is not None
-    both = selection_of_two(sweep)
-    panels = []
-    for trial in (single.name.rpartition(" ")[2], "0000-r0"):
-        member = replace(both.tasks["sst"].members[0], trial=trial, weight=1.0)
-        alone = replace(both, tasks={"sst": replace(both.tasks["sst"], members=(member,))})
-        blocks = blocks_of("predictions", sweep, selection=alone)
-        assert "SST: what was selected is not shown" not in texts_of(blocks)
-        panels.append([panel.title for panel in panels_of(figure_named("confusion-sst", blocks))])
-    assert len(panels[0]) == 1
-    assert panels[1][1] == "selected single model, 0000-r0 at epoch 2"
-
-
-def test_one_bad_figure_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_bad_figure_leaves_the_others(recorded_sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("broken\nsecond line")
 
-    sweep = write_recorded_sweep(tmp_path / "mine")
     monkeypatch.setattr("results.figures.effects.forest_plots", fail)
     monkeypatch.setattr("results.figures.curves.losses", fail)
-    effects, training = (blocks_of(name, sweep) for name in ("effects", "training"))
+    effects, training = (blocks_of(name, recorded_sweep) for name in ("effects", "training"))
     assert shown_names(effects) == ["scores-smart-weight", "ranking"]
-    assert texts_of(effects).splitlines()[-1] == "Effects: could not be made: broken."
-    assert texts_of(training) == "Losses: could not be made: broken."
+    assert texts_of(effects).splitlines()[-1] == "Effects could not be made: broken."
+    assert texts_of(training) == "Losses could not be made: broken."
     assert "learning-curves" in shown_names(training)
 
 
-def test_ranking_of_many_keys_shows_scores_first(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    assert ranking_block(sweep).columns[:3] == ["configuration", "smart.weight", "SST dev"]
+def test_selection_that_cannot_be_read_or_shown_says_so(recorded_sweep: Sweep) -> None:
+    text = texts_of(blocks_of("ensembles", recorded_sweep, selection_error="it is damaged"))
+    assert "it is damaged." in text
+    assert "No ensembles were chosen yet" not in text
+    selection = selection_of_two(recorded_sweep)
+    own = replace(selection, tasks={"qqp": selection.tasks["qqp"]})
+    blocks = blocks_of("predictions", recorded_sweep, selection=own)
+    assert "SST: what was selected is not shown: the selection does not have this task" in texts_of(blocks)
+    shown = {task: len(panels_of(figure_named(f"confusion-{task}", blocks))) for task in ("sst", "qqp")}
+    assert shown == {"sst": 1, "qqp": 2}
+
+
+def test_ranking_shows_metrics_and_of_many_keys_the_scores_first(recorded_sweep: Sweep) -> None:
+    few = ranking_block(recorded_sweep)
+    assert few.columns[:3] == ["configuration", "smart.weight", "SST dev"]
+    assert few.caption == "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation."
+    assert 0 in few.marked
     many = {f"key.{number}": number for number in range(4)}
-    changed = tuple(replace(record, params={**record.params, **many}) for record in sweep.records)
-    table = ranking_block(replace(sweep, records=changed))
+    changed = tuple(replace(record, params={**record.params, **many}) for record in recorded_sweep.records)
+    table = ranking_block(replace(recorded_sweep, records=changed))
     assert table.columns[:2] == ["configuration", "SST dev"]
     assert table.columns[-5:] == ["smart.weight", *many]
     assert all(len(row) == len(table.columns) for row in table.rows)
-
-
-def test_figures_by_value_that_are_left_out_are_mentioned(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    effects = sweep.estimated_effects
-    assert texts_of(list(value_blocks(sweep, effects))) == ""
-    keys = [replace(effects.keys[0], name=f"key{number}") for number in range(3)]
-    many = replace(effects, keys=[*effects.keys, *keys])
-    figure, text = value_blocks(sweep, many)
-    assert isinstance(figure, go.Figure)
-    assert texts_of([text]).startswith("Figures of scores by value are of 1 of 4 searched keys: ")
-    (text,) = value_blocks(sweep, replace(many, keys=[*keys, replace(keys[0], name="key3")]))
-    assert texts_of([text]).startswith("Figures of scores by value are of no key: ")
-    assert "Search" in texts_of([text])
-
-
-def test_metrics_of_the_ranking_are_named_with_their_direction(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    assert ranking_block(sweep).caption == "Metrics: SST accuracy; QQP accuracy; STS Pearson's correlation."
     tasks = {**TASKS, "sts": replace(TASKS["sts"], metric="rmse")}
-    assert ranking_title(("sts", "dev"), tasks) == "STS dev, lower is better"
-    assert [ranking_title(column, TASKS) for column in (("sst", "train"), TOTAL)] == ["SST train", "overall"]
+    titles = [ranking_title(column, tasks) for column in (("sts", "dev"), ("sst", "train"), TOTAL)]
+    assert titles == ["STS dev, lower is better", "SST train", "overall"]
 
 
-def test_rows_that_may_be_the_best_are_marked_where_that_is_known(tmp_path: Path) -> None:
-    replicated = write_recorded_sweep(tmp_path / "two", num_replicates=3)
-    assert 0 in ranking_block(replicated).marked
-    assert ranking_block(write_recorded_sweep(tmp_path / "one", num_replicates=1)).marked == frozenset()
+def test_figures_by_value_that_are_left_out_are_mentioned(recorded_sweep: Sweep) -> None:
+    effects = recorded_sweep.estimated_effects
+    assert texts_of(list(value_blocks(recorded_sweep, effects))) == ""
+    keys = [replace(effects.keys[0], name=f"key{number}") for number in range(3)]
+    figure, text = value_blocks(recorded_sweep, replace(effects, keys=[*effects.keys, *keys]))
+    assert isinstance(figure, go.Figure)
+    assert texts_of([text]).startswith("Of 4 searched keys, the 1 whose effect on overall could be estimated")
 
 
-def test_texts_and_embeddings_are_shown_only_where_given(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    plain = shown_names(blocks_of("predictions", sweep))
-    assert not {"error-texts-sst", "embeddings"} & set(plain)
-    vectors = np.random.default_rng(0).normal(size=(8, 4))
-    labels = np.arange(8) % 5
-    embedded = {"sst": Embedded(task=TASKS["sst"], ids=list("abcdefgh"), labels=labels.astype(float), vectors=vectors)}
-    given = {"read_texts": lambda _, ids: [("text",)] * len(ids), "embedded": embedded, "embedded_by": "0001-r0"}
-    assert {"error-texts-sst", "embeddings"} <= set(shown_names(blocks_of("predictions", sweep, **given)))
+def test_hard_examples_are_folded_and_errors_have_texts_where_these_are_read(recorded_sweep: Sweep) -> None:
+    for given, names in (({}, []), ({"read_texts": lambda _, ids: [("text",)] * len(ids)}, ["error-texts-sst"])):
+        folds = [block for block in blocks_of("predictions", recorded_sweep, **given) if isinstance(block, Fold)]
+        assert [fold.title for fold in folds] == [f"Hard examples of {task.title}" for task in TASKS.values()]
+        assert shown_names(folds[0].blocks) == ["disagreement-sst", *names]
 
 
-def test_model_without_errors_has_a_sentence_instead_of_their_texts() -> None:
-    ends = np.array([0.0, 1.0])
-    right = Predicted(name="best", task=TASKS["qqp"], ids=["a", "b"], labels=ends, predictions=ends, probs=np.eye(2))
-    block = error_block(right, lambda _, ids: [("text",)] * len(ids))
-    assert isinstance(block, Text)
-    assert block.paragraphs == ["QQP: best makes no error of the kinds above, so there are no texts of errors."]
-    wrong = error_block(replace(right, predictions=1 - ends), lambda _, ids: [("text",)] * len(ids))
-    assert isinstance(wrong, TextTable)
-    assert len(wrong.rows) == 2
+def test_rungs_are_those_of_successive_halving(recorded_sweep: Sweep) -> None:
+    assert blocks_of("search", recorded_sweep) == []
+    asha = replace(recorded_sweep, info={**recorded_sweep.info, "scheduler": "asha"})
+    assert "rungs" in shown_names(blocks_of("search", asha))
 
 
-def test_rungs_are_those_of_successive_halving(tmp_path: Path) -> None:
-    assert blocks_of("search", write_recorded_sweep(tmp_path / "grid", scheduler="none")) == []
-    assert "rungs" in shown_names(blocks_of("search", write_recorded_sweep(tmp_path / "asha", scheduler="asha")))
-
-
-def test_several_keys_have_importances_slices_and_parallel_coordinates(tmp_path: Path) -> None:
+def of_two_keys(sweep: Sweep) -> Sweep:
+    """The sweep as a grid of the weight and a seed."""
     space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
-    sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)
-    records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
-    changed = replace(sweep, records=records)
-    search = blocks_of("search", changed)
+    records = tuple(
+        replace(record, number=number, replicate=0, params={**record.params, "seed": record.replicate})
+        for number, record in enumerate(sweep.records)
+    )
+    return replace(sweep, info={**sweep.info, "space": space}, records=records)
+
+
+def test_several_keys_have_importances_slices_and_parallel_coordinates(recorded_sweep: Sweep) -> None:
+    sweep = of_two_keys(recorded_sweep)
+    search = blocks_of("search", sweep)
     assert shown_names(search) == ["slices", "parallel-coordinates"]
     assert "Importances need" in texts_of(search)
-    random = replace(changed, info={**changed.info, "search": "random"})
+    random = replace(sweep, info={**sweep.info, "search": "random"})
     assert shown_names(blocks_of("search", random))[0] == "history"
 
 
-def test_configurations_of_different_tasks_are_not_compared(tmp_path: Path) -> None:
-    space = {**sweep_info("mine")["space"], "grid": [["smart.weight", [0.0, 0.3, 1.0]], ["seed", [0, 1]]]}
-    sweep = write_recorded_sweep(tmp_path / "mine", space=space, num_replicates=1)
-    best = {"sst": 0.5, "overall": 0.5}
-    records = tuple(replace(r, params={**r.params, "seed": r.number % 2}) for r in sweep.records)
-    other = replace(sweep, records=(replace(records[0], best=best), *records[1:]))
+def test_configurations_of_different_tasks_are_not_compared(recorded_sweep: Sweep) -> None:
+    sweep = of_two_keys(recorded_sweep)
+    first, *others = sweep.records
+    other = replace(sweep, records=(replace(first, best={"sst": 0.5, "overall": 0.5}), *others))
     search = blocks_of("search", other)
     assert texts_of(search) == DIFFERENT_TASKS
     assert shown_names(search) == ["slices"]
     for draw in (other.plot.importance, other.plot.parallel_coordinates):
         assert one_line_error(draw).startswith("scores must be of the same tasks to be compared")
-
-
-def test_ensembles_without_optimism_have_no_empty_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_sections, "optimism_sentences", lambda _: [])
-    sweep = write_recorded_sweep(tmp_path / "mine")
-    lines = texts_of(blocks_of("ensembles", sweep, selection=selection_of_two(sweep))).splitlines()
-    assert all(lines)
-    assert len(lines) == 3
 
 
 def test_held_out_scores_stand_beside_the_expected_ones() -> None:
@@ -299,8 +219,3 @@ def test_held_out_scores_stand_beside_the_expected_ones() -> None:
     assert len(table.rows) == 2
     assert table.frame is not None
     assert table.frame.iloc[0].tolist() == ["sst", "2024-05-02T10:00:00.000+00:00", 0.5, 0.4, 0.6, 0.55]
-
-
-@pytest.mark.parametrize("name", SECTIONS)
-def test_anchors_are_plain_words(name: str) -> None:
-    assert name.isalpha()

@@ -13,7 +13,6 @@ from results.page.write import (
     PAGE_FILE,
     build_page,
     inputs_of,
-    selection_of,
     subtitle_of,
     write_figures,
     write_image,
@@ -22,6 +21,7 @@ from results.page.write import (
     write_tables,
 )
 from results.records.selection import SELECTION_FILE, write_selection
+from results.sweep import Sweep
 from tests.one_line_error import one_line_error
 from tests.results.page.recorded_sweep import write_recorded_sweep
 from tests.results.page.test_predictions import selection_of_two
@@ -36,32 +36,29 @@ def test_page_is_written_into_the_sweeps_folder(tmp_path: Path) -> None:
     assert "no evidence about real text" in text
 
 
-def test_page_of_one_trial_says_one_trial(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,), num_replicates=1)
-    assert build_page([inputs_of(sweep)]).subtitle.startswith("1 of 1 trial ended, started")
+def test_real_data_are_named_without_a_warning(recorded_sweep: Sweep) -> None:
+    sweep = replace(
+        recorded_sweep, info={**recorded_sweep.info, "options": {"data": "/data"}}, records=recorded_sweep.records[:1]
+    )
+    subtitle = subtitle_of(sweep)
+    assert subtitle.startswith("1 of 1 trial ended, started")
+    assert subtitle.endswith("; /data: 8,544 sst train rows")
 
 
-def test_real_data_are_named_without_a_warning(tmp_path: Path) -> None:
-    sweep = write_recorded_sweep(tmp_path / "mine", weights=(0.3,))
-    on_real_data = replace(sweep, info={**sweep.info, "options": {"data": "/data"}})
-    assert subtitle_of(on_real_data).endswith("; /data: 8,544 sst train rows")
-
-
-def test_page_is_written_behind_a_uri(tmp_path: Path) -> None:
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine", weights=(0.3,)))])
+def test_page_is_written_behind_a_uri(recorded_sweep: Sweep, tmp_path: Path) -> None:
+    page = build_page([inputs_of(recorded_sweep)])
     assert write_page(f"file://{tmp_path}/copy/", page) == f"file://{tmp_path}/copy/{PAGE_FILE}"
     assert (tmp_path / "copy" / PAGE_FILE).is_file()
 
 
 def test_selection_is_shown_if_there_is_one_that_can_be_read(tmp_path: Path) -> None:
     sweep = write_recorded_sweep(tmp_path / "mine")
-    assert selection_of(sweep.path) is None
+    assert inputs_of(sweep).selection is None
     write_selection(sweep.path, selection_of_two(sweep))
     assert inputs_of(sweep).selection == selection_of_two(sweep)
     (tmp_path / "mine" / SELECTION_FILE).write_text("{")
     damaged = inputs_of(sweep)
     assert damaged.selection is None
-    assert damaged.selection_error == one_line_error(selection_of, sweep.path)
     assert SELECTION_FILE in damaged.selection_error
 
 
@@ -100,10 +97,12 @@ def test_tables_hold_numbers_rather_than_what_is_shown(tmp_path: Path) -> None:
     assert others == {"published-1": {"slip"}, "members": {"task", "method", "sweep", "trial"}}
 
 
-def test_each_figure_becomes_a_png_and_an_svg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_figure_becomes_a_png_and_an_svg(
+    recorded_sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written: list[str] = []
     monkeypatch.setattr(go.Figure, "write_image", lambda _, path, **__: written.append(path.name))
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
+    page = build_page([inputs_of(recorded_sweep)])
     calls: list[tuple[int, int]] = []
     count = write_figures(page, tmp_path / "images", lambda number, total: calls.append((number, total)))
     names = [figure.layout.meta["name"] for figure in page.figures]
@@ -112,14 +111,19 @@ def test_each_figure_becomes_a_png_and_an_svg(tmp_path: Path, monkeypatch: pytes
     assert calls == [(number, len(names)) for number in range(1, len(names) + 1)]
 
 
-def test_missing_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("message", "end"),
+    [
+        ("Kaleido requires Google Chrome to be installed.\nmore", ": Kaleido requires Google Chrome to be installed"),
+        ("Image export requires the Kaleido package,\nwhich", ": Image export requires the Kaleido package"),
+    ],
+)
+def test_missing_browser_is_one_line(message: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nmore")
+        raise RuntimeError(message)
 
     monkeypatch.setattr(go.Figure, "write_image", fail)
-    page = build_page([inputs_of(write_recorded_sweep(tmp_path / "mine"))])
-    line = one_line_error(write_figures, page, tmp_path / "images", lambda _number, _total: None)
-    assert line.endswith("and a Chrome or Chromium: Kaleido requires Google Chrome to be installed.")
+    assert one_line_error(write_image, go.Figure(), tmp_path / "f.svg").endswith(f"and a Chrome or Chromium{end}")
 
 
 @pytest.mark.slow
