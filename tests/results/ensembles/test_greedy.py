@@ -26,7 +26,7 @@ FAST = Settings(bags=3, num_steps=8, max_models=4)
 NO_BAGS = replace(FAST, bags=0)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task
@@ -52,11 +52,6 @@ def test_correlation_of_an_addition_without_variance_is_zero() -> None:
     assert addition_scorer(constant, all_margins(pool), all_rows(pool))(all_margins(pool)[2], 2).tolist() == [0, 0, 0]
 
 
-def test_tie_after_an_addition_counts_as_wrong() -> None:
-    pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
-    assert addition_scorer(pool, all_margins(pool), all_rows(pool))(all_margins(pool)[0], 2).tolist() == [0]
-
-
 @each_task
 @few_seeds
 @pytest.mark.parametrize("max_models", [2, 6])
@@ -78,7 +73,7 @@ def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None
 
 
 @each_task
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_greedy_lies_between_the_best_single_and_brute_force(task: Task, seed: int) -> None:
     pool, settings = build_pool(task, SKILLS[:4], num_rows=30, seed=seed), replace(NO_BAGS, num_steps=6)
     rows = all_rows(pool)
@@ -119,6 +114,7 @@ def test_growth_ends_at_the_best_score() -> None:
 
 
 def test_bags_are_random_subsets_in_order() -> None:
+    assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
     bags = draw_bags(9, 40, np.random.default_rng(0))
     assert [len(bag) for bag in bags] == [7] * 40
     assert all((np.diff(bag) > 0).all() for bag in bags)
@@ -126,40 +122,12 @@ def test_bags_are_random_subsets_in_order() -> None:
     assert len({tuple(bag) for bag in bags}) > 20
 
 
-@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 2), (3, 3), (4, 3), (100, 75)])
+@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (4, 3), (100, 75)])
 def test_bag_is_never_empty(num_candidates: int, size: int) -> None:
     assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
 
 
-def test_without_bags_all_candidates_are_used_once() -> None:
-    assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
-
-
-@each_task
-def test_one_bag_is_one_subset(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
-    allowed = best_candidates(pool, all_rows(pool))[bag]
-    assert set(choose_greedy(pool, all_rows(pool), replace(FAST, bags=1)).members) <= set(allowed.tolist())
-
-
-@pytest.mark.parametrize("num_considered", [1, 2, 3])
-def test_greedy_selection_considers_only_the_best_trials(num_considered: int) -> None:
+def test_greedy_selection_considers_only_the_best_trials() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=60)
-    chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=num_considered))
-    assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:num_considered].tolist())
-
-
-def test_other_seeds_draw_other_bags() -> None:
-    pool = build_pool(BINARY, SKILLS)
-    first, second = (choose_greedy(pool, all_rows(pool), replace(FAST, seed=seed)) for seed in (0, 1))
-    assert first != second
-
-
-@each_task
-def test_duplicated_candidates_keep_greedy_at_least_as_good_as_the_best(task: Task) -> None:
-    one = build_pool(task, SKILLS, num_rows=40)
-    pool = pool_of(task, np.repeat(one.outputs, 2, axis=0), one.labels)
-    single, greedy = (method(pool, all_rows(pool), NO_BAGS) for method in (choose_single, choose_greedy))
-    assert single.members[0] % 2 == 0
-    assert plain_score(pool, greedy) >= plain_score(pool, single) - 1e-9
+    chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=2))
+    assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:2].tolist())

@@ -28,7 +28,7 @@ SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 FAST = Settings(bags=3, num_steps=8, max_models=4)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])

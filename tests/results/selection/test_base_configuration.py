@@ -40,25 +40,19 @@ def test_base_is_the_trial_without_changes(tmp_path: Path) -> None:
     assert find_base([sweep]).places == {(sweep, 1)}
 
 
-@pytest.mark.parametrize("changes", [{"seed": 5}, {"replicate": 2}, {"seed": 5, "replicate": 1}])
-def test_seed_and_replicate_do_not_change_the_configuration(tmp_path: Path, changes: dict[str, int]) -> None:
-    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override(changes))
+def test_seed_and_replicate_do_not_change_the_configuration(tmp_path: Path) -> None:
+    sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED), BASE.override({"seed": 5, "replicate": 1}))
     assert find_base([sweep]).places == {(sweep, 1)}
-
-
-def test_sweep_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) -> None:
-    assert find_base([write_configs(tmp_path, BASE, BASE.override(CHANGED))]).places == frozenset()
 
 
 def test_sweep_without_a_recorded_base_has_none(tmp_path: Path) -> None:
     assert find_base([write_configs(tmp_path, None, BASE)]).places == frozenset()
 
 
-@pytest.mark.parametrize("search", ["random", "tpe"])
-def test_a_search_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path, search: str) -> None:
+def test_a_search_whose_trials_all_differ_from_the_base_has_none(tmp_path: Path) -> None:
     sweep = write_configs(tmp_path, BASE, BASE.override(CHANGED))
     write_sweep(
-        tmp_path, {"name": "mine", "base": to_dict(BASE), "space": {"grid": [], "ranges": []}, "search": search}
+        tmp_path, {"name": "mine", "base": to_dict(BASE), "space": {"grid": [], "ranges": []}, "search": "random"}
     )
     assert find_base([sweep]) == NO_BASE
 

@@ -12,11 +12,12 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Settings, inner_folds
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
+from results.selection.method_scores import paired_difference
 from results.selection.select_ensemble import select_ensemble
 from results.selection.shared_model import cross_fit_shared
 from results.stats.resampling import Floats, Numbers
 from tests.results.ensembles.simulated_pools import build_pool
-from tests.results.selection.plain_selection import all_rows, compare
+from tests.results.selection.plain_selection import all_rows
 from tests.results.selection.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, each_task
 
 SIZES = [20, 10, *[3] * 18, *[2] * 6, *[1] * 24]
@@ -72,7 +73,7 @@ def test_errors_of_accuracies_are_cluster_robust(task: Task) -> None:
     pool = grouped_pool(task)
     first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 2))
     assert first.standard_error == pytest.approx(cluster_error(first.values[0], GROUPS), rel=1e-9)
-    _, error = compare(first, second)
+    _, error = paired_difference(first, second)
     assert error == pytest.approx(cluster_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
 
 
