@@ -52,6 +52,8 @@ class CrossFitted:
     """(repeats, rows): each example's fold."""
     groups: Numbers
     """(rows,): the number of the group of examples that each one is drawn with."""
+    max_members: int = 1
+    """Members of the largest ensemble that was chosen without a fold."""
 
     @cached_property
     def parts(self) -> list[list[Numbers]]:
@@ -160,12 +162,15 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
     labels, groups = pool.labels[rows], pool.groups[rows]
     num_folds = count_folds(pool.task, count_groups(groups), settings.num_folds)
     folds = np.stack([assign_folds(labels, num_folds, generator, groups) for _ in range(num_repeats)])
-    values = np.empty(folds.shape)
+    values, max_members = np.empty(folds.shape), 1
     for found, own in zip(values, folds, strict=True):
         for outside, inside in iter_folds(own):
             chosen = method(pool, rows[outside], settings)
+            max_members = max(max_members, len(chosen.members))
             found[inside] = values_of(pool.task, ensemble_outputs(pool, chosen, rows[inside]), labels[inside])
-    return CrossFitted(task=pool.task, labels=labels, values=values, folds=folds, groups=groups)
+    return CrossFitted(
+        task=pool.task, labels=labels, values=values, folds=folds, groups=groups, max_members=max_members
+    )
 
 
 def bootstrap(found: CrossFitted, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0) -> Floats:

@@ -64,26 +64,18 @@ def render_held_out_scores(
     rows = []
     for name, score in scores.scores.items():
         task, expected = selection.definitions[name], selection.tasks[name].score
-        held_out = (
-            f"{scores.num_examples[name]:,}",
-            f"{task.value_of(score):.3f}",
-            task.bounds_text(scores.intervals[name]),
+        found, *on_dev = (f"{task.value_of(one):.3f}" for one in (score, expected.cross_fitted, expected.in_sample))
+        rows.append(
+            [task.title, f"{scores.num_examples[name]:,}", found, task.bounds_text(scores.intervals[name]), *on_dev]
         )
-        on_dev = [f"{task.value_of(one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
-        rows.append([task.title, *held_out, *on_dev])
     table = plain_table(["task", "examples", "held out", "95 % interval", "expected", "on dev"], rows)
-    return [*table_lines(width, table), "", *paragraph(held_out_sentences(num_before), width)]
-
-
-def held_out_sentences(num_before: int) -> Iterator[str]:
-    """Whether held-out rows are still unseen after they have been scored so many times."""
-    if num_before == 0:
-        yield "No trial has used these rows, and nothing was chosen by them."
-    else:
+    words = "No trial has used these rows, and nothing was chosen by them."
+    if num_before > 0:
         times = "once" if num_before == 1 else f"{num_before} times"
-        yield f"These rows have been scored {times} before."
-        yield "If anything was chosen by that, they are no longer unseen."
-    yield "They are train rows: dev may differ in kind."
+        words = (
+            f"These rows have been scored {times} before. If anything was chosen by that, they are no longer unseen."
+        )
+    return [*table_lines(width, table), "", *fold(f"{words} They are train rows: dev may differ in kind.", width)]
 
 
 def plain_table(titles: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> PrintedTable:
@@ -148,13 +140,13 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
 def one_model_sentences(selection: Selection) -> list[str]:
     """A sentence where one model serves all tasks about as well as what was chosen for each, within one standard error
     of its expected score."""
-    pairs = []
     for chosen in selection.tasks.values():
         shared = next((score for score in chosen.methods if score.name == ONE_MODEL), None)
         if shared is None or chosen.method == ONE_MODEL:
             return []
-        pairs.append((shared, chosen.score))
-    if len(pairs) < 2 or any(best.cross_fitted - one.cross_fitted > one.standard_error for one, best in pairs):
+        if chosen.score.cross_fitted - shared.cross_fitted > shared.standard_error:
+            return []
+    if len(selection.tasks) < 2:
         return []
     return [
         "One model for all tasks is expected within one standard error of these on each: --method one_model chooses "
@@ -179,19 +171,12 @@ def find_base_score(chosen: TaskSelection) -> MethodScore | None:
 
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
-    relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
-    names = [f"{what} ({task.value_of(lead):+.3f})" for what, lead, _ in others]
-    if len(set(relations)) == 1:
-        return f"{relations[0]} {' and '.join(names)}"
-    return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
-
-
-def compare_in_words(lead: float, bounds: tuple[float, ...]) -> str:
-    """Whether a difference is significant, by its 95 % interval, and its sign."""
-    low, high = bounds
-    if low <= 0 <= high:
-        return "is not significantly different from"
-    return "is better than" if lead > 0 else "is worse than"
+    names: dict[str, list[str]] = {}
+    for what, lead, (low, high) in others:
+        relation = f"is {'better' if lead > 0 else 'worse'} than"
+        relation = "is not significantly different from" if low <= 0 <= high else relation
+        names.setdefault(relation, []).append(f"{what} ({task.value_of(lead):+.3f})")
+    return " and ".join(f"{relation} {' and '.join(found)}" for relation, found in names.items())
 
 
 def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:

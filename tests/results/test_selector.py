@@ -313,14 +313,6 @@ def test_selection_is_scored_and_evaluations_are_counted_in_both_files(held: Pat
         assert rows[TASKS[task].title][1:3] == [str(len(read_hold_out(held).tasks[task].ids)), f"{found:.3f}"]
 
 
-def test_new_selection_keeps_the_count_of_evaluations(held: Path, capsys: Capture) -> None:
-    score(capsys, held)
-    run(capsys, held, *FAST, "--task", "qqp")
-    assert read_selection(held).evaluations == ()
-    assert "These rows have been scored once before." in " ".join(score(capsys, held))
-    assert [list(evaluation.scores) for evaluation in read_selection(held).evaluations] == [["qqp"]]
-
-
 def test_selection_in_its_own_folder_is_scored_there(held: Path, tmp_path: Path, capsys: Capture) -> None:
     run(capsys, held, *FAST, "--task", "sst", "--method", "single", "--output", tmp_path / "own")
     score(capsys, tmp_path / "own")

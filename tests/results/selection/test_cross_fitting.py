@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import pearsonr
-from sklearn.metrics import accuracy_score
 
 from mtlib.metrics.correlation import weighted_pearson
 from mtlib.tasks import TASKS, Task
@@ -114,34 +113,6 @@ def test_cross_fitted_score_of_noise_is_at_chance(task: Task, method: Choose) ->
     assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(16)
 
 
-@each_method
-def test_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
-    """On average over pools, up to what the missing fifth of the examples would have added."""
-    for task in (CLASSES, BINARY):
-        differences = []
-        for seed in range(8):
-            pool = build_pool(task, [0.6] * 8, num_rows=2100, correlation=0.3, seed=seed)
-            rows, new = np.arange(100), np.arange(100, 2100)
-            truth = score_rows(pool, ensemble_outputs(pool, method(pool, rows, FAST), new), new)
-            differences.append(cross_fit(pool, method, FAST, rows).score - truth)
-        assert abs(np.mean(differences)) < 3 * np.std(differences, ddof=1) / np.sqrt(8)
-
-
-@pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_score_is_the_accuracy_over_all_examples_averaged_over_repeats(task: Task) -> None:
-    pool, rows = build_pool(task, SKILLS, num_rows=53), np.arange(53)
-    method, calls = recorded(choose_single)
-    found = cross_fit(pool, method, FAST, rows, num_repeats=3)
-    scores = []
-    for repeat in range(3):
-        predicted = np.empty(53)
-        for handed, chosen in calls[5 * repeat : 5 * repeat + 5]:
-            inside = np.setdiff1d(rows, handed)
-            predicted[inside] = predictions_of(task, ensemble_outputs(pool, chosen, inside))
-        scores.append(accuracy_score(pool.labels, predicted))
-    assert found.score == pytest.approx(np.mean(scores), rel=1e-12)
-
-
 def test_regression_score_is_pearson_per_fold_averaged_by_size() -> None:
     pool = build_pool(REGRESSION, SKILLS, num_rows=53)
     found = cross_fit(pool, choose_greedy, FAST, all_rows(pool), num_repeats=3)
@@ -165,13 +136,6 @@ def test_equal_seeds_give_equal_scores_and_repeats_have_different_folds(task: Ta
     np.testing.assert_array_equal(first.folds, again.folds)
     assert (first.folds != other.folds).any()
     assert (first.folds[0] != first.folds[1]).any()
-
-
-@each_task
-def test_methods_are_scored_on_the_same_folds(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    first, second = (cross_fit(pool, method, FAST, all_rows(pool)) for method in (choose_single, choose_weights))
-    np.testing.assert_array_equal(first.folds, second.folds)
 
 
 @each_task
@@ -313,16 +277,6 @@ def test_resample_without_examples_of_a_fold_is_scored_on_the_others() -> None:
     counts = np.where(found.folds[0] == 2, 0.0, 1.0)[None]
     others = np.delete(found.part_scores[0], 2)
     assert score_resamples(found, counts)[0] == pytest.approx(np.mean(others))
-
-
-@each_task
-def test_equal_seeds_give_equal_resamples(task: Task) -> None:
-    found = build_fitted(task, num_rows=100)
-    first, again, other = (bootstrap(found, num_resamples=200, seed=seed) for seed in (0, 0, 1))
-    assert first.shape == (200,)
-    np.testing.assert_array_equal(first, again)
-    assert abs(np.corrcoef(first, other)[0, 1]) < 0.3
-    assert first.mean() == pytest.approx(found.score, abs=4 * found.standard_error / np.sqrt(200) + 0.01)
 
 
 def test_tasks_have_different_resamples_and_methods_share_them() -> None:

@@ -87,8 +87,8 @@ def test_error_matches_resamples_of_whole_groups(task: Task) -> None:
 
 def test_perfect_candidate_has_the_error_of_few_groups() -> None:
     groups = np.arange(200) // 10
-    own: dict[str, Floats] = {"labels": np.ones(200), "values": np.ones((1, 200))}
-    found = CrossFitted(task=BINARY, folds=np.zeros((1, 200), dtype=np.intp), groups=groups, **own)
+    folds = np.zeros((1, 200), dtype=np.intp)
+    found = CrossFitted(task=BINARY, labels=np.ones(200), values=np.ones((1, 200)), folds=folds, groups=groups)
     assert found.standard_error == pytest.approx(np.sqrt(2 / 24 * 22 / 24 / 20))
 
 

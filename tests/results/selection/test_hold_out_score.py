@@ -108,17 +108,6 @@ def test_scores_match_predictions_of_the_held_out_rows(
     capsys.readouterr()
 
 
-def test_intervals_of_accuracies_are_binomial(folder: Path) -> None:
-    """The number of correct ones among n drawn examples is binomial."""
-    evaluation = score_held_out(select_pairs(folder), source_of(folder))
-    for task in ("sst", "qqp"):
-        number = evaluation.num_examples[task]
-        wanted = np.array(binom.ppf((0.025, 0.975), number, evaluation.scores[task])) / number
-        assert evaluation.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
-    for task in TASKS:
-        assert evaluation.intervals[task][0] < evaluation.scores[task] < evaluation.intervals[task][1]
-
-
 def test_rows_that_share_texts_count_once(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     """Each row is there twice, so that the number of correct groups is binomial."""
     data = Path(shutil.copytree(tiny_folder, tmp_path / "twice"))

@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.stats import pearsonr
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.candidates import Pool
@@ -231,15 +230,6 @@ def test_copies_count_as_candidates_and_configurations_only(task: Task) -> None:
     assert found == replace(plain, num_candidates=20, num_trials=10, num_configurations=10, contenders=found.contenders)
 
 
-def test_copy_with_weights_becomes_the_member() -> None:
-    pool = simulated("qqp")
-    twice = replace(pool, outputs=np.concatenate([pool.outputs[:5]] * 2))
-    (member,) = select_ensemble(keeping(twice, range(5, 10)), FAST, method="single").members
-    (first,) = select_ensemble(twice, FAST, method="single").members
-    numbers = [(one.trial, one.epoch) for one in twice.candidates]
-    assert numbers.index((member.trial, member.epoch)) == numbers.index((first.trial, first.epoch)) + 5
-
-
 def test_missing_weights_are_one_line() -> None:
     line = "some candidate of qqp must have its weights still, got none"
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
@@ -268,15 +258,6 @@ def test_constant_predictions_are_selected_without_a_score(constant: float) -> N
     assert not found.score.is_significant
 
 
-@pytest.mark.filterwarnings("error")
-def test_constant_candidate_is_not_selected_where_there_is_another() -> None:
-    labels = np.linspace(0, 5, 30)
-    found = select_ensemble(pool_of(REGRESSION, np.stack([np.full(30, 4.0), labels**2 / 5]), labels), FAST)
-    assert found.members[0].trial == "0001-r0"
-    assert found.methods[0].num_models == 1
-    assert found.methods[0].in_sample == pytest.approx(pearsonr(labels**2, labels).statistic)
-
-
 @each_task
 @pytest.mark.parametrize("num_folds", [5, 2])
 def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_folds: int) -> None:
@@ -288,14 +269,6 @@ def test_too_few_examples_are_one_line_and_one_more_is_enough(task: Task, num_fo
             select_ensemble(pool, settings)
     found = select_ensemble(build_pool(task, SKILLS, num_rows=least), settings)
     assert np.isfinite([score.cross_fitted for score in found.methods]).all()
-
-
-@each_task
-def test_seed_determines_the_selection(task: Task) -> None:
-    pool = simulated(task.name)
-    assert select_ensemble(pool, FAST, num_repeats=2) == selected(task.name)
-    other = select_ensemble(pool, replace(FAST, seed=1), num_repeats=2)
-    assert other.score.interval != selected(task.name).score.interval
 
 
 def test_best_shared_model_is_listed_and_can_be_requested() -> None:
