@@ -74,7 +74,7 @@ def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Ou
     """A function from a sum of margins to the scores of that sum plus each candidate's margins, (candidates,).
 
     It takes the sum, and its size with a candidate. Scores equal those of `sum_scores`; Pearson's correlation is
-    computed from moments of the sum and of the candidate, as selection would take 1.3 times as long.
+    computed from moments of the sum and of the candidate: otherwise selection takes 1.3 times as long.
     """
     if pool.task.metric != "pearson":
         return lambda total, size: sum_scores(pool, total + margins, rows, size)

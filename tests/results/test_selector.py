@@ -16,17 +16,15 @@ from mtlib.tasks import TASKS
 from results.ensembles.candidates import read_pool
 from results.ensembles.methods import SELECTION_METHODS, TITLES
 from results.ensembles.selection_method import Settings
-from results.records.epochs import epoch_path, write_epoch
 from results.records.examples import HOLD_OUT_FILE, read_hold_out
 from results.records.selection import SELECTION_FILE, Selection, read_selection
 from results.records.tables import write_trials
 from results.records.trials import write_sweep
 from results.selection import select_all as choosing
-from results.selection.report import PARETO_TITLE
 from results.selection.select_ensemble import select_ensemble
 from results.selector import main
 from tests.one_line_error import one_line_exit
-from tests.results.conftest import build_record, build_report
+from tests.results.conftest import build_record
 from tests.results.inference.trained_sweep import FIRST, hold_out_rows, select_pairs
 from tests.results.selection.scored_sweep import build_sweep
 from tests.scripts import run_script
@@ -75,16 +73,6 @@ def test_written_selection_matches_a_selection_from_the_files(sweep: Path, capsy
     assert selection.evaluations == ()
 
 
-def test_named_method_is_used_and_scored_with_the_single_one(sweep: Path, capsys: Capture) -> None:
-    lines = run(capsys, sweep, *FAST, "--method", "weights", "--task", "qqp")
-    found = read_selection(sweep).tasks["qqp"]
-    assert found.method == "weights"
-    assert [score.name for score in found.methods] == ["single", "weights"]
-    assert found.automatic is None
-    assert any(f"{TITLES['weights']} < " in line for line in lines)
-    assert "<: what was chosen, by the method that was requested." in lines
-
-
 def test_methods_are_compared_with_the_named_base_trial(sweep: Path, capsys: Capture) -> None:
     lines = run(capsys, sweep, *FAST, "--base", "0000-r0")
     assert sum(line.startswith(f"{TITLES['base']}  ") for line in lines) == len(TASKS)
@@ -130,17 +118,6 @@ def test_sweep_without_an_expected_best_is_selected(sweep: Path, tmp_path: Path,
         line.startswith("No estimate: a sweep must have a configuration with a dev score of sst") for line in lines
     )
     assert (sweep / SELECTION_FILE).exists()
-
-
-def test_trade_offs_are_shown(tmp_path: Path, capsys: Capture) -> None:
-    sweep = build_sweep(tmp_path / "mine", 1.0, 1.0, 1.0, 1.0)
-    lines = run(capsys, sweep, *FAST, "--task", "sst")
-    offs = read_selection(sweep).tasks["sst"].trade_offs
-    best = [one for one in offs if one.is_best]
-    assert len(best) >= 2
-    start = lines.index(PARETO_TITLE[0])
-    shown = [line.split() for line in lines[start + 5 : start + 5 + len(best)]]
-    assert [(row[0], row[-2]) for row in shown] == [(str(one.num_models), f"{one.cross_fitted:.3f}") for one in best]
 
 
 def test_members_come_from_two_sweeps_in_any_order_of_flags(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -225,28 +202,6 @@ def test_wrong_use_is_one_line_before_selecting(
     before = sorted(untouched.rglob("*"))
     assert message in one_line_exit(main, capsys, *words)
     assert sorted(untouched.rglob("*")) == before
-
-
-def test_sweeps_with_other_dev_examples_are_refused(sweep: Path, tmp_path: Path, capsys: Capture) -> None:
-    other = tmp_path / "other"
-    write_sweep(other, {"name": "other"})
-    write_trials(other, [build_record(0)], tuple(TASKS))
-    report = build_report(1)
-    parts = tuple(replace(part, ids=[f"x{name}" for name in part.ids]) for part in report.predictions)
-    write_epoch(other, "0000-r0", replace(report, predictions=parts))
-    line = one_line_exit(main, capsys, sweep, other, *FAST)
-    assert line.startswith("all predictions of sst-dev must be of the same examples in the same order, got others for")
-    assert str(other) in line
-    assert not (sweep / SELECTION_FILE).exists()
-
-
-def test_a_trial_with_a_damaged_epoch_is_left_out_and_named(sweep: Path, capsys: Capture) -> None:
-    path = sweep / epoch_path("0001-r0", 2)
-    content = path.read_bytes()
-    path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
-    text = " ".join(run(capsys, sweep, *FAST))
-    assert list(read_selection(sweep).tasks) == ["sst", "qqp", "sts"]
-    assert f"{path}: truncated or damaged" in text
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_old_selection(

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
@@ -19,7 +19,7 @@ from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.stats.resampling import Numbers
-from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks, pool_of
+from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,17 +72,6 @@ def plain_temperature(pool: Pool, candidate: int) -> float:
         options={"xatol": 1e-7},
     )
     return float(np.exp(found.x))
-
-
-def unclipped_temperature(pool: Pool) -> float:
-    """The only candidate's best temperature, by scipy; scikit-learn clips the loss of a row at 36."""
-    logits, right = logits_behind(pool.task, pool.outputs[0]), pool.labels.astype(int)
-    logits = logits if pool.task.kind == "classes" else np.concatenate([-logits, logits], axis=1) / 2
-
-    def loss(log: float) -> float:
-        return float(-log_softmax(logits / np.exp(log), axis=1)[np.arange(len(right)), right].mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=(np.log(LOWEST), np.log(HIGHEST)), method="bounded").x))
 
 
 @each_task
@@ -151,16 +140,6 @@ def test_temperatures_are_found_up_to_the_bounds(task: Task, factor: float, expe
     pool = build_pool(task, [0.1], num_rows=20_000)  # certainty, which has no finite logit, is far away
     right = temper_pool(pool, temperatures_of(pool))
     assert temperatures_of(scale_logits(right, factor))[0] == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.filterwarnings("error")
-def test_certain_mistake_among_uncertain_rows_does_not_overflow() -> None:
-    labels = np.arange(4000) % 5
-    outputs = (0.15 + 0.25 * np.eye(5)[labels]).astype(np.float32)
-    outputs[0] = np.eye(5)[3]
-    found = pool_of(CLASSES, outputs[None], labels)
-    assert 1.2 * LOWEST < unclipped_temperature(found) < 1
-    assert temperatures_of(found)[0] == pytest.approx(unclipped_temperature(found), rel=1e-3)
 
 
 @each_task

@@ -174,13 +174,6 @@ def test_seed_determines_the_folds() -> None:
         assert (first[task].folds[0] != first[task].folds[1]).any()
 
 
-def test_number_of_folds_is_that_of_the_smallest_task() -> None:
-    pools = build_pools()
-    pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=3, num_epochs=2)
-    fitted = choose_shared_model(pools, FAST).fitted
-    assert {len(set(found.folds[0])) for found in fitted.values()} == {3}
-
-
 def test_task_with_one_example_is_refused() -> None:
     pools = build_pools()
     pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=1, num_epochs=2)
