@@ -95,7 +95,7 @@ def select_ensemble(
         name: score_rows(own, ensemble_outputs(own, found, rows), rows) for name, (own, found) in chosen.items()
     }
     if shared_model is not None:
-        in_sample[ONE_MODEL] = shared_model.in_sample[pool.task.name]
+        in_sample[ONE_MODEL] = shared_model.in_sample[pool.task.name]  # by which it was chosen, to the last digit
     num_models = {name: len(found.members) for name, (_, found) in chosen.items()}
     base_name = base.name if of_base.candidates else None
     scores = method_scores(fitted, in_sample, num_models, base=base_name, seed=settings.seed)
