@@ -53,6 +53,7 @@ def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> Non
     fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
     Ensemble(**fields, temperatures=(0.5, 2.0))
     Ensemble(**{**fields, "weights": (0.0, 1.0)})
+    Ensemble(members=(3,), weights=(1.0,))
     with pytest.raises(AssertionError):
         Ensemble(**{**fields, **changes})
 

@@ -53,13 +53,6 @@ def test_every_example_is_equally_likely_in_every_fold() -> None:
     np.testing.assert_allclose(shares, 0.2, atol=0.03)  # standard error .006
 
 
-def test_among_equal_labels_any_two_examples_may_share_a_fold() -> None:
-    """With 20 examples in 5 folds, an example shares its fold with 3 of the 19 others."""
-    generator = np.random.default_rng(0)
-    drawn = np.stack([assign_folds(np.zeros(20), 5, generator) for _ in range(4000)])
-    assert (drawn[:, 0] == drawn[:, 19]).mean() == pytest.approx(3 / 19, abs=0.03)
-
-
 def test_as_many_folds_as_examples_are_allowed() -> None:
     folds = assign_folds(draw_labels(7, 2), 7, np.random.default_rng(0))
     assert sorted(folds) == list(range(7))

@@ -1,21 +1,18 @@
 """Greedy selection against the paper's algorithm line by line, and against a brute-force bound."""
 
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import choose_best_k, choose_single
-from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
+from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags
 from results.ensembles.selection_method import Settings, best_candidates, sum_scores
 from tests.results.ensembles.simulated_pools import build_pool, pool_of
 from tests.results.selection.plain_selection import (
     all_margins,
     all_rows,
     counts_of,
-    mean_score,
     plain_score,
     select_as_in_paper,
 )
@@ -72,25 +69,6 @@ def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None
     np.testing.assert_allclose(counts_of(pool, choose_greedy(pool, all_rows(pool), settings)), expected, atol=1e-12)
 
 
-@each_task
-@pytest.mark.parametrize("seed", range(2))
-def test_greedy_lies_between_the_best_single_and_brute_force(task: Task, seed: int) -> None:
-    pool, settings = build_pool(task, SKILLS[:4], num_rows=30, seed=seed), replace(NO_BAGS, num_steps=6)
-    rows = all_rows(pool)
-    subsets = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
-    repeated = [chosen for size in range(1, 7) for chosen in combinations_with_replacement(range(4), size)]
-    best_subset, best_repeated = (
-        max(mean_score(pool, np.bincount(chosen, minlength=4).astype(np.float64), rows) for chosen in found)
-        for found in (subsets, repeated)
-    )
-    single, best_k, greedy = (
-        plain_score(pool, method(pool, rows, settings)) for method in (choose_single, choose_best_k, choose_greedy)
-    )
-    assert best_k <= best_subset + 1e-9
-    assert single - 1e-9 <= greedy <= best_repeated + 1e-9
-    assert single == pytest.approx(max(mean_score(pool, own, rows) for own in np.eye(4)))
-
-
 def test_greedy_selection_adds_a_weak_complementary_member() -> None:
     labels = np.ones(10)
     good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
@@ -100,17 +78,6 @@ def test_greedy_selection_adds_a_weak_complementary_member() -> None:
     chosen = choose_greedy(pool, all_rows(pool), NO_BAGS)
     assert set(chosen.members) == {0, 2}
     assert plain_score(pool, chosen) == 1
-
-
-def test_growth_ends_at_the_best_score() -> None:
-    pool = build_pool(BINARY, SKILLS, num_rows=50, seed=1)
-    order = best_candidates(pool, all_rows(pool))
-    scores = []
-    for num_steps in range(1, 25):
-        counts = grow(pool, all_margins(pool)[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
-        scores.append(mean_score(pool.only(order), counts, all_rows(pool)))
-    assert scores == sorted(scores)
-    assert scores[-1] > scores[0]
 
 
 def test_bags_are_random_subsets_in_order() -> None:

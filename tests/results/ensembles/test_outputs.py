@@ -182,11 +182,3 @@ def test_binary_margin_is_the_difference_of_the_labels_probabilities() -> None:
     probs = probabilities_of(BINARY, outputs[0])
     np.testing.assert_allclose(found[0, 0, 0], probs[0, 1] - probs[0, 0], rtol=1e-6)
     assert found.dtype == np.float32
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-def test_sums_of_margins_are_margins_of_sums(task: Task) -> None:
-    logits, labels = draw(task, candidates=4)
-    outputs = outputs_of(task, logits)
-    of_sum = margins_of(task, outputs.sum(axis=0, keepdims=True), labels)
-    np.testing.assert_allclose(margins_of(task, outputs, labels).sum(0), of_sum[0], atol=1e-5)

@@ -129,11 +129,3 @@ def test_ties_go_to_the_strongest_shrinkage() -> None:
         CLASSES, np.stack([np.eye(5)[pool.labels.astype(int)] * (1 - n / 9) + n / 45 for n in (3, 2, 1)]), pool.labels
     )
     assert choose_weights(sure, all_rows(sure), FAST).weights == pytest.approx((1 / 3,) * 3)
-
-
-@each_task
-def test_far_better_trial_gets_most_of_the_weight(task: Task) -> None:
-    pool = build_pool(task, [0.1, 1.5, 0.1, 0.1], num_rows=400)
-    chosen = choose_weights(pool, all_rows(pool), FAST)
-    assert chosen.members[0] == 1
-    assert chosen.weights[0] > 0.5

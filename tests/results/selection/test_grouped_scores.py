@@ -77,14 +77,6 @@ def test_errors_of_accuracies_are_cluster_robust(task: Task) -> None:
     assert error == pytest.approx(cluster_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
 
 
-@each_task
-def test_error_matches_resamples_of_whole_groups(task: Task) -> None:
-    pool = replace(build_pool(task, SKILLS, num_rows=800), text_groups=np.arange(800) // 4)
-    found = cross_fit(pool, choose_single, FAST, all_rows(pool))
-    assert found.influences.shape == (1, 200)
-    assert found.standard_error == pytest.approx(bootstrap(found, num_resamples=3000).std(ddof=1), rel=0.08)
-
-
 def test_perfect_candidate_has_the_error_of_few_groups() -> None:
     groups = np.arange(200) // 10
     folds = np.zeros((1, 200), dtype=np.intp)

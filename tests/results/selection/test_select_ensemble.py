@@ -109,14 +109,6 @@ def test_correlations_are_compared_with_paired_errors() -> None:
     assert one_standard_error_rule({"single": unlike, "topk": best}) == "single"
 
 
-@each_task
-def test_automatic_selection_uses_the_simplest_method_near_the_best(task: Task) -> None:
-    pool, methods = simulated(task.name), methods_for()
-    rows = np.arange(0, 120, 2)
-    name = one_standard_error_rule({name: cross_fit(pool, method, FAST, rows) for name, method in methods.items()})
-    assert automatic_method(methods)(pool, rows, FAST) == methods[name](pool, rows, FAST)
-
-
 @pytest.mark.parametrize(("skills", "name"), [((0.6,) * 8, "topk"), ((0.0, 2.5, 0.0, 0.0), "single")])
 def test_similar_trials_are_averaged_and_a_far_better_one_stands_alone(skills: Sequence[float], name: str) -> None:
     pool = build_pool(BINARY, skills, num_rows=300, correlation=0)
@@ -166,20 +158,6 @@ def test_automatic_method_is_the_simplest_near_the_best_and_cross_fitted(task: T
     assert found.automatic.cross_fitted == expected.score
     assert found.automatic.in_sample == score_named(found, found.method).in_sample
     assert found.score == found.automatic
-
-
-@each_task
-def test_95_percent_intervals_of_scores_and_leads(task: Task) -> None:
-    found = selected(task.name)
-    assert found.automatic is not None
-    for score in (*found.methods, found.automatic):
-        low, high = score.interval
-        assert low < score.cross_fitted < high
-        assert high - low == pytest.approx(2 * 1.96 * score.standard_error, rel=0.15)
-        low, high = score.lead_interval
-        assert low <= score.lead <= high
-        assert score.lead == pytest.approx(score.cross_fitted - found.methods[0].cross_fitted)
-    assert (found.methods[0].lead, found.methods[0].lead_interval) == (0, (0, 0))
 
 
 @each_task
