@@ -299,3 +299,12 @@ def test_perfect_or_failing_candidate_has_an_interval(label: float, num_rows: in
     low, high = interval(widened(bootstrap(found, num_resamples=2000), found.score, found.standard_error))
     reach = label - low if label else high
     assert 0.7 * 3 / num_rows < reach < 1.2 * 3 / num_rows
+
+
+@each_task
+def test_groups_of_copies_have_the_error_of_single_examples(task: Task) -> None:
+    found = build_fitted(task, num_rows=100)
+    rows = np.repeat(np.arange(100), 3)
+    values, folds = found.values[:, rows], found.folds[:, rows]
+    copies = replace(found, labels=found.labels[rows], values=values, folds=folds, groups=found.groups[rows])
+    assert copies.standard_error == pytest.approx(found.standard_error)
