@@ -54,9 +54,11 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs, score_rows
 from results.ensembles.methods import AUTOMATIC, SELECTION_METHODS, SINGLE, methods_for
 from results.ensembles.selection_method import Choose, Settings
-from results.selection.cross_fitting import Estimate, bootstrap, cross_fit, estimate_score, simultaneous_quantile
+from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
+from results.selection.method_scores import paired_difference, simultaneous_quantile
 from results.selection.select_all import REPEATS
 from results.selection.select_ensemble import automatic_method, select_ensemble
+from results.stats.resampling import Floats
 
 BOUND_SECONDS, BOUND_BYTES = 10.0, 2e9
 
@@ -69,7 +71,9 @@ class Outcome:
     cross_fitted: float
     true: float
     is_covered: bool
-    estimate: Estimate
+    fitted: CrossFitted
+    resampled: Floats
+    """The cross-fitted score on resampled examples, (resamples,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +101,12 @@ def simulate(
         name: evaluate(dev, further, method, replace(settings, seed=number), num_cross_fits)
         for name, method in requested.items()
     }
-    leads = {name: outcome.estimate - found[SINGLE].estimate for name, outcome in found.items()}
-    quantile = simultaneous_quantile(list(leads.values()))
-    true = {name: found[name].true - found[SINGLE].true for name in leads}
-    are_covered = [abs(leads[name].score - true[name]) <= quantile * leads[name].standard_error for name in leads]
+    single = found[SINGLE]
+    quantile = simultaneous_quantile(np.stack([outcome.resampled - single.resampled for outcome in found.values()]))
+    are_covered = []
+    for outcome in found.values():
+        lead, error = paired_difference(outcome.fitted, single.fitted)
+        are_covered.append(abs(lead - (outcome.true - single.true)) <= quantile * error)
     return SimulatedSweep(outcomes=found, are_leads_covered=all(are_covered))
 
 
@@ -109,12 +115,17 @@ def evaluate(dev: Pool, further: World, method: Choose, settings: Settings, num_
     rows = np.arange(len(dev.labels))
     chosen = method(dev, rows, settings)
     fitted = cross_fit(dev, method, settings, rows, num_repeats=num_cross_fits)
-    estimate = estimate_score(fitted, bootstrap(fitted, seed=settings.seed))
-    low, high = estimate.interval
+    resampled, score = bootstrap(fitted, seed=settings.seed), float(fitted.scores.mean())
+    low, high = interval(widened(resampled, score, fitted.standard_error))
     true = true_score(further, chosen)
     on_dev = score_rows(dev, ensemble_outputs(dev, chosen, rows), rows)
     return Outcome(
-        on_dev=on_dev, cross_fitted=estimate.score, true=true, is_covered=low <= true <= high, estimate=estimate
+        on_dev=on_dev,
+        cross_fitted=score,
+        true=true,
+        is_covered=low <= true <= high,
+        fitted=fitted,
+        resampled=resampled,
     )
 
 

@@ -4,11 +4,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as fs
 
@@ -16,7 +15,6 @@ from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task, in_order
 from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
-from results.ensembles.stored_outputs import StoredOutputs, remember, restrict
 from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import read_json
@@ -30,9 +28,6 @@ from results.stats.resampling import Floats, Numbers
 
 WEIGHTS_FILE = "epoch-{:04d}.safetensors"
 """The name that `mtlib.checkpoints.best_weights`, which needs torch, gives an epoch's weights."""
-
-COMPACT_TYPES = {"right": np.bool_, "class": np.int16, "output": np.float32}
-"""Of `Pool.values`, by what the metric reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +62,7 @@ class Pool:
     labels: Floats
     """(rows,)."""
     outputs: Outputs
-    """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`: an array, or `StoredOutputs`."""
+    """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
     text_groups: Numbers | None = None
     """(rows,) group of connected texts of each example; None if no sweep has recorded it."""
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -79,32 +74,23 @@ class Pool:
         return independent_groups(self.text_groups, len(self.labels))
 
     @cached_property
-    def values(self) -> npt.NDArray[Any]:
-        """What the metric reads of each prediction, (candidates, rows): a truth value for accuracy."""
-        if isinstance(self.outputs, StoredOutputs):
-            return self.outputs.values
-        return np.stack([compact_values(self.task, outputs, self.labels) for outputs in self.outputs])
-
-    @cached_property
-    def packed(self) -> npt.NDArray[np.uint64]:
-        """The values of accuracy as bits, (candidates, words)."""
-        return pack(self.values)
+    def values(self) -> npt.NDArray[np.float32]:
+        """What the metric reads of each prediction, (candidates, rows): for accuracy 1 where it is right, else 0."""
+        values = (values_of(self.task, outputs, self.labels) for outputs in self.outputs)
+        return np.stack([own.astype(np.float32) for own in values])
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
         """Of each candidate's outputs: equal where these are equal."""
-        if isinstance(self.outputs, StoredOutputs):
-            return self.outputs.digests
         return tuple(map(array_digest, self.outputs))
 
     @cached_property
     def rankings(self) -> dict[bytes, Numbers]:
-        """What `results.ensembles.selection_method.best_candidates` has found, by a digest of the rows."""
-        return {}
+        """What `results.ensembles.selection_method.best_candidates` has found, by a digest of the rows.
 
-    def margins(self, numbers: Numbers, rows: Numbers) -> Outputs:
-        """(numbers, others, rows) of some candidates on some rows, from `results.ensembles.outputs.margins_of`."""
-        return np.ascontiguousarray(margins_of(self.task, self.outputs[numbers][:, rows], self.labels[rows]))
+        All methods ask for the same rows: without it candidates would be ranked four times as often.
+        """
+        return {}
 
     @cached_property
     def trial_numbers(self) -> Numbers:
@@ -113,30 +99,22 @@ class Pool:
         trials = ((candidate.sweep, candidate.trial) for candidate in self.candidates)
         return np.array([found.setdefault(trial, len(found)) for trial in trials], dtype=np.intp)
 
+    def margins(self, numbers: Numbers, rows: Numbers) -> Outputs:
+        """(numbers, others, rows) of some candidates on some rows, from `results.ensembles.outputs.margins_of`."""
+        return np.ascontiguousarray(margins_of(self.task, self.outputs[numbers][:, rows], self.labels[rows]))
+
     def only(self, kept: Sequence[int] | Numbers) -> "Pool":
         """The pool restricted to some candidates, by number; itself if these are all candidates in order."""
-        if np.array_equal(kept, np.arange(len(self.candidates))):
+        numbers = np.asarray(kept, dtype=np.intp)
+        if np.array_equal(numbers, np.arange(len(self.candidates))):
             return self  # keeps what is cached
-        candidates, numbers = tuple(self.candidates[number] for number in kept), np.asarray(kept, dtype=np.intp)
-        outputs = restrict(self.outputs, numbers) if isinstance(self.outputs, StoredOutputs) else self.outputs[numbers]
-        return replace(self, candidates=candidates, outputs=outputs)
-
-
-def compact_values(task: Task, outputs: Outputs, labels: Floats) -> npt.NDArray[Any]:
-    """One candidate's row of `Pool.values`."""
-    return values_of(task, outputs, labels).astype(COMPACT_TYPES[task.metric_entry.reads])
+        candidates = tuple(self.candidates[number] for number in numbers)
+        return replace(self, candidates=candidates, outputs=self.outputs[numbers])
 
 
 def array_digest(array: npt.NDArray[Any]) -> bytes:
     """Equal where arrays of one shape and type are equal."""
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
-
-
-def pack(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Truth values as bits, (..., rows) -> (..., words); those behind the last row are 0."""
-    bits = np.packbits(values.astype(np.bool_), axis=-1)
-    behind = [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 8)]
-    return np.pad(bits, behind).view(np.uint64)
 
 
 def defined_tasks(sweeps: Sequence[Location]) -> tuple[str, ...]:
@@ -190,8 +168,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     candidates = [candidate for candidate in listed if describe_trial(candidate) not in lost]
     rule = f"the predictions of some trial for {task.name}-dev must be readable"
     require(bool(candidates), rule, "; ".join(f"{trial}: {reason}" for trial, reason in list(lost.items())[:1]))
-    reader = CandidateReader(candidates=candidates, task=task)
-    ids, labels = reader.first["id"].to_pylist(), reader.labels
+    ids, labels, outputs = read_outputs(candidates, task)
     rule = f"every example of {task.name}-dev must have a label to select by"
     require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
     recorded = (read_groups(sweep, task.name, ids) for sweep in sweeps)
@@ -200,7 +177,7 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
         candidates=tuple(candidates),
         ids=tuple(ids),
         labels=labels,
-        outputs=reader.read_all(),
+        outputs=outputs,
         text_groups=next((groups for groups in recorded if groups is not None), None),
         lost=lost,
     )
@@ -269,46 +246,25 @@ def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
     return {epoch for epoch in named if WEIGHTS_FILE.format(epoch) in there}
 
 
-class CandidateReader:
-    """Reads the predictions of candidates, each of which must be of the first one's examples."""
+def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[list[str], Floats, Outputs]:
+    """Ids and labels, (rows,), and the outputs of candidates, whose predictions are there, (candidates, rows, width).
 
-    def __init__(self, candidates: Sequence[Candidate], task: Task) -> None:
-        self.candidates, self.task = candidates, task
-        self.roots = {sweep: open_folder(sweep) for sweep in {candidate.sweep for candidate in candidates}}
-        self.first = self.read_table(0).select(["id", "label"])
-        self.labels: Floats = self.first["label"].to_numpy().astype(np.float64)
-
-    def read_table(self, place: int) -> pa.Table:
-        """A candidate's predictions, which were there."""
-        candidate = self.candidates[place]
-        root = self.roots[candidate.sweep]
-        table = read_part(root, candidate.trial, candidate.epoch, self.task.name, "dev")
-        rule = f"predictions of {self.task.name}-dev must stay while they are read"
-        require(table is not None, rule, f"none of {describe_candidate(candidate)}")
-        return table
-
-    def read_outputs(self, place: int) -> Outputs:
-        """A candidate's outputs, (rows, width); ValueError where its examples are not those of the first candidate."""
-        table = self.read_table(place)
-        rule = f"all predictions of {self.task.name}-dev must be of the same examples in the same order"
-        own, first = (describe_candidate(self.candidates[number]) for number in (place, 0))
-        require(has_same_examples(table, self.first), rule, f"others for {own} than for {first}")
-        return outputs_of(self.task, logits_array(table))
-
-    def read_all(self) -> Outputs:
-        """`StoredOutputs`: every candidate is read once here, and what takes little memory is kept."""
-        values, digests = [], []
-        for place in range(len(self.candidates)):
-            outputs = self.read_outputs(place)
-            values.append(compact_values(self.task, outputs, self.labels))
-            digests.append(array_digest(outputs))
-        found = StoredOutputs(
-            read=remember(self.read_outputs, outputs.nbytes),
-            places=np.arange(len(self.candidates)),
-            values=np.stack(values),
-            digests=tuple(digests),
-        )
-        return cast(Outputs, found)
+    ValueError where the examples of a candidate are not those of the first one.
+    """
+    roots = {candidate.sweep: open_folder(candidate.sweep) for candidate in candidates}
+    first = None
+    for number, one in enumerate(candidates):
+        table = read_part(roots[one.sweep], one.trial, one.epoch, task.name, "dev")
+        assert table is not None
+        outputs = outputs_of(task, logits_array(table))
+        if first is None:
+            first, found = table, np.empty((len(candidates), *outputs.shape), np.float32)
+        rule = f"all predictions of {task.name}-dev must be of the same examples in the same order"
+        got = f"others for {describe_candidate(one)} than for {describe_candidate(candidates[0])}"
+        require(has_same_examples(table, first), rule, got)
+        found[number] = outputs
+    assert first is not None
+    return first["id"].to_pylist(), first["label"].to_numpy().astype(np.float64), found
 
 
 def describe_candidate(candidate: Candidate | Member) -> str:

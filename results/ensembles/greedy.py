@@ -10,7 +10,7 @@ from mtlib.metrics.correlation import CONSTANT_SHARE
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
 from results.ensembles.outputs import Outputs
-from results.ensembles.selection_method import Settings, best_candidates, share_ahead, sum_scores
+from results.ensembles.selection_method import Settings, best_candidates, sum_scores
 from results.stats.resampling import Floats, Numbers
 
 BAG_SHARE = 0.75
@@ -73,11 +73,9 @@ def grow(pool: Pool, margins: Outputs, rows: Numbers, settings: Settings) -> Flo
 def addition_scorer(pool: Pool, margins: Outputs, rows: Numbers) -> Callable[[Outputs, float], Floats]:
     """A function from a sum of margins to the scores of that sum plus each candidate's margins, (candidates,).
 
-    It takes the sum, and its size with a candidate. Scores equal those of `sum_scores`; accuracy is computed without
-    another sum, Pearson's correlation from moments of the sum and of the candidate.
+    It takes the sum, and its size with a candidate. Scores equal those of `sum_scores`; Pearson's correlation is
+    computed from moments of the sum and of the candidate: otherwise selection takes 1.3 times as long.
     """
-    if pool.task.metric == "accuracy":
-        return lambda total, _size: share_ahead(margins > -total)
     if pool.task.metric != "pearson":
         return lambda total, size: sum_scores(pool, total + margins, rows, size)
     x, y = centred(margins[:, 0]), centred(pool.labels[rows])

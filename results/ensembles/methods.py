@@ -36,11 +36,7 @@ TITLES = {
 
 def method_lines() -> str:
     """The values of `--method` with their titles, a line each."""
-    titles = {
-        AUTOMATIC: "the simplest of the best",
-        ONE_MODEL: TITLES[ONE_MODEL],
-        **{name: method.title for name, method in SELECTION_METHODS.items()},
-    }
+    titles = {name: TITLES[name] for name in COMMAND_LINE_METHODS} | {AUTOMATIC: "the simplest of the best"}
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 

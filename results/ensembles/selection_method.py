@@ -5,13 +5,13 @@ epochs on the scale of the labels count. What a method has to tune (k, the shrin
 the same rows, and never by other rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from results.ensembles.candidates import Pool, array_digest, pack
+from results.ensembles.candidates import Pool, array_digest
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.folds import assign_folds, iter_folds
 from results.ensembles.outputs import Outputs, values_behind
@@ -19,7 +19,7 @@ from results.stats.groups import count_groups
 from results.stats.resampling import Floats, Numbers, score_examples
 
 BLOCK = 100
-"""Candidates that are scored at once, but for accuracy: all would take several times the memory of their values."""
+"""Candidates that are scored at once: in double precision all would take several times the memory of their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +54,19 @@ class SelectionMethod:
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:
     """Each candidate's score on some rows, each once: (candidates,)."""
-    if pool.task.metric_entry.reads != "right":
-        starts, labels = range(0, len(pool.candidates), BLOCK), pool.labels[rows]
-        blocks = (pool.values[start : start + BLOCK, rows].astype(np.float64) for start in starts)
-        return np.concatenate([score_examples(pool.task, values, labels) for values in blocks])
-    is_counted = np.zeros(len(pool.labels), np.bool_)
-    is_counted[rows] = True
-    return np.asarray(np.bitwise_count(pool.packed & pack(is_counted)).sum(axis=1, dtype=np.int64) / len(rows))
+    if pool.task.metric_entry.reads == "right":
+        is_counted = np.bincount(rows, minlength=len(pool.labels)).astype(np.float32)
+        return np.asarray(
+            (pool.values @ is_counted).astype(np.float64) / len(rows)
+        )  # the numbers of right ones are exact
+    labels = pool.labels[rows]
+    return np.concatenate([score_examples(pool.task, values, labels) for values in blocks(pool, rows)])
+
+
+def blocks(pool: Pool, rows: Numbers) -> Iterator[Floats]:
+    """The values of all candidates on some rows, `BLOCK` candidates at a time, (candidates, rows)."""
+    for start in range(0, len(pool.candidates), BLOCK):
+        yield pool.values[start : start + BLOCK, rows].astype(np.float64)
 
 
 def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
@@ -91,9 +97,8 @@ def is_on_scale(pool: Pool, rows: Numbers, best: int) -> npt.NDArray[np.bool_]:
     slope of the predictions on the labels, plus noise, which a mean of several candidates reduces. The first part may
     be above the best one's by two standard errors of its mean squared error; the second may be as large as that error.
     """
-    labels, starts = pool.labels[rows], range(0, len(pool.candidates), BLOCK)
-    blocks = (pool.values[start : start + BLOCK, rows].astype(np.float64) for start in starts)
-    shifts, stretches = np.concatenate([scale_errors(values, labels) for values in blocks], axis=1)
+    labels = pool.labels[rows]
+    shifts, stretches = np.concatenate([scale_errors(values, labels) for values in blocks(pool, rows)], axis=1)
     squares = (pool.values[best, rows].astype(np.float64) - labels) ** 2
     is_shifted = shifts > shifts[best] + 2 * squares.std() / np.sqrt(len(rows))
     return np.asarray(~is_shifted & (stretches <= max(stretches[best], squares.mean())))
@@ -131,13 +136,7 @@ def sum_scores(pool: Pool, sums: Outputs, rows: Numbers, sizes: npt.ArrayLike = 
     """
     metric, labels = pool.task.metric_entry, pool.labels[rows]
     if metric.reads == "right":
-        return share_ahead(sums > 0)
+        return np.asarray((sums.min(axis=1) > 0).mean(axis=1))
     if metric.has_scale:
         sums = sums / np.reshape(sizes, (-1, 1, 1))
     return score_examples(pool.task, values_behind(pool.task, sums, labels), labels)
-
-
-def share_ahead(is_ahead: npt.NDArray[np.bool_]) -> Floats:
-    """The share of rows on which the right answer is ahead of all others: (sums, others, rows) -> (sums,)."""
-    is_right = np.asarray(is_ahead[:, 0] if is_ahead.shape[1] == 1 else is_ahead.all(axis=1))
-    return np.asarray([np.count_nonzero(row) / len(row) for row in is_right])

@@ -70,13 +70,11 @@ def find_base(sweeps: Sequence[Location], trial: str | None = None) -> BaseConfi
 def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
     """The configuration with the first value of each key of a grid, or the base's where that was trained."""
     info, records = read_sweep(sweeps[0]), [one for one in read_trials(sweeps[0]) if one.status in COMPLETED]
-    if info.get("search") != "grid":
-        return NO_BASE
     try:
-        keys = searched_keys(info, records)
+        keys = searched_keys(info, records) if info.get("search") == "grid" else None
     except ValueError:  # a sweep of an earlier version
-        return NO_BASE
-    number = first_number({key.name: key.base for key in keys}, keys, records)
+        keys = None
+    number = None if keys is None else first_number({key.name: key.base for key in keys}, keys, records)
     config = next((one.config for one in records if one.number == number), None)
     return NO_BASE if config is None else BaseConfiguration(name=FIRST_VALUES, places=find_alike(sweeps, config))
 
@@ -84,11 +82,9 @@ def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
 def find_alike(sweeps: Sequence[Location], config: str) -> frozenset[ConfigurationKey]:
     """The configurations of sweeps that are equal to one, given as JSON, except for the seed."""
     base = hash_without_seed(config)
+    records = ((str(sweep), record) for sweep in sweeps for record in read_trials(sweep))
     return frozenset(
-        (str(sweep), record.number)
-        for sweep in sweeps
-        for record in read_trials(sweep)
-        if base is not None and hash_without_seed(record.config) == base
+        (sweep, one.number) for sweep, one in records if base is not None and hash_without_seed(one.config) == base
     )
 
 

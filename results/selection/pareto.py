@@ -7,11 +7,9 @@ import numpy as np
 
 from results.answers.expected_best import round_numbers
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Choose, Settings
 from results.records.selection import TradeOff
 from results.selection.cross_fitting import cross_fit
-from results.stats.resampling import Numbers
 
 STEPS = (1, 2, 3, 5)
 """Leading digits of the limits of the number of models."""
@@ -53,28 +51,16 @@ def score_methods(
     """The cross-fitted score of each selection method at one limit, none marked yet."""
     rows, (single, *others) = np.arange(len(pool.labels)), methods
     for name in [single] if limited.max_models == 1 else others:
-        method, chosen = recorded(methods[name])
-        fitted = cross_fit(pool, method, limited, rows, num_repeats=num_repeats)
-        method(kept, rows, limited)
+        fitted = cross_fit(pool, methods[name], limited, rows, num_repeats=num_repeats)
+        chosen = methods[name](kept, rows, limited)
         yield TradeOff(
             name=name,
             max_models=limited.max_models,
-            num_models=max(len(ensemble.members) for ensemble in chosen),
+            num_models=max(fitted.max_members, len(chosen.members)),
             cross_fitted=fitted.score,
             standard_error=fitted.standard_error,
             is_best=False,
         )
-
-
-def recorded(method: Choose) -> tuple[Choose, list[Ensemble]]:
-    """A selection method, and the list to which it appends every ensemble that it chooses."""
-    found: list[Ensemble] = []
-
-    def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-        found.append(method(pool, rows, settings))
-        return found[-1]
-
-    return choose, found
 
 
 def undominated(found: Sequence[TradeOff]) -> list[bool]:

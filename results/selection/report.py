@@ -64,26 +64,18 @@ def render_held_out_scores(
     rows = []
     for name, score in scores.scores.items():
         task, expected = selection.definitions[name], selection.tasks[name].score
-        held_out = (
-            f"{scores.num_examples[name]:,}",
-            f"{task.value_of(score):.3f}",
-            task.bounds_text(scores.intervals[name]),
+        found, *on_dev = (f"{task.value_of(one):.3f}" for one in (score, expected.cross_fitted, expected.in_sample))
+        rows.append(
+            [task.title, f"{scores.num_examples[name]:,}", found, task.bounds_text(scores.intervals[name]), *on_dev]
         )
-        on_dev = [f"{task.value_of(one):.3f}" for one in (expected.cross_fitted, expected.in_sample)]
-        rows.append([task.title, *held_out, *on_dev])
     table = plain_table(["task", "examples", "held out", "95 % interval", "expected", "on dev"], rows)
-    return [*table_lines(width, table), "", *paragraph(held_out_sentences(num_before), width)]
-
-
-def held_out_sentences(num_before: int) -> Iterator[str]:
-    """Whether held-out rows are still unseen after they have been scored so many times."""
-    if num_before == 0:
-        yield "No trial has used these rows, and nothing was chosen by them."
-    else:
+    words = "No trial has used these rows, and nothing was chosen by them."
+    if num_before > 0:
         times = "once" if num_before == 1 else f"{num_before} times"
-        yield f"These rows have been scored {times} before."
-        yield "If anything was chosen by that, they are no longer unseen."
-    yield "They are train rows: dev may differ in kind."
+        words = (
+            f"These rows have been scored {times} before. If anything was chosen by that, they are no longer unseen."
+        )
+    return [*table_lines(width, table), "", *fold(f"{words} They are train rows: dev may differ in kind.", width)]
 
 
 def plain_table(titles: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> PrintedTable:
@@ -99,18 +91,18 @@ def paragraph(sentences: Iterable[str], width: int) -> list[str]:
 
 
 def describe_pool(task: Task, chosen: TaskSelection) -> str:
-    """The number of candidates and of dev examples."""
+    """The numbers of candidates and of dev examples, and how many groups of connected texts these are, if fewer."""
     candidates, trials = counted(chosen.num_candidates, "candidate"), counted(chosen.num_trials, "trial")
-    pool = f"{candidates} ({trials}, at every epoch that was scored)"
-    examples = f"{counted(chosen.num_examples, 'dev example')}{describe_groups(chosen)}"
-    return f"{task.title}: {pool}, {examples}, {task.metric}"
+    examples, groups = counted(chosen.num_examples, "dev example"), ""
+    if chosen.num_groups not in (None, chosen.num_examples):
+        groups = f" in {counted(chosen.num_groups, 'group')} of connected texts"
+    return f"{task.title}: {candidates} ({trials}, at every epoch that was scored), {examples}{groups}, {task.metric}"
 
 
 def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
     """A row for each selection method, the simplest first; the chosen one carries a mark."""
-    rows = []
-    for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else [])):
-        cells = [
+    rows = [
+        [
             TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
             f"{score.num_models}",
             f"{task.value_of(score.in_sample):.3f}",
@@ -118,7 +110,8 @@ def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
             task.bounds_text(score.interval),
             "" if score.name == SINGLE else f"{task.value_of(score.lead):+.3f}{'' if score.is_significant else '*'}",
         ]
-        rows.append(cells)
+        for score in (*chosen.methods, *([chosen.automatic] if chosen.automatic else []))
+    ]
     return plain_table(["method", "models", "on dev", "cross-fitted", "95 % interval", "over single"], rows)
 
 
@@ -127,15 +120,16 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
 
     They are about these trained models: what training them again would change is the ranking's question.
     """
-    score, title = chosen.score, TITLES[chosen.method]
+    score = chosen.score
+    size = "" if chosen.method in (ONE_MODEL, SINGLE) else f", {counted(len(chosen.members), 'model')}"
     expected = f"{task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
-    yield f"Chosen for {task.title}: {title}{ensemble_size(chosen)}."
+    yield f"Chosen for {task.title}: {TITLES[chosen.method]}{size}."
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     yield from error_sentences(task, chosen)
     others = [] if chosen.method == SINGLE else [("the best single one", score.lead, score.lead_interval)]
-    base = find_base_score(chosen)
-    if base is not None and is_base(chosen, base):
+    base, best = find_base_score(chosen), next(one for one in chosen.methods if one.name == chosen.method)
+    if base is not None and (base.num_models, base.in_sample) == (best.num_models, best.in_sample):
         yield f"It is the best one of the {TITLES[base.name]}."
     elif base is not None and score.base_lead is not None:
         others.append((f"the best one of the {TITLES[base.name]}", score.base_lead, score.base_lead_interval))
@@ -146,13 +140,13 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
 def one_model_sentences(selection: Selection) -> list[str]:
     """A sentence where one model serves all tasks about as well as what was chosen for each, within one standard error
     of its expected score."""
-    pairs = []
     for chosen in selection.tasks.values():
         shared = next((score for score in chosen.methods if score.name == ONE_MODEL), None)
         if shared is None or chosen.method == ONE_MODEL:
             return []
-        pairs.append((shared, chosen.score))
-    if len(pairs) < 2 or any(best.cross_fitted - one.cross_fitted > one.standard_error for one, best in pairs):
+        if chosen.score.cross_fitted - shared.cross_fitted > shared.standard_error:
+            return []
+    if len(selection.tasks) < 2:
         return []
     return [
         "One model for all tasks is expected within one standard error of these on each: --method one_model chooses "
@@ -175,34 +169,14 @@ def find_base_score(chosen: TaskSelection) -> MethodScore | None:
     return next((score for score in chosen.methods if score.name in (BASE, FIRST_VALUES)), None)
 
 
-def is_base(chosen: TaskSelection, base: MethodScore) -> bool:
-    """Whether the chosen model is the best one of the base configuration: one model with the same dev score."""
-    best = next(score for score in chosen.methods if score.name == chosen.method)
-    return base.num_models == best.num_models == 1 and base.in_sample == best.in_sample
-
-
 def compare_with(task: Task, others: Sequence[tuple[str, float, tuple[float, ...]]]) -> str:
     """How a score compares with others, each given by title, difference and the 95 % interval of the difference."""
-    relations = [compare_in_words(lead, bounds) for _, lead, bounds in others]
-    names = [f"{what} ({task.value_of(lead):+.3f})" for what, lead, _ in others]
-    if len(set(relations)) == 1:
-        return f"{relations[0]} {' and '.join(names)}"
-    return " and ".join(f"{relation} {name}" for relation, name in zip(relations, names, strict=True))
-
-
-def compare_in_words(lead: float, bounds: tuple[float, ...]) -> str:
-    """Whether a difference is significant, by its 95 % interval, and its sign."""
-    low, high = bounds
-    if low <= 0 <= high:
-        return "is not significantly different from"
-    return "is better than" if lead > 0 else "is worse than"
-
-
-def ensemble_size(chosen: TaskSelection) -> str:
-    """The number of models, where a method may choose several."""
-    if chosen.method in (ONE_MODEL, SINGLE):
-        return ""
-    return f", {counted(len(chosen.members), 'model')}"
+    names: dict[str, list[str]] = {}
+    for what, lead, (low, high) in others:
+        relation = f"is {'better' if lead > 0 else 'worse'} than"
+        relation = "is not significantly different from" if low <= 0 <= high else relation
+        names.setdefault(relation, []).append(f"{what} ({task.value_of(lead):+.3f})")
+    return " and ".join(f"{relation} {' and '.join(found)}" for relation, found in names.items())
 
 
 def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
@@ -212,10 +186,9 @@ def member_lines(chosen: TaskSelection, width: int = PLAIN_WIDTH) -> list[str]:
         + ("" if member.temperature == 1 else f", temperature {member.temperature:.2f}")
         for member in chosen.members[:MAX_MEMBERS]
     ]
-    left = len(chosen.members) - len(shown)
-    return [
-        line for words in (*shown, *([f"  and {left} more"] if left else [])) for line in fold(words, width, "    ")
-    ]
+    if len(chosen.members) > MAX_MEMBERS:
+        shown.append(f"  and {len(chosen.members) - MAX_MEMBERS} more")
+    return [line for words in shown for line in fold(words, width, "    ")]
 
 
 def confidence_set_sentences(chosen: TaskSelection, num_sweeps: int) -> Iterator[str]:
@@ -296,23 +269,14 @@ def optimism_sentences(selection: Selection) -> list[str]:
     """
     searches = selection.searches.values()
     has_proposed = any(own.search == "tpe" and own.num_configurations > NUM_RANDOM_OF_TPE for own in searches)
-    causes = [
-        *(["TPE proposed trials"] if has_proposed else []),
-        *(["ASHA stopped trials"] if any(own.scheduler == "asha" for own in searches) else []),
-    ]
+    has_stopped = any(own.scheduler == "asha" for own in searches)
+    causes = ["TPE proposed trials"] * has_proposed + ["ASHA stopped trials"] * has_stopped
     if not causes:
         return []
     return [
         f"{' and '.join(causes)} by scores on these dev examples, which cross-fitting cannot undo: expected scores are "
         "somewhat too high, the more so the more trials there are."
     ]
-
-
-def describe_groups(chosen: TaskSelection) -> str:
-    """The number of groups, after that of dev examples; empty where no texts are shared, or this is not known."""
-    if chosen.num_groups in (None, chosen.num_examples):
-        return ""
-    return f" in {counted(chosen.num_groups, 'group')} of connected texts"
 
 
 def shared_text_sentences(selection: Selection) -> Iterator[str]:

@@ -2,29 +2,21 @@
 
 import hashlib
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from mtlib.runtime.errors import require
-from mtlib.tasks import Task
+from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
-from results.ensembles.ensemble import Ensemble, equal_ensemble
-from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SINGLE, methods_for
+from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
+from results.ensembles.methods import AUTOMATIC, ONE_MODEL, methods_for
 from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
 from results.selection.base_configuration import NO_BASE, BaseConfiguration
 from results.selection.contenders import find_contenders
 from results.selection.cross_fitting import CrossFitted, cross_fit, example_error
-from results.selection.method_scores import (
-    EvaluatedMethod,
-    evaluate_base,
-    evaluate_fitted,
-    evaluate_method,
-    method_scores,
-)
+from results.selection.method_scores import method_scores
 from results.selection.pareto import find_trade_offs
 from results.selection.shared_model import SharedModel
 from results.stats.resampling import Numbers
@@ -84,46 +76,36 @@ def select_ensemble(
         methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
     kept = with_weights(distinct)
-    chosen = {name: choose(kept, rows, settings) for name, choose in methods.items()}
-    evaluate = partial(evaluate_method, pool=distinct, settings=settings, num_repeats=num_repeats, kept=kept)
-    evaluated = {name: evaluate(name, choose, chosen=chosen[name]) for name, choose in methods.items()}
-    of_base = evaluate_base(pool, base, settings, num_repeats)
-    listed = [] if of_base is None else [of_base]
+    fitted, chosen = dict[str, CrossFitted](), dict[str, tuple[Pool, Ensemble]]()
+    of_base = pool.only([place for place, one in enumerate(pool.candidates) if (one.sweep, one.number) in base.places])
+    if of_base.candidates:
+        fitted[base.name] = cross_fit(of_base, choose_single, settings, rows, num_repeats=num_repeats)
+        chosen[base.name] = of_base, choose_single(of_base, rows, settings)
     if shared_model is not None:
-        listed.append(evaluate_shared_model(shared_model, pool.task, settings))
-    listed += evaluated.values()
-    automatic = None
+        fitted[ONE_MODEL] = shared_model.fitted[pool.task.name]
+        chosen[ONE_MODEL] = pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)]))
+    for name, choose in methods.items():
+        fitted[name] = cross_fit(distinct, choose, settings, rows, num_repeats=num_repeats)
+        chosen[name] = kept, choose(kept, rows, settings)
     if method == AUTOMATIC:
-        method = one_standard_error_rule({name: found.fitted for name, found in evaluated.items()})
-        automatic = evaluate(AUTOMATIC, automatic_method(methods), chosen=chosen[method])
-    everything = [*listed, *([] if automatic is None else [automatic])]
-    scores = method_scores(everything, evaluated[SINGLE], of_base)
-    if method == ONE_MODEL:
-        assert shared_model is not None
-        members = members_of(pool, equal_ensemble(np.array([pool.candidates.index(shared_model.candidate)])))
-    else:
-        members = members_of(kept, chosen[method])
-    return build_task_selection(
-        pool,
-        method=method,
-        members=members,
-        methods=scores[: len(listed)],
-        automatic=None if automatic is None else scores[-1],
-        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
-    )
-
-
-def evaluate_shared_model(shared_model: SharedModel, task: Task, settings: Settings) -> EvaluatedMethod:
-    """The scores of the best model for all tasks together in one of its tasks."""
-    fitted, in_sample = shared_model.fitted[task.name], shared_model.in_sample[task.name]
-    return evaluate_fitted(ONE_MODEL, fitted, settings, in_sample=in_sample, num_models=1)
-
-
-def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
-    """The record of a choice: the other fields of `TaskSelection`, and the facts about the pool of all candidates."""
+        method = one_standard_error_rule({name: fitted[name] for name in methods})
+        fitted[AUTOMATIC] = cross_fit(distinct, automatic_method(methods), settings, rows, num_repeats=num_repeats)
+        chosen[AUTOMATIC] = chosen[method]
+    in_sample = {
+        name: score_rows(own, ensemble_outputs(own, found, rows), rows) for name, (own, found) in chosen.items()
+    }
+    if shared_model is not None:
+        in_sample[ONE_MODEL] = shared_model.in_sample[pool.task.name]  # by which it was chosen, to the last digit
+    num_models = {name: len(found.members) for name, (_, found) in chosen.items()}
+    base_name = base.name if of_base.candidates else None
+    scores = method_scores(fitted, in_sample, num_models, base=base_name, seed=settings.seed)
+    automatic = scores.pop(AUTOMATIC, None)
     sizes = None if pool.text_groups is None else np.unique(pool.text_groups, return_counts=True)[1]
     return TaskSelection(
-        **chosen,
+        method=method,
+        members=members_of(*chosen[method]),
+        methods=tuple(scores.values()),
+        automatic=automatic,
         num_examples=len(pool.labels),
         num_groups=None if sizes is None else len(sizes),
         largest_group=1 if sizes is None else int(sizes.max()),
@@ -132,6 +114,7 @@ def build_task_selection(pool: Pool, **chosen: Any) -> TaskSelection:
         num_trials=int(pool.trial_numbers.max()) + 1,
         contenders=find_contenders(pool),
         num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
+        trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
         lost=pool.lost,
     )
 
@@ -154,15 +137,10 @@ def with_weights(pool: Pool) -> Pool:
 
 def members_of(pool: Pool, ensemble: Ensemble) -> tuple[Member, ...]:
     """An ensemble's members for the record, the largest weight first."""
-    found = []
-    for place, number in enumerate(ensemble.members):
-        candidate = pool.candidates[number]
-        member = Member(
-            sweep=candidate.sweep,
-            trial=candidate.trial,
-            epoch=candidate.epoch,
-            weight=ensemble.weights[place],
-            temperature=ensemble.temperatures[place] if ensemble.temperatures else 1.0,
-        )
-        found.append(member)
+    temperatures = ensemble.temperatures or (1.0,) * len(ensemble.members)
+    candidates = [pool.candidates[number] for number in ensemble.members]
+    found = [
+        Member(sweep=one.sweep, trial=one.trial, epoch=one.epoch, weight=weight, temperature=temperature)
+        for one, weight, temperature in zip(candidates, ensemble.weights, temperatures, strict=True)
+    ]
     return tuple(sorted(found, key=lambda member: -member.weight))

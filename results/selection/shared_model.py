@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -70,27 +71,21 @@ def overall_scores(pools: Pools, rows: Mapping[str, Numbers]) -> Floats:
 def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict[str, CrossFitted]:
     """Scores inside a fold of every task the candidate that was chosen outside these folds; by task."""
     generator = np.random.default_rng((settings.seed, 3))
-    drawn = [draw_folds(pools, settings.num_folds, generator) for _ in range(num_repeats)]
-    found = {task: [np.empty(len(pool.labels)) for _ in drawn] for task, pool in pools.items()}
-    for repeat, folds in enumerate(drawn):
-        for fold in range(int(next(iter(folds.values())).max()) + 1):
-            outside = {task: np.flatnonzero(own != fold) for task, own in folds.items()}
-            best = int(overall_scores(pools, outside).argmax())
-            for task, own in folds.items():
-                found[task][repeat][own == fold] = pools[task].values[best, own == fold]
+    num_folds = min(count_folds(pool.task, count_groups(pool.groups), settings.num_folds) for pool in pools.values())
+    drawn = [
+        {task: assign_folds(pool.labels, num_folds, generator, pool.groups) for task, pool in pools.items()}
+        for _ in range(num_repeats)
+    ]
+    folds = {task: np.stack([own[task] for own in drawn]) for task in pools}
+    values = {task: np.empty(own.shape) for task, own in folds.items()}
+    for repeat, fold in product(range(num_repeats), range(num_folds)):
+        is_inside = {task: own[repeat] == fold for task, own in folds.items()}
+        best = int(overall_scores(pools, {task: np.flatnonzero(~own) for task, own in is_inside.items()}).argmax())
+        for task, own in is_inside.items():
+            values[task][repeat, own] = pools[task].values[best, own]
     return {
         task: CrossFitted(
-            task=pool.task,
-            labels=pool.labels,
-            values=np.stack(found[task]),
-            folds=np.stack([folds[task] for folds in drawn]),
-            groups=pool.groups,
+            task=pool.task, labels=pool.labels, values=values[task], folds=folds[task], groups=pool.groups
         )
         for task, pool in pools.items()
     }
-
-
-def draw_folds(pools: Pools, num_folds: int, generator: np.random.Generator) -> dict[str, Numbers]:
-    """Folds of every task's examples, as many of each."""
-    count = min(count_folds(pool.task, count_groups(pool.groups), num_folds) for pool in pools.values())
-    return {task: assign_folds(pool.labels, count, generator, pool.groups) for task, pool in pools.items()}

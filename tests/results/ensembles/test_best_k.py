@@ -7,7 +7,6 @@ import pytest
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single, path_scores
-from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import (
     Ensemble,
     ensemble_outputs,
@@ -23,7 +22,6 @@ from results.ensembles.selection_method import (
     inner_folds,
 )
 from results.ensembles.stacking import choose_weights
-from results.stats.resampling import Numbers
 from tests.results.ensembles.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of
 from tests.results.selection.plain_selection import all_rows, plain_score
 
@@ -44,7 +42,7 @@ each_way = pytest.mark.parametrize(
     ("task", "method"),
     [(task, method) for task in TASKS.values() for method in METHODS.values()],
 )
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task
@@ -82,15 +80,6 @@ def test_selection_does_not_depend_on_labels_of_other_rows(task: Task, method: C
     assert not peeks(method, pool, np.arange(0, 50, 2), FAST)
 
 
-@each_task
-@each_method
-def test_method_that_uses_other_labels_is_detected(task: Task, method: Choose) -> None:
-    def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
-        return method(pool, all_rows(pool), settings)
-
-    assert peeks(peek, build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2), np.arange(0, 50, 2), FAST)
-
-
 @each_way
 def test_model_limit_holds_and_each_trial_has_one_epoch(task: Task, method: Choose) -> None:
     pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
@@ -111,12 +100,6 @@ def test_one_model_is_the_best_one(task: Task, method: Choose) -> None:
         == choose_greedy(pool, rows, settings)
         == equal_ensemble(np.array([int(candidate_scores(pool, rows).argmax())]))
     )
-
-
-@each_way
-def test_equal_seeds_select_equally(task: Task, method: Choose) -> None:
-    pool = build_pool(task, SKILLS)
-    assert method(pool, all_rows(pool), FAST) == method(pool, all_rows(pool), FAST)
 
 
 @each_task
@@ -140,16 +123,15 @@ def test_ensemble_of_equal_candidates_has_their_output(task: Task, method: Choos
 
 @each_task
 @each_method
-@pytest.mark.parametrize("bags", [0, 1])
-def test_only_candidate_is_selected(task: Task, method: Choose, bags: int) -> None:
+def test_only_candidate_is_selected(task: Task, method: Choose) -> None:
     pool = build_pool(task, [0.5])
-    chosen = method(pool, all_rows(pool), replace(FAST, bags=bags))
+    chosen = method(pool, all_rows(pool), FAST)
     assert chosen == Ensemble(members=(0,), weights=(1.0,))
 
 
 @each_task
 @each_method
-@pytest.mark.parametrize("num_rows", [1, 2, 3])
+@pytest.mark.parametrize("num_rows", [1, 3])
 def test_fewer_rows_than_folds_are_enough(task: Task, method: Choose, num_rows: int) -> None:
     pool = build_pool(task, SKILLS)
     assert method(pool, np.arange(num_rows), FAST).members
@@ -174,14 +156,3 @@ def test_perfect_candidate_is_selected_alone(method: Choose) -> None:
         noise = build_pool(task, [0.0, 0.0, 0.0], num_rows=80)
         perfect = replace(noise, labels=labels_by(noise, 1))
         assert plain_score(perfect, method(perfect, all_rows(perfect), NO_BAGS)) > 0.95
-
-
-@each_way
-@pytest.mark.parametrize("seed", range(8))
-def test_ensemble_has_at_most_the_allowed_models(task: Task, method: Choose, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    pool = build_pool(task, [0.6] * 7, num_epochs=2, correlation=0.1, num_rows=40, seed=seed)
-    settings = replace(FAST, max_models=int(random.integers(1, 6)))
-    chosen = method(pool, all_rows(pool), settings)
-    assert 1 <= len(chosen.members) <= settings.max_models
-    assert sum(chosen.weights) == pytest.approx(1)

@@ -12,7 +12,6 @@ from mtlib.training.evaluation import task_metrics
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.ensemble import (
     Ensemble,
-    combine_outputs,
     ensemble_outputs,
     equal_ensemble,
     score_rows,
@@ -40,17 +39,11 @@ def draw_logits(task: Task, candidates: int = 4, rows: int = 60, seed: int = 0) 
     return 2 * np.random.default_rng(seed).normal(size=(candidates, rows, task.num_logits))
 
 
-def draw_scores(rows: int, seed: int = 0) -> Floats:
-    """Distinct, unevenly spaced predictions of similarity."""
-    return 5 * np.random.default_rng(seed).beta(0.5, 2, rows)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"members": (), "weights": ()},
         {"members": (1, 1)},
-        {"members": (1, 2, 3)},
         {"weights": (1.1, -0.1)},
         {"weights": (0.5, 0.4)},
         {"temperatures": (2.0,)},
@@ -60,14 +53,9 @@ def test_members_are_unique_and_weights_sum_to_1(changes: dict[str, Any]) -> Non
     fields: dict[str, Any] = {"members": (1, 2), "weights": (0.25, 0.75)}
     Ensemble(**fields, temperatures=(0.5, 2.0))
     Ensemble(**{**fields, "weights": (0.0, 1.0)})
+    Ensemble(members=(3,), weights=(1.0,))
     with pytest.raises(AssertionError):
         Ensemble(**{**fields, **changes})
-
-
-def test_equal_members_have_equal_weights() -> None:
-    assert equal_ensemble(np.array([7, 3, 5, 0])) == Ensemble(members=(7, 3, 5, 0), weights=(0.25,) * 4)
-    assert equal_ensemble(np.array([7])) == Ensemble(members=(7,), weights=(1.0,))
-    assert sum(equal_ensemble(np.arange(49)).weights) == pytest.approx(1)
 
 
 def test_largest_weights_keep_their_order_and_sum_to_1() -> None:
@@ -75,18 +63,7 @@ def test_largest_weights_keep_their_order_and_sum_to_1() -> None:
     found = weighted_ensemble(members, weights, max_models=3)
     assert found.members == (11, 13, 10)  # the first of equals
     assert found.weights == pytest.approx((3 / 6, 2 / 6, 1 / 6))
-
-
-@pytest.mark.parametrize("max_models", [4, 5, 100])
-def test_member_of_weight_zero_is_removed(max_models: int) -> None:
-    found = weighted_ensemble(np.arange(5), np.array([1.0, 3.0, 0.0, 2.0, 1.0]), max_models)
-    assert found.members == (1, 3, 0, 4)
-    assert found.weights == pytest.approx((3 / 7, 2 / 7, 1 / 7, 1 / 7))
-
-
-def test_one_model_is_allowed() -> None:
-    found = weighted_ensemble(np.arange(3), np.array([0.1, 0.2, 0.1]), max_models=1)
-    assert found == Ensemble(members=(1,), weights=(1.0,))
+    assert weighted_ensemble(members, weights, max_models=100).members == (11, 13, 10, 14), "none of weight 0"
 
 
 @pytest.mark.parametrize("task", TASKS.values())
@@ -97,19 +74,6 @@ def test_ensemble_output_is_weighted_mean(task: Task) -> None:
     found = ensemble_outputs(pool, ensemble, rows)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-@pytest.mark.parametrize("num_rows", [0, 1, 60])
-def test_ensemble_of_one_has_its_members_output(task: Task, num_rows: int) -> None:
-    pool, rows = build_pool(task), np.arange(num_rows)
-    found = ensemble_outputs(pool, equal_ensemble(np.array([2])), rows)
-    np.testing.assert_array_equal(found, pool.outputs[2, rows])
-
-
-def test_ensemble_probabilities_sum_to_1() -> None:
-    found = ensemble_outputs(build_pool(CLASSES), equal_ensemble(np.arange(4)), np.arange(60))
-    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
@@ -125,36 +89,11 @@ def test_member_logits_are_divided_by_temperatures_before_averaging(task: Task) 
     assert np.abs(found - plain).max() > 0.05
 
 
-@pytest.mark.parametrize("task", TASKS.values())
-def test_temperature_of_1_changes_at_most_the_last_digit(task: Task) -> None:
-    pool, plain = build_pool(task), equal_ensemble(np.arange(4))
-    found, expected = (
-        ensemble_outputs(pool, one, np.arange(60)) for one in (replace(plain, temperatures=(1.0,) * 4), plain)
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_regression_outputs_ignore_temperatures() -> None:
     pool, plain = build_pool(REGRESSION), equal_ensemble(np.arange(4))
     hot = replace(plain, temperatures=(0.1, 1.0, 5.0, 20.0))
     found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (hot, plain))
     np.testing.assert_array_equal(found, expected)
-
-
-def test_temperatures_stay_with_their_members_in_any_order() -> None:
-    pool = build_pool(CLASSES)
-    first = Ensemble(members=(3, 0), weights=(0.25, 0.75), temperatures=(0.5, 4.0))
-    second = Ensemble(members=(0, 3), weights=(0.75, 0.25), temperatures=(4.0, 0.5))
-    found, expected = (ensemble_outputs(pool, one, np.arange(60)) for one in (first, second))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("num_rows", [0, 1])
-def test_temperatures_apply_to_a_subset_of_rows(num_rows: int) -> None:
-    pool = build_pool(CLASSES)
-    one = Ensemble(members=(2,), weights=(1.0,), temperatures=(2.0,))
-    found = ensemble_outputs(pool, one, np.arange(num_rows))
-    np.testing.assert_allclose(found, softmax(draw_logits(CLASSES)[2, :num_rows] / 2, axis=-1), atol=1e-6)
 
 
 @pytest.mark.parametrize("task", TASKS.values())
@@ -164,13 +103,3 @@ def test_score_equals_that_of_training(task: Task) -> None:
     logits = 2 * generator.normal(size=(60, task.num_logits))
     expected = task_metrics(task, logits[rows], pool.labels[rows])[task.metric]
     assert score_rows(pool, outputs_of(task, logits)[rows], rows) == pytest.approx(expected, rel=1e-5)
-
-
-def test_contradicting_models_give_the_middle() -> None:
-    outputs = build_pool(REGRESSION, candidates=1).outputs[0].astype(np.float64)
-    both = combine_outputs(REGRESSION, np.stack([outputs, 5 - outputs]), equal_ensemble(np.arange(2)))
-    np.testing.assert_allclose(both, 2.5, rtol=1e-12)
-
-
-def test_constant_predictions_score_0_by_convention() -> None:
-    assert score_rows(build_pool(REGRESSION), np.full((60, 1), 2.5), np.arange(60)) == 0

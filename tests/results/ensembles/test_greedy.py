@@ -1,21 +1,18 @@
 """Greedy selection against the paper's algorithm line by line, and against a brute-force bound."""
 
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
 
 from mtlib.tasks import TASKS, Task
-from results.ensembles.best_k import choose_best_k, choose_single
-from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags, grow
+from results.ensembles.greedy import addition_scorer, choose_greedy, draw_bags
 from results.ensembles.selection_method import Settings, best_candidates, sum_scores
 from tests.results.ensembles.simulated_pools import build_pool, pool_of
 from tests.results.selection.plain_selection import (
     all_margins,
     all_rows,
     counts_of,
-    mean_score,
     plain_score,
     select_as_in_paper,
 )
@@ -26,7 +23,7 @@ FAST = Settings(bags=3, num_steps=8, max_models=4)
 NO_BAGS = replace(FAST, bags=0)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task
@@ -52,11 +49,6 @@ def test_correlation_of_an_addition_without_variance_is_zero() -> None:
     assert addition_scorer(constant, all_margins(pool), all_rows(pool))(all_margins(pool)[2], 2).tolist() == [0, 0, 0]
 
 
-def test_tie_after_an_addition_counts_as_wrong() -> None:
-    pool = pool_of(BINARY, np.zeros((1, 3)), [0, 1, 1])
-    assert addition_scorer(pool, all_margins(pool), all_rows(pool))(all_margins(pool)[0], 2).tolist() == [0]
-
-
 @each_task
 @few_seeds
 @pytest.mark.parametrize("max_models", [2, 6])
@@ -77,25 +69,6 @@ def test_bagged_selection_averages_the_ensembles_of_the_bags(task: Task) -> None
     np.testing.assert_allclose(counts_of(pool, choose_greedy(pool, all_rows(pool), settings)), expected, atol=1e-12)
 
 
-@each_task
-@pytest.mark.parametrize("seed", range(5))
-def test_greedy_lies_between_the_best_single_and_brute_force(task: Task, seed: int) -> None:
-    pool, settings = build_pool(task, SKILLS[:4], num_rows=30, seed=seed), replace(NO_BAGS, num_steps=6)
-    rows = all_rows(pool)
-    subsets = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
-    repeated = [chosen for size in range(1, 7) for chosen in combinations_with_replacement(range(4), size)]
-    best_subset, best_repeated = (
-        max(mean_score(pool, np.bincount(chosen, minlength=4).astype(np.float64), rows) for chosen in found)
-        for found in (subsets, repeated)
-    )
-    single, best_k, greedy = (
-        plain_score(pool, method(pool, rows, settings)) for method in (choose_single, choose_best_k, choose_greedy)
-    )
-    assert best_k <= best_subset + 1e-9
-    assert single - 1e-9 <= greedy <= best_repeated + 1e-9
-    assert single == pytest.approx(max(mean_score(pool, own, rows) for own in np.eye(4)))
-
-
 def test_greedy_selection_adds_a_weak_complementary_member() -> None:
     labels = np.ones(10)
     good, repair, other = np.full(10, 0.2), np.full(10, -0.1), np.full(10, 0.1)
@@ -107,18 +80,8 @@ def test_greedy_selection_adds_a_weak_complementary_member() -> None:
     assert plain_score(pool, chosen) == 1
 
 
-def test_growth_ends_at_the_best_score() -> None:
-    pool = build_pool(BINARY, SKILLS, num_rows=50, seed=1)
-    order = best_candidates(pool, all_rows(pool))
-    scores = []
-    for num_steps in range(1, 25):
-        counts = grow(pool, all_margins(pool)[order], all_rows(pool), replace(NO_BAGS, num_steps=num_steps))
-        scores.append(mean_score(pool.only(order), counts, all_rows(pool)))
-    assert scores == sorted(scores)
-    assert scores[-1] > scores[0]
-
-
 def test_bags_are_random_subsets_in_order() -> None:
+    assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
     bags = draw_bags(9, 40, np.random.default_rng(0))
     assert [len(bag) for bag in bags] == [7] * 40
     assert all((np.diff(bag) > 0).all() for bag in bags)
@@ -126,40 +89,12 @@ def test_bags_are_random_subsets_in_order() -> None:
     assert len({tuple(bag) for bag in bags}) > 20
 
 
-@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (2, 2), (3, 3), (4, 3), (100, 75)])
+@pytest.mark.parametrize(("num_candidates", "size"), [(1, 1), (4, 3), (100, 75)])
 def test_bag_is_never_empty(num_candidates: int, size: int) -> None:
     assert [len(bag) for bag in draw_bags(num_candidates, 2, np.random.default_rng(0))] == [size, size]
 
 
-def test_without_bags_all_candidates_are_used_once() -> None:
-    assert [bag.tolist() for bag in draw_bags(4, 0, np.random.default_rng(0))] == [[0, 1, 2, 3]]
-
-
-@each_task
-def test_one_bag_is_one_subset(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    (bag,) = draw_bags(6, 1, np.random.default_rng((0, 120)))
-    allowed = best_candidates(pool, all_rows(pool))[bag]
-    assert set(choose_greedy(pool, all_rows(pool), replace(FAST, bags=1)).members) <= set(allowed.tolist())
-
-
-@pytest.mark.parametrize("num_considered", [1, 2, 3])
-def test_greedy_selection_considers_only_the_best_trials(num_considered: int) -> None:
+def test_greedy_selection_considers_only_the_best_trials() -> None:
     pool = build_pool(BINARY, SKILLS, num_rows=60)
-    chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=num_considered))
-    assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:num_considered].tolist())
-
-
-def test_other_seeds_draw_other_bags() -> None:
-    pool = build_pool(BINARY, SKILLS)
-    first, second = (choose_greedy(pool, all_rows(pool), replace(FAST, seed=seed)) for seed in (0, 1))
-    assert first != second
-
-
-@each_task
-def test_duplicated_candidates_keep_greedy_at_least_as_good_as_the_best(task: Task) -> None:
-    one = build_pool(task, SKILLS, num_rows=40)
-    pool = pool_of(task, np.repeat(one.outputs, 2, axis=0), one.labels)
-    single, greedy = (method(pool, all_rows(pool), NO_BAGS) for method in (choose_single, choose_greedy))
-    assert single.members[0] % 2 == 0
-    assert plain_score(pool, greedy) >= plain_score(pool, single) - 1e-9
+    chosen = choose_greedy(pool, all_rows(pool), replace(NO_BAGS, num_considered=2))
+    assert set(chosen.members) <= set(best_candidates(pool, all_rows(pool))[:2].tolist())

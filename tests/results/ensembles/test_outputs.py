@@ -1,7 +1,5 @@
 """Outputs are probabilities as in scipy, with or without a temperature, and can be averaged."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -25,7 +23,7 @@ WITH_CLASSES = (CLASSES, BINARY)
 
 Logits = npt.NDArray[np.float32]
 
-each_temperature = pytest.mark.parametrize("temperature", [1.0, 0.25, 3.0])
+each_temperature = pytest.mark.parametrize("temperature", [0.25, 3.0])
 
 
 def draw(task: Task, candidates: int = 3, rows: int = 200, seed: int = 0) -> tuple[Logits, Floats]:
@@ -82,18 +80,6 @@ def test_logits_of_certainty_are_limited_by_single_precision() -> None:
     assert found.tolist() == pytest.approx([0, -103.279, -103.279, -101.333, -103.279], abs=0.1)
 
 
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_outputs_of_recovered_logits_are_equal(task: Task) -> None:
-    outputs = outputs_of(task, 5 * draw(task)[0])
-    assert (probabilities_of(task, outputs).max(-1) > 1 - 1e-6).any()
-    np.testing.assert_allclose(outputs_of(task, logits_behind(task, outputs)), outputs, rtol=1e-5, atol=1e-7)
-
-
-def test_regression_outputs_have_no_logits() -> None:
-    with pytest.raises(AssertionError):
-        logits_behind(REGRESSION, [[2.5]])
-
-
 @each_temperature
 def test_tempered_class_outputs_are_the_softmax_of_logits_over_temperature(temperature: float) -> None:
     logits, _ = draw(CLASSES)
@@ -109,22 +95,8 @@ def test_tempered_binary_outputs_are_the_sigmoid_of_logits_over_temperature(temp
     np.testing.assert_allclose(found, 2 * expit(logits.astype(np.float64) / temperature) - 1, atol=1e-4)
 
 
-@each_temperature
-def test_regression_has_no_temperature(temperature: float) -> None:
-    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], temperature).tolist() == [[0.0], [2.25], [5.0]]
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-def test_temperature_of_1_changes_at_most_the_last_digit(task: Task) -> None:
-    outputs = outputs_of(task, draw(task)[0])
-    np.testing.assert_allclose(tempered(task, outputs, 1.0), outputs, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_successive_temperatures_multiply(task: Task) -> None:
-    outputs = outputs_of(task, draw(task)[0])
-    twice = tempered(task, tempered(task, outputs, 2.0), 1.5)
-    np.testing.assert_allclose(twice, tempered(task, outputs, 3.0), rtol=1e-4, atol=1e-6)
+def test_regression_has_no_temperature() -> None:
+    assert tempered(REGRESSION, [[0.0], [2.25], [5.0]], 0.25).tolist() == [[0.0], [2.25], [5.0]]
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
@@ -133,35 +105,6 @@ def test_each_candidate_may_have_its_own_temperature(task: Task) -> None:
     found = tempered(task, outputs, np.array([0.5, 2.0])[:, None, None])
     np.testing.assert_array_equal(found[0], tempered(task, outputs[0], 0.5))
     np.testing.assert_array_equal(found[1], tempered(task, outputs[1], 2.0))
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-def test_tempered_outputs_are_as_precise_as_a_pools(task: Task) -> None:
-    found = tempered(task, outputs_of(task, draw(task)[0]), 0.7)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, found.astype(np.float32))
-
-
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_temperature_changes_confidence_and_not_predictions(task: Task) -> None:
-    plain = outputs_of(task, draw(task)[0])
-    cool, warm = (tempered(task, plain, temperature) for temperature in (0.5, 2.0))
-    np.testing.assert_array_equal(predictions_of(task, cool), predictions_of(task, plain))
-    np.testing.assert_array_equal(predictions_of(task, warm), predictions_of(task, plain))
-    surest = [probabilities_of(task, outputs).max(-1) for outputs in (cool, plain, warm)]
-    assert (surest[0] >= surest[1] - 1e-7).all()
-    assert (surest[1] >= surest[2] - 1e-7).all()
-    assert surest[0].mean() > surest[1].mean() > surest[2].mean()
-
-
-@pytest.mark.parametrize("task", WITH_CLASSES)
-@pytest.mark.filterwarnings("error")
-def test_certainty_is_tempered(task: Task) -> None:
-    sure = outputs_of(task, np.where(np.arange(task.num_logits) == 0, 1e4, -1e4)[None])
-    found = [probabilities_of(task, tempered(task, sure, temperature)).max() for temperature in (0.05, 20, 1e6)]
-    assert found[0] == pytest.approx(1, abs=1e-6)
-    assert 0.5 < found[1] < 1
-    assert found[2] == pytest.approx(1 / task.num_classes, abs=1e-4)
 
 
 @pytest.mark.parametrize("task", WITH_CLASSES)
@@ -182,20 +125,6 @@ def test_nan_logits_give_nan_outputs(task: Task) -> None:
     assert np.isnan(tempered(task, outputs, 2.0)).all()
 
 
-@pytest.mark.parametrize("task", TASKS.values())
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-@pytest.mark.parametrize("rows", [0, 1, 5])
-def test_axes_before_the_rows_are_kept(task: Task, shape: tuple[int, ...], rows: int) -> None:
-    logits, labels = np.zeros((*shape, rows, task.num_logits)), np.zeros(rows)
-    outputs = outputs_of(task, logits)
-    assert outputs.shape == logits.shape
-    assert tempered(task, outputs, 2.0).shape == logits.shape
-    assert predictions_of(task, outputs).shape == (*shape, rows)
-    assert values_of(task, outputs, labels).shape == (*shape, rows)
-    if task in WITH_CLASSES:
-        assert probabilities_of(task, outputs).shape == (*shape, rows, task.num_classes)
-
-
 def test_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
     outputs = [[0.1, 0.4, 0.2, 0.2, 0.1], [0.1, 0.1, 0.3, 0.2, 0.3], [0.2] * 5]
     assert predictions_of(CLASSES, outputs).tolist() == [1, 2, 0]
@@ -203,10 +132,6 @@ def test_likeliest_class_is_predicted_and_the_first_of_equals() -> None:
 
 def test_label_1_is_predicted_where_likelier_and_label_0_at_a_tie() -> None:
     assert predictions_of(BINARY, [[1e-7], [0.0], [-1e-7], [1.0], [-1.0]]).tolist() == [1, 0, 0, 1, 0]
-
-
-def test_regression_prediction_is_the_output() -> None:
-    assert predictions_of(REGRESSION, [[0.0], [2.25], [5.0]]).tolist() == [0, 2.25, 5]
 
 
 def test_probabilities_match_scipy() -> None:
@@ -219,22 +144,9 @@ def test_probabilities_match_scipy() -> None:
     np.testing.assert_array_equal(found.argmax(-1), predictions_of(BINARY, outputs_of(BINARY, logits)))
 
 
-@pytest.mark.parametrize("task", WITH_CLASSES)
-def test_mean_of_outputs_gives_the_mean_of_probabilities(task: Task) -> None:
-    outputs = outputs_of(task, draw(task)[0])
-    mean_probs = probabilities_of(task, outputs).mean(0)
-    np.testing.assert_allclose(probabilities_of(task, outputs.mean(0)), mean_probs, atol=1e-6)
-
-
-def test_regression_has_no_probabilities() -> None:
-    with pytest.raises(AssertionError):
-        probabilities_of(REGRESSION, [[2.5]])
-
-
 @pytest.mark.parametrize("task", TASKS.values())
-@pytest.mark.parametrize("seed", range(3))
-def test_models_outputs_have_the_values_and_score_of_its_logits(task: Task, seed: int) -> None:
-    logits, labels = draw(task, seed=seed)
+def test_models_outputs_have_the_values_and_score_of_its_logits(task: Task) -> None:
+    logits, labels = draw(task)
     found = values_of(task, outputs_of(task, logits), labels)
     np.testing.assert_allclose(found, example_values(task, logits, labels), rtol=1e-6)
     expected = [task_metrics(task, one, labels)[task.metric] for one in logits]
@@ -270,21 +182,3 @@ def test_binary_margin_is_the_difference_of_the_labels_probabilities() -> None:
     probs = probabilities_of(BINARY, outputs[0])
     np.testing.assert_allclose(found[0, 0, 0], probs[0, 1] - probs[0, 0], rtol=1e-6)
     assert found.dtype == np.float32
-
-
-def test_regression_margin_is_the_prediction() -> None:
-    outputs = np.array([[[0.5], [4.0]], [[1.0], [2.0]]], dtype=np.float32)
-    assert margins_of(REGRESSION, outputs, [9.0, 9.0]).tolist() == [[[0.5, 4.0]], [[1.0, 2.0]]]
-
-
-@pytest.mark.parametrize("task", TASKS.values())
-def test_sums_of_margins_are_margins_of_sums(task: Task) -> None:
-    logits, labels = draw(task, candidates=4)
-    outputs = outputs_of(task, logits)
-    of_sum = margins_of(task, outputs.sum(axis=0, keepdims=True), labels)
-    np.testing.assert_allclose(margins_of(task, outputs, labels).sum(0), of_sum[0], atol=1e-5)
-
-
-@pytest.mark.parametrize(("task", "tied"), [(CLASSES, [[[0.2] * 5] * 2]), (BINARY, [[[0.0]] * 2])])
-def test_tie_has_no_margin(task: Task, tied: Any) -> None:
-    assert (margins_of(task, np.array(tied, dtype=np.float32), [1, 0]) == 0).all()

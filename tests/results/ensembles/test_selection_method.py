@@ -16,7 +16,7 @@ CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @each_task
@@ -31,12 +31,6 @@ def test_candidate_scores_match_scikit_learn_and_scipy(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.array([3, 5, 8, 40, 41, 99, 100, 7])
     expected = [mean_score(pool, own, rows) for own in np.eye(len(SKILLS))]
     np.testing.assert_allclose(candidate_scores(pool, rows), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_accuracy_is_exact_for_any_number_of_rows() -> None:
-    pool = build_pool(BINARY, SKILLS, num_rows=997)
-    rows = np.arange(0, 997, 3)
-    assert candidate_scores(pool, rows).tolist() == [own[rows].sum(dtype=int) / len(rows) for own in pool.values]
 
 
 def test_constant_prediction_scores_zero_and_is_not_the_best() -> None:
@@ -110,9 +104,3 @@ def test_inner_folds_partition_the_given_rows(task: Task) -> None:
     assert len(folds) == 4
     assert sorted(np.concatenate([inside for _, inside in folds])) == rows.tolist()
     assert all(sorted(np.concatenate(pair)) == rows.tolist() for pair in folds)
-
-
-def test_other_seeds_draw_other_folds() -> None:
-    pool = build_pool(BINARY, SKILLS)
-    folds = [inner_folds(pool, all_rows(pool), Settings(seed=seed))[0][1].tolist() for seed in (0, 1)]
-    assert folds[0] != folds[1]

@@ -28,7 +28,7 @@ SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 FAST = Settings(bags=3, num_steps=8, max_models=4)
 
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 @pytest.mark.parametrize("task", [CLASSES, BINARY])
@@ -129,11 +129,3 @@ def test_ties_go_to_the_strongest_shrinkage() -> None:
         CLASSES, np.stack([np.eye(5)[pool.labels.astype(int)] * (1 - n / 9) + n / 45 for n in (3, 2, 1)]), pool.labels
     )
     assert choose_weights(sure, all_rows(sure), FAST).weights == pytest.approx((1 / 3,) * 3)
-
-
-@each_task
-def test_far_better_trial_gets_most_of_the_weight(task: Task) -> None:
-    pool = build_pool(task, [0.1, 1.5, 0.1, 0.1], num_rows=400)
-    chosen = choose_weights(pool, all_rows(pool), FAST)
-    assert chosen.members[0] == 1
-    assert chosen.weights[0] > 0.5

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.metrics import log_loss
 
 from mtlib.tasks import TASKS, Task
@@ -14,14 +14,12 @@ from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
 from results.ensembles.greedy import choose_greedy
-from results.ensembles.outputs import Outputs, logits_behind, outputs_of, predictions_of, probabilities_of
+from results.ensembles.outputs import Outputs, logits_behind, outputs_of, probabilities_of
 from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
-from results.selection.cross_fitting import cross_fit
 from results.stats.resampling import Numbers
-from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks, pool_of
-from tests.results.selection.plain_selection import all_rows
+from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +29,7 @@ FAST = Settings(bags=3, num_steps=8, max_models=4)
 
 each_task = pytest.mark.parametrize("task", [CLASSES, BINARY], ids=lambda task: task.name)
 each_method = pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_weights, choose_greedy])
-few_seeds = pytest.mark.parametrize("seed", range(4))
+few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
 def select_all(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
@@ -76,17 +74,6 @@ def plain_temperature(pool: Pool, candidate: int) -> float:
     return float(np.exp(found.x))
 
 
-def unclipped_temperature(pool: Pool) -> float:
-    """The only candidate's best temperature, by scipy; scikit-learn clips the loss of a row at 36."""
-    logits, right = logits_behind(pool.task, pool.outputs[0]), pool.labels.astype(int)
-    logits = logits if pool.task.kind == "classes" else np.concatenate([-logits, logits], axis=1) / 2
-
-    def loss(log: float) -> float:
-        return float(-log_softmax(logits / np.exp(log), axis=1)[np.arange(len(right)), right].mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=(np.log(LOWEST), np.log(HIGHEST)), method="bounded").x))
-
-
 @each_task
 @few_seeds
 def test_temperatures_match_scipy(task: Task, seed: int) -> None:
@@ -97,16 +84,7 @@ def test_temperatures_match_scipy(task: Task, seed: int) -> None:
 
 
 @each_task
-def test_no_other_temperature_has_a_lower_loss(task: Task) -> None:
-    pool = build_pool(task, SKILLS[:3], num_rows=40)
-    for candidate, found in enumerate(temperatures_of(pool)):
-        tried = [*np.geomspace(LOWEST, HIGHEST, 30), 0.99 * found, 1.01 * found]
-        losses = [plain_loss(pool, candidate, float(temperature)) for temperature in tried]
-        assert plain_loss(pool, candidate, float(found)) <= min(losses) + 1e-12
-
-
-@each_task
-@pytest.mark.parametrize("skill", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("skill", [0.5, 2.0])
 def test_signal_in_normal_noise_has_the_temperature_of_its_density(task: Task, skill: float) -> None:
     """Skill times the label's signal plus noise x of variance 1: the log-ratio of densities is skill times x, or twice
     that between signals of -1 and 1.
@@ -114,15 +92,6 @@ def test_signal_in_normal_noise_has_the_temperature_of_its_density(task: Task, s
     pool = build_pool(task, [skill], num_rows=40_000)
     expected = 1 / skill if task is CLASSES else 1 / (2 * skill)
     assert temperatures_of(pool)[0] == pytest.approx(expected, rel=0.05)
-
-
-@each_task
-def test_doubled_logits_have_twice_the_temperature(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_rows=300)
-    right = temper_pool(pool, temperatures_of(pool))
-    np.testing.assert_allclose(temperatures_of(right), 1, rtol=1e-4)
-    np.testing.assert_allclose(temperatures_of(scale_logits(right, *[2.0] * 6)), 2, rtol=1e-4)
-    np.testing.assert_allclose(temperatures_of(scale_logits(right, *[0.5] * 6)), 0.5, rtol=1e-4)
 
 
 def test_constant_probability_becomes_the_share_of_the_label() -> None:
@@ -135,11 +104,11 @@ def test_constant_probability_becomes_the_share_of_the_label() -> None:
     assert find_temperatures(CLASSES, probs, labels)[0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.6, HIGHEST), (0.5, HIGHEST), (0.4, HIGHEST)])
-def test_constant_no_better_than_chance_gets_the_highest_temperature(share: float, expected: float) -> None:
+@pytest.mark.parametrize("share", [0.6, 0.5, 0.4])
+def test_constant_no_better_than_chance_gets_the_highest_temperature(share: float) -> None:
     labels = (np.arange(10) < 10 * share).astype(np.float64)
     outputs = np.full((1, 10, 1), -0.8 if share > 0.5 else 0.8, dtype=np.float32)
-    assert find_temperatures(BINARY, outputs, labels)[0] == expected
+    assert find_temperatures(BINARY, outputs, labels)[0] == HIGHEST
 
 
 @each_task
@@ -151,8 +120,8 @@ def test_equal_probabilities_have_a_temperature_of_1(task: Task) -> None:
 
 @each_task
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("num_rows", [1, 2, 30])
-@pytest.mark.parametrize("factor", [0.01, 1.0, 5.0, 1e4])
+@pytest.mark.parametrize("num_rows", [1, 30])
+@pytest.mark.parametrize("factor", [0.01, 1e4])
 def test_always_right_and_never_right_reach_the_bounds(task: Task, num_rows: int, factor: float) -> None:
     pool = scale_logits(build_pool(task, [0.5], num_rows=num_rows), factor)
     right = labels_by(pool, 0)
@@ -174,35 +143,6 @@ def test_temperatures_are_found_up_to_the_bounds(task: Task, factor: float, expe
 
 
 @each_task
-def test_one_wrong_row_among_thousands_determines_a_temperature(task: Task) -> None:
-    pool = build_pool(task, [3.0], num_rows=5000)
-    labels = labels_by(pool, 0)
-    surest = probabilities_of(task, pool.outputs[0]).max(-1).argmax()
-    labels[surest] = (labels[surest] + 1) % task.num_classes
-    found = replace(pool, labels=labels)
-    expected = unclipped_temperature(found)
-    assert 1.2 * LOWEST < expected < 1
-    assert temperatures_of(found)[0] == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.filterwarnings("error")
-def test_certain_mistake_among_uncertain_rows_does_not_overflow() -> None:
-    labels = np.arange(4000) % 5
-    outputs = (0.15 + 0.25 * np.eye(5)[labels]).astype(np.float32)
-    outputs[0] = np.eye(5)[3]
-    found = pool_of(CLASSES, outputs[None], labels)
-    assert 1.2 * LOWEST < unclipped_temperature(found) < 1
-    assert temperatures_of(found)[0] == pytest.approx(unclipped_temperature(found), rel=1e-3)
-
-
-@each_task
-def test_candidates_temperature_does_not_depend_on_others(task: Task) -> None:
-    pool = scale_logits(build_pool(task, SKILLS, num_rows=50), 0.1, 0.3, 1, 2, 5, 50)
-    alone = [temperatures_of(pool.only([candidate]))[0] for candidate in range(len(SKILLS))]
-    np.testing.assert_allclose(temperatures_of(pool), alone, rtol=1e-9)
-
-
-@each_task
 def test_no_rows_give_a_temperature_of_1_and_no_candidates_none(task: Task) -> None:
     outputs = build_pool(task, SKILLS).outputs
     assert find_temperatures(task, outputs[:2, :0], np.zeros(0)).tolist() == [1, 1]
@@ -210,18 +150,9 @@ def test_no_rows_give_a_temperature_of_1_and_no_candidates_none(task: Task) -> N
 
 
 @each_task
-def test_nan_output_is_an_assertion_error(task: Task) -> None:
-    outputs = build_pool(task, SKILLS[:1]).outputs.copy()
-    outputs[0, 3] = np.nan
-    with pytest.raises(AssertionError):
-        find_temperatures(task, outputs, np.zeros(120))
-
-
-@each_task
 @each_method
-@few_seeds
-def test_members_and_weights_are_those_found_among_tempered_candidates(task: Task, method: Choose, seed: int) -> None:
-    pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2, seed=seed), np.arange(5, 50)
+def test_members_and_weights_are_those_found_among_tempered_candidates(task: Task, method: Choose) -> None:
+    pool, rows = build_pool(task, SKILLS, num_rows=60, num_epochs=2, correlation=0.2), np.arange(5, 50)
     pool = scale_logits(pool, *np.geomspace(0.2, 5, 12))
     best = best_candidates(pool, rows)
     fitted = find_temperatures(task, pool.outputs[best][:, rows], pool.labels[rows])
@@ -233,18 +164,6 @@ def test_members_and_weights_are_those_found_among_tempered_candidates(task: Tas
 
 
 @each_task
-def test_ensemble_output_is_the_mean_of_tempered_probabilities(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_rows=90, correlation=0.2)
-    chosen = calibrated(choose_weights)(pool, np.arange(60), FAST)
-    assert chosen.temperatures is not None
-    assert len(chosen.members) > 1
-    pairs = zip(chosen.members, chosen.temperatures, strict=True)
-    probs = [plain_probs(task, pool.outputs[member], temperature) for member, temperature in pairs]
-    found = probabilities_of(task, ensemble_outputs(pool, chosen, all_rows(pool)))
-    np.testing.assert_allclose(found, np.average(probs, axis=0, weights=chosen.weights), atol=1e-6)
-
-
-@each_task
 @each_method
 def test_selection_does_not_depend_on_labels_of_other_rows(task: Task, method: Choose) -> None:
     pool = build_pool(task, SKILLS[:4], num_rows=50, num_epochs=2)
@@ -252,27 +171,8 @@ def test_selection_does_not_depend_on_labels_of_other_rows(task: Task, method: C
 
 
 @each_task
-def test_temperatures_fitted_on_all_rows_are_detected(task: Task) -> None:
-    def peek(pool: Pool, _rows: Numbers, settings: Settings) -> Ensemble:
-        return calibrated(select_all)(pool, all_rows(pool), settings)
-
-    assert peeks(peek, build_pool(task, SKILLS[:4], num_rows=50), np.arange(0, 50, 2), FAST)
-
-
-@each_task
-@each_method
-def test_selection_does_not_depend_on_outputs_of_other_rows(task: Task, method: Choose) -> None:
-    pool, rows = build_pool(task, SKILLS, num_rows=60), np.arange(0, 60, 2)
-    outputs = pool.outputs.copy()
-    outputs[:, 1::2] = outputs[::-1, 1::2] ** 3
-    other = replace(pool, outputs=outputs)
-    assert calibrated(method)(other, rows, FAST) == calibrated(method)(pool, rows, FAST)
-
-
-@each_task
-@few_seeds
-def test_overconfident_weak_model_no_longer_dominates(task: Task, seed: int) -> None:
-    pool = build_pool(task, [0.9, 0.9, 0.9, 0.9, 0.1], num_rows=3000, correlation=0, seed=seed)
+def test_overconfident_weak_model_no_longer_dominates(task: Task) -> None:
+    pool = build_pool(task, [0.9, 0.9, 0.9, 0.9, 0.1], num_rows=3000, correlation=0)
     pool = scale_logits(pool, 0.3, 0.3, 0.3, 0.3, 10)
     rows, new = np.arange(400), np.arange(400, 3000)
     plain, warned = (method(pool, rows, FAST) for method in (select_all, calibrated(select_all)))
@@ -295,28 +195,6 @@ def test_calibrated_probabilities_of_new_rows_have_lower_loss(task: Task) -> Non
     labels = np.arange(task.num_classes)
     plain = log_loss(pool.labels[new], plain_probs(task, pool.outputs[0, new]), labels=labels)
     assert log_loss(pool.labels[new], found, labels=labels) < 0.7 * plain
-
-
-@each_task
-@each_method
-def test_confidence_of_candidates_changes_nothing(task: Task, method: Choose) -> None:
-    pool = build_pool(task, SKILLS, num_rows=80, correlation=0.2)
-    loud = scale_logits(pool, 0.3, 2, 0.5, 3, 1, 4)
-    first, second = (calibrated(method)(one, all_rows(one), FAST) for one in (pool, loud))
-    assert second.members == first.members
-    assert second.weights == pytest.approx(first.weights, abs=1e-4)
-    found, expected = (ensemble_outputs(*pair, all_rows(pool)) for pair in ((loud, second), (pool, first)))
-    np.testing.assert_allclose(found, expected, atol=1e-3)
-
-
-@each_task
-def test_single_model_is_equal_calibrated_or_not(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_epochs=2)
-    plain, found = (method(pool, np.arange(50), FAST) for method in (choose_single, calibrated(choose_single)))
-    assert found.members == plain.members
-    assert found.temperatures is not None
-    said, expected = (predictions_of(task, ensemble_outputs(pool, one, all_rows(pool))) for one in (found, plain))
-    np.testing.assert_array_equal(said, expected)
 
 
 @pytest.mark.parametrize("method", [choose_single, choose_best_k, choose_weights, choose_greedy])
@@ -347,38 +225,3 @@ def test_only_best_epochs_of_the_best_trials_are_considered(
     assert given is settings
     np.testing.assert_array_equal(shown_rows, rows)
     np.testing.assert_array_equal(pool.outputs, before)
-
-
-@each_task
-@each_method
-def test_model_limit_holds_and_each_trial_has_one_epoch(task: Task, method: Choose) -> None:
-    pool = build_pool(task, [0.6] * 8, num_epochs=2, correlation=0.1)
-    for max_models in (1, 3):
-        chosen = calibrated(method)(pool, all_rows(pool), replace(FAST, max_models=max_models))
-        assert 1 <= len(chosen.members) <= max_models
-        assert len({pool.candidates[member].trial for member in chosen.members}) == len(chosen.members)
-
-
-@each_task
-@each_method
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("num_rows", [1, 2, 3])
-def test_any_number_of_rows_selects_something(task: Task, method: Choose, num_rows: int) -> None:
-    chosen = calibrated(method)(build_pool(task, SKILLS), np.arange(num_rows), FAST)
-    assert chosen.temperatures is not None
-    assert all(LOWEST <= temperature <= HIGHEST for temperature in chosen.temperatures)
-
-
-@each_task
-def test_calibrated_method_can_be_cross_fitted_and_is_reproducible(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_rows=60)
-    first, second = (cross_fit(pool, calibrated(choose_greedy), FAST, all_rows(pool)) for _ in range(2))
-    np.testing.assert_array_equal(first.values, second.values)
-    assert first.score > 1 / task.num_classes
-
-
-def test_equal_candidates_have_equal_temperatures() -> None:
-    one = build_pool(BINARY, SKILLS[:1])
-    pool = pool_of(BINARY, np.repeat(one.outputs, 3, axis=0), one.labels)
-    chosen = calibrated(select_all)(pool, all_rows(pool), FAST)
-    assert chosen.temperatures == (temperatures_of(one)[0],) * 3

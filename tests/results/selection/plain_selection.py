@@ -14,7 +14,6 @@ from results.ensembles.ensemble import Ensemble
 from results.ensembles.outputs import Outputs, probabilities_of
 from results.ensembles.selection_method import Settings
 from results.records.selection import MethodScore
-from results.selection.cross_fitting import CrossFitted, estimate_score
 from results.stats.resampling import Numbers
 
 Floats = npt.NDArray[np.float64]
@@ -24,19 +23,9 @@ def all_rows(pool: Pool) -> Numbers:
     return np.arange(len(pool.labels))
 
 
-def compare(first: CrossFitted, second: CrossFitted) -> tuple[float, float]:
-    """The difference of two scores and its standard error."""
-    found = estimate_score(first, np.zeros(2)) - estimate_score(second, np.zeros(2))
-    return found.score, found.standard_error
-
-
 def without_leads(*scores: MethodScore) -> tuple[MethodScore, ...]:
     """Scores without the intervals of their leads, which depend on how many methods are compared."""
     return tuple(replace(score, lead_interval=(), base_lead_interval=()) for score in scores)
-
-
-def all_outputs(pool: Pool) -> Outputs:
-    return pool.outputs[np.arange(len(pool.candidates))]
 
 
 def all_margins(pool: Pool) -> Outputs:

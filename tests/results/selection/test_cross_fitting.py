@@ -4,33 +4,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm, pearsonr
-from sklearn.metrics import accuracy_score
+from scipy.stats import pearsonr
 
-from mtlib.metrics.correlation import standardise, weighted_pearson
+from mtlib.metrics.correlation import weighted_pearson
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.candidates import Pool
-from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
+from results.ensembles.ensemble import Ensemble, ensemble_outputs, score_rows
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.outputs import predictions_of
-from results.ensembles.selection_method import Choose, Settings, candidate_scores
+from results.ensembles.selection_method import Choose, Settings
 from results.ensembles.stacking import choose_weights
 from results.selection.cross_fitting import (
     CHOICE_FACTOR,
     CrossFitted,
-    Estimate,
-    ScoredRows,
     bootstrap,
     cross_fit,
+    example_influences,
     interval,
     score_resamples,
-    simultaneous_quantile,
     widened,
 )
 from results.stats.resampling import Floats, Numbers, draw_counts
-from tests.results.ensembles.simulated_pools import build_pool, peeks, pool_of
-from tests.results.selection.plain_selection import all_rows, compare
+from tests.results.ensembles.simulated_pools import build_pool, pool_of
+from tests.results.selection.plain_selection import all_rows
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 METHODS: dict[str, Choose] = {
@@ -55,11 +52,6 @@ def recorded(method: Choose) -> tuple[Choose, list[tuple[Numbers, Ensemble]]]:
         return calls[-1][1]
 
     return choose, calls
-
-
-def select_by_all_rows(pool: Pool, _rows: Numbers, _settings: Settings) -> Ensemble:
-    """Leaks labels: selects the best candidate on all rows of the pool."""
-    return equal_ensemble(np.array([int(candidate_scores(pool, all_rows(pool)).argmax())]))
 
 
 @each_task
@@ -93,71 +85,21 @@ def test_every_example_is_predicted_once_per_repeat_by_its_folds_ensemble(task: 
 
 
 @each_task
-@each_method
-def test_folds_ensemble_does_not_depend_on_its_labels(task: Task, method: Choose) -> None:
-    pool = build_pool(task, SKILLS, num_rows=50, num_epochs=2)
-    watched, calls = recorded(method)
-    cross_fit(pool, watched, FAST, all_rows(pool))
-    assert not any(peeks(method, pool, rows, FAST) for rows, _ in calls[:2])
-    assert any(peeks(select_by_all_rows, pool, rows, FAST) for rows, _ in calls)
-
-
-def noise_scores(task: Task, method: Choose) -> tuple[Floats, Floats]:
-    """In-sample and cross-fitted scores of 16 pools of noise, relative to chance."""
+@pytest.mark.parametrize("method", [choose_single, choose_greedy])
+def test_cross_fitted_score_of_noise_is_at_chance(task: Task, method: Choose) -> None:
     chance = {"classes": 0.2, "binary": 0.5, "regression": 0.0}[task.kind]
-    in_sample, cross_fitted = [], []
+    scores = []
     for seed in range(16):
         pool = build_pool(task, [0.0] * 10, num_rows=100, num_epochs=2, correlation=0.2, seed=seed)
         rows = all_rows(pool)
-        chosen = method(pool, rows, FAST)
-        in_sample.append(score_rows(pool, ensemble_outputs(pool, chosen, rows), rows) - chance)
-        cross_fitted.append(cross_fit(pool, method, FAST, rows).score - chance)
-    return np.array(in_sample), np.array(cross_fitted)
-
-
-@each_task
-@each_method
-def test_cross_fitted_score_of_noise_is_at_chance(task: Task, method: Choose) -> None:
-    in_sample, cross_fitted = noise_scores(task, method)
+        on_dev = score_rows(pool, ensemble_outputs(pool, method(pool, rows, FAST), rows), rows)
+        scores.append((on_dev - chance, cross_fit(pool, method, FAST, rows).score - chance))
+    in_sample, cross_fitted = np.array(scores).T
     error = cross_fitted.std(ddof=1) / np.sqrt(16)
     assert abs(cross_fitted.mean()) < 3 * error < 0.15
     assert in_sample.mean() > 0.03
     optimism = in_sample - cross_fitted
     assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(16)
-
-
-@each_task
-def test_leaking_method_is_above_chance_even_here(task: Task) -> None:
-    _, cross_fitted = noise_scores(task, select_by_all_rows)
-    assert cross_fitted.mean() > 4 * cross_fitted.std(ddof=1) / np.sqrt(16)
-
-
-@each_method
-def test_cross_fitted_score_is_that_on_new_examples(method: Choose) -> None:
-    """On average over pools, up to what the missing fifth of the examples would have added."""
-    for task in (CLASSES, BINARY):
-        differences = []
-        for seed in range(8):
-            pool = build_pool(task, [0.6] * 8, num_rows=2100, correlation=0.3, seed=seed)
-            rows, new = np.arange(100), np.arange(100, 2100)
-            truth = score_rows(pool, ensemble_outputs(pool, method(pool, rows, FAST), new), new)
-            differences.append(cross_fit(pool, method, FAST, rows).score - truth)
-        assert abs(np.mean(differences)) < 3 * np.std(differences, ddof=1) / np.sqrt(8)
-
-
-@pytest.mark.parametrize("task", [CLASSES, BINARY])
-def test_score_is_the_accuracy_over_all_examples_averaged_over_repeats(task: Task) -> None:
-    pool, rows = build_pool(task, SKILLS, num_rows=53), np.arange(53)
-    method, calls = recorded(choose_single)
-    found = cross_fit(pool, method, FAST, rows, num_repeats=3)
-    scores = []
-    for repeat in range(3):
-        predicted = np.empty(53)
-        for handed, chosen in calls[5 * repeat : 5 * repeat + 5]:
-            inside = np.setdiff1d(rows, handed)
-            predicted[inside] = predictions_of(task, ensemble_outputs(pool, chosen, inside))
-        scores.append(accuracy_score(pool.labels, predicted))
-    assert found.score == pytest.approx(np.mean(scores), rel=1e-12)
 
 
 def test_regression_score_is_pearson_per_fold_averaged_by_size() -> None:
@@ -186,15 +128,8 @@ def test_equal_seeds_give_equal_scores_and_repeats_have_different_folds(task: Ta
 
 
 @each_task
-def test_methods_are_scored_on_the_same_folds(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    first, second = (cross_fit(pool, method, FAST, all_rows(pool)) for method in (choose_single, choose_weights))
-    np.testing.assert_array_equal(first.folds, second.folds)
-
-
-@each_task
 @each_method
-@pytest.mark.parametrize("num_rows", [2, 3, 4])
+@pytest.mark.parametrize("num_rows", [2, 4])
 def test_few_examples_make_fewer_folds(task: Task, method: Choose, num_rows: int) -> None:
     pool = build_pool(task, SKILLS)
     found = cross_fit(pool, method, FAST, np.arange(num_rows))
@@ -206,51 +141,6 @@ def test_few_examples_make_fewer_folds(task: Task, method: Choose, num_rows: int
 def test_one_example_or_one_fold_is_refused(num_rows: int, num_folds: int) -> None:
     with pytest.raises(ValueError, match="at least 2 folds"):
         cross_fit(build_pool(BINARY, SKILLS), choose_single, replace(FAST, num_folds=num_folds), np.arange(num_rows))
-
-
-def estimate(resampled: Floats, least_error: float = 0.0) -> Estimate:
-    """An estimate whose resamples are given; its two repeats and its rows are drawn."""
-    random = np.random.default_rng(len(resampled))
-    scores, influences = random.normal(size=2), random.normal(size=(2, 30))
-    return Estimate(scores=scores, influences=influences, resampled=resampled, least_error=least_error)
-
-
-def draw(num_estimates: int, correlation: float, num_resamples: int = 20_000) -> list[Estimate]:
-    """Estimates whose resamples are normal and equally correlated, each with a standard deviation of its own."""
-    random = np.random.default_rng(num_estimates)
-    common = random.normal(size=num_resamples)
-    own = random.normal(size=(num_estimates, num_resamples))
-    values = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
-    return [estimate(0.01 * (number + 1) * row + number) for number, row in enumerate(values)]
-
-
-@pytest.mark.parametrize(("count", "correlation"), [(2, 0.0), (2, 0.7), (6, 0.5)])
-def test_quantile_is_that_of_the_largest_of_several_normal_variables(count: int, correlation: float) -> None:
-    found = simultaneous_quantile(draw(count, correlation))
-    covariance = np.full((count, count), correlation) + (1 - correlation) * np.eye(count)
-    inside = multivariate_normal(cov=covariance).cdf(np.full(count, found), lower_limit=np.full(count, -found))
-    assert inside == pytest.approx(0.95, abs=0.006)
-
-
-def test_quantile_is_not_below_that_of_one_comparison() -> None:
-    assert simultaneous_quantile(draw(1, 0.0, 20)) >= norm.ppf(0.975)
-    constant = estimate(np.full(50, 0.3))
-    assert simultaneous_quantile([constant]) == pytest.approx(norm.ppf(0.975))
-    alike = draw(1, 0.0) * 5
-    assert simultaneous_quantile(alike) == pytest.approx(norm.ppf(0.975), abs=0.03)
-
-
-def test_comparisons_that_nothing_changes_do_not_count() -> None:
-    some = draw(3, 0.2)
-    assert simultaneous_quantile([*some, estimate(np.zeros(20_000))]) == simultaneous_quantile(some)
-
-
-def test_a_sum_has_the_larger_least_error_and_a_difference_none() -> None:
-    first, second = estimate(np.zeros(5), 10.0), estimate(np.ones(5), 20.0)
-    assert (first + second).standard_error == 20.0
-    assert (first + (second - first)).standard_error == 10.0
-    zero = first - first
-    assert (zero.score, zero.standard_error, zero.interval) == (0, 0, (0, 0))
 
 
 def build_fitted(task: Task, *, num_rows: int = 600, num_repeats: int = 1, seed: int = 0) -> CrossFitted:
@@ -270,28 +160,10 @@ def numeric_influences(values: Floats, labels: Floats) -> Floats:
 @pytest.mark.parametrize("skill", [0.0, 0.5, 3.0])
 def test_influences_on_a_correlation_are_its_derivatives(skill: float) -> None:
     pool = build_pool(REGRESSION, [skill], num_rows=40)
-    part = ScoredRows(
-        task=REGRESSION,
-        rows=np.arange(40),
-        values=pool.values[0].astype(np.float64) ** 3,
-        labels=pool.labels,
-        groups=np.arange(40),
-    )
-    wanted = numeric_influences(part.values, part.labels) * np.sqrt(len(part.labels) / (len(part.labels) - 4))
-    np.testing.assert_allclose(part.influences, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_influences_on_a_correlation_are_close_to_leave_one_out() -> None:
-    pool = build_pool(REGRESSION, [0.8], num_rows=400)
-    part = ScoredRows(
-        task=REGRESSION,
-        rows=np.arange(400),
-        values=pool.values[0].astype(np.float64),
-        labels=pool.labels,
-        groups=np.arange(400),
-    )
-    jackknife = 399 * (part.score - weighted_pearson(1 - np.eye(400), part.values[None], part.labels)[0])
-    np.testing.assert_allclose(part.influences, jackknife, atol=0.03 * np.abs(jackknife).max())
+    values = pool.values[0].astype(np.float64) ** 3
+    found = example_influences(REGRESSION, values, pool.labels, np.arange(40))
+    wanted = numeric_influences(values, pool.labels) * np.sqrt(40 / 36)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("num_rows", "least"), [(20, 0.9), (60, 0.95), (173, 0.96)])
@@ -302,18 +174,15 @@ def test_variance_of_a_correlation_of_few_examples_is_not_too_small(num_rows: in
     for _ in range(3000):
         labels = generator.standard_normal(num_rows)
         values = labels + generator.standard_normal(num_rows)
-        rows = np.arange(num_rows)
-        part = ScoredRows(task=REGRESSION, rows=rows, values=values, labels=labels, groups=rows)
-        scores.append(part.score)
-        variances.append((part.influences**2).mean() / num_rows)
+        influences = example_influences(REGRESSION, values, labels, np.arange(num_rows))
+        scores.append(np.corrcoef(values, labels)[0, 1])
+        variances.append((influences**2).mean() / num_rows)
     assert least < np.mean(variances) / np.var(scores) < 1.07
 
 
 def test_influences_on_an_accuracy_are_correctness_minus_accuracy() -> None:
-    rows, values = np.arange(4), np.array([1.0, 0, 1, 1])
-    part = ScoredRows(task=BINARY, rows=rows, values=values, labels=np.ones(4), groups=rows)
-    assert part.score == 0.75
-    assert part.influences.tolist() == [0.25, -0.75, 0.25, 0.25]
+    found = example_influences(BINARY, np.array([1.0, 0, 1, 1]), np.ones(4), np.arange(4))
+    assert found.tolist() == [0.25, -0.75, 0.25, 0.25]
 
 
 @each_task
@@ -344,18 +213,12 @@ def test_standard_error_of_one_repeat_matches_the_bootstrap(task: Task) -> None:
 def test_variance_between_repeats_adds_to_the_standard_error(task: Task) -> None:
     pool = build_pool(task, SKILLS, num_rows=800)
     found = cross_fit(pool, choose_best_k, FAST, all_rows(pool), num_repeats=3)
-    alone = np.array([repeat.standard_error for repeat in found.repeats])
-    scores = np.array([repeat.score for repeat in found.repeats])
-    expected = np.sqrt((alone**2).mean() + CHOICE_FACTOR * scores.var(ddof=1))
+    repeats = [replace(found, values=found.values[[n]], folds=found.folds[[n]]) for n in range(3)]
+    alone = np.array([repeat.standard_error for repeat in repeats])
+    expected = np.sqrt((alone**2).mean() + CHOICE_FACTOR * found.scores.var(ddof=1))
     assert found.standard_error == pytest.approx(expected)
-    assert expected >= alone.min()
-    assert found.score == pytest.approx(scores.mean())
-
-
-def test_equal_repeats_add_nothing() -> None:
-    found = build_fitted(CLASSES, num_rows=100, num_repeats=1)
-    twice = replace(found, values=np.repeat(found.values, 2, axis=0), folds=np.repeat(found.folds, 2, axis=0))
-    assert twice.standard_error == pytest.approx(found.standard_error)
+    assert found.scores == pytest.approx([repeat.score for repeat in repeats])
+    assert found.score == pytest.approx(found.scores.mean())
 
 
 def test_resampled_scores_are_stretched_about_the_score() -> None:
@@ -396,29 +259,13 @@ def test_resample_is_scored_as_its_repeated_examples(task: Task) -> None:
         assert score == pytest.approx(np.average(scores, weights=sizes), rel=1e-9)
 
 
-@each_task
-def test_counts_of_one_give_the_score(task: Task) -> None:
-    found = build_fitted(task, num_rows=60, num_repeats=2)
-    assert score_resamples(found, np.ones((1, 60)))[0] == pytest.approx(found.score, rel=1e-12)
-
-
 @pytest.mark.filterwarnings("error")
 def test_resample_without_examples_of_a_fold_is_scored_on_the_others() -> None:
-    found = build_fitted(REGRESSION, num_rows=10)
+    found = build_fitted(REGRESSION, num_rows=30)  # in 3 folds
     assert np.isfinite(bootstrap(found)).all()
     counts = np.where(found.folds[0] == 2, 0.0, 1.0)[None]
-    others = [part.score for part in list(found.parts())[:2] + list(found.parts())[3:]]
+    others = np.delete(found.part_scores[0], 2)
     assert score_resamples(found, counts)[0] == pytest.approx(np.mean(others))
-
-
-@each_task
-def test_equal_seeds_give_equal_resamples(task: Task) -> None:
-    found = build_fitted(task, num_rows=100)
-    first, again, other = (bootstrap(found, num_resamples=200, seed=seed) for seed in (0, 0, 1))
-    assert first.shape == (200,)
-    np.testing.assert_array_equal(first, again)
-    assert abs(np.corrcoef(first, other)[0, 1]) < 0.3
-    assert first.mean() == pytest.approx(found.score, abs=4 * found.standard_error / np.sqrt(200) + 0.01)
 
 
 def test_tasks_have_different_resamples_and_methods_share_them() -> None:
@@ -429,33 +276,8 @@ def test_tasks_have_different_resamples_and_methods_share_them() -> None:
     np.testing.assert_allclose(bootstrap(opposite, num_resamples=400), 1 - resampled)
 
 
-def test_interval_is_that_of_the_quantiles() -> None:
-    resampled = np.random.default_rng(0).normal(size=999)
-    assert interval(resampled) == pytest.approx(tuple(np.quantile(resampled, (0.025, 0.975))))
-    assert interval(np.arange(1001.0)) == pytest.approx((25, 975))
-    assert interval(np.full(10, 0.5)) == (0.5, 0.5)
-
-
-@each_task
-def test_difference_has_the_error_of_the_paired_bootstrap(task: Task) -> None:
-    pool = build_pool(task, (0.3, 0.9, 0.8), num_rows=800)
-    better, worse = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 0))
-    difference, error = compare(better, worse)
-    resampled = bootstrap(better, num_resamples=3000) - bootstrap(worse, num_resamples=3000)
-    assert difference == pytest.approx(better.score - worse.score)
-    assert error == pytest.approx(resampled.std(ddof=1), rel=0.05)
-    assert compare(worse, better) == pytest.approx((-difference, error))
-    assert compare(better, better) == (0, 0)
-
-
-def test_pairing_reduces_the_error_of_a_difference() -> None:
-    pool = build_pool(BINARY, (0.8, 0.9), num_rows=500, correlation=0.9)
-    first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (0, 1))
-    assert compare(first, second)[1] < 0.6 * np.hypot(first.standard_error, second.standard_error)
-
-
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("constant", [0.1, 2.2, 5.0])
+@pytest.mark.parametrize("constant", [0.1, 5.0])
 def test_constant_side_has_a_correlation_of_zero_and_no_influence(constant: float) -> None:
     labels = np.linspace(0, 5, 33)
     for pool in (
@@ -467,19 +289,8 @@ def test_constant_side_has_a_correlation_of_zero_and_no_influence(constant: floa
         assert interval(bootstrap(found, num_resamples=50)) == (0, 0)
 
 
-@pytest.mark.parametrize("constant", [0.0, 0.1, 1e6 + 0.1])
-def test_constant_values_are_standardized_to_zeros(constant: float) -> None:
-    assert standardise(np.full((1, 33), constant)).tolist() == [[0.0] * 33]
-
-
-def test_standardized_values_have_mean_0_and_variance_1() -> None:
-    values = standardise(1e4 + np.random.default_rng(0).normal(size=(1, 50)))[0]
-    assert values.mean() == pytest.approx(0, abs=1e-9)
-    assert values.var() == pytest.approx(1, rel=1e-9)
-
-
 @pytest.mark.parametrize("label", [0.0, 1.0])
-@pytest.mark.parametrize("num_rows", [13, 20, 200])
+@pytest.mark.parametrize("num_rows", [13, 200])
 def test_perfect_or_failing_candidate_has_an_interval(label: float, num_rows: int) -> None:
     """With n observations of one outcome, the other may have probability 3 / n at 95 %: the interval reaches so far."""
     pool = pool_of(BINARY, np.full((1, num_rows), 0.5), np.full(num_rows, label))
@@ -490,6 +301,10 @@ def test_perfect_or_failing_candidate_has_an_interval(label: float, num_rows: in
     assert 0.7 * 3 / num_rows < reach < 1.2 * 3 / num_rows
 
 
-def test_larger_errors_are_unchanged() -> None:
-    found = build_fitted(CLASSES, num_rows=100, num_repeats=1)
-    assert found.standard_error == pytest.approx(np.sqrt(found.score * (1 - found.score) / 100))
+@each_task
+def test_groups_of_copies_have_the_error_of_single_examples(task: Task) -> None:
+    found = build_fitted(task, num_rows=100)
+    rows = np.repeat(np.arange(100), 3)
+    values, folds = found.values[:, rows], found.folds[:, rows]
+    copies = replace(found, labels=found.labels[rows], values=values, folds=folds, groups=found.groups[rows])
+    assert copies.standard_error == pytest.approx(found.standard_error)

@@ -12,11 +12,12 @@ from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
 from results.ensembles.selection_method import Settings, inner_folds
 from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit, interval, widened
+from results.selection.method_scores import paired_difference
 from results.selection.select_ensemble import select_ensemble
 from results.selection.shared_model import cross_fit_shared
 from results.stats.resampling import Floats, Numbers
 from tests.results.ensembles.simulated_pools import build_pool
-from tests.results.selection.plain_selection import all_rows, compare
+from tests.results.selection.plain_selection import all_rows
 from tests.results.selection.test_cross_fitting import BINARY, CLASSES, FAST, REGRESSION, SKILLS, each_task
 
 SIZES = [20, 10, *[3] * 18, *[2] * 6, *[1] * 24]
@@ -72,22 +73,14 @@ def test_errors_of_accuracies_are_cluster_robust(task: Task) -> None:
     pool = grouped_pool(task)
     first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 2))
     assert first.standard_error == pytest.approx(cluster_error(first.values[0], GROUPS), rel=1e-9)
-    _, error = compare(first, second)
+    _, error = paired_difference(first, second)
     assert error == pytest.approx(cluster_error(first.values[0] - second.values[0], GROUPS), rel=1e-9)
-
-
-@each_task
-def test_error_matches_resamples_of_whole_groups(task: Task) -> None:
-    pool = replace(build_pool(task, SKILLS, num_rows=800), text_groups=np.arange(800) // 4)
-    found = cross_fit(pool, choose_single, FAST, all_rows(pool))
-    assert found.influences.shape == (1, 200)
-    assert found.standard_error == pytest.approx(bootstrap(found, num_resamples=3000).std(ddof=1), rel=0.08)
 
 
 def test_perfect_candidate_has_the_error_of_few_groups() -> None:
     groups = np.arange(200) // 10
-    own: dict[str, Floats] = {"labels": np.ones(200), "values": np.ones((1, 200))}
-    found = CrossFitted(task=BINARY, folds=np.zeros((1, 200), dtype=np.intp), groups=groups, **own)
+    folds = np.zeros((1, 200), dtype=np.intp)
+    found = CrossFitted(task=BINARY, labels=np.ones(200), values=np.ones((1, 200)), folds=folds, groups=groups)
     assert found.standard_error == pytest.approx(np.sqrt(2 / 24 * 22 / 24 / 20))
 
 

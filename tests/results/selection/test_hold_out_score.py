@@ -18,7 +18,6 @@ from results.inference.models import ModelSource
 from results.predict import main as predict
 from results.records.examples import HOLD_OUT_FILE, read_hold_out, write_hold_out
 from results.records.selection import Selection
-from results.records.trials import write_sweep
 from results.selection.hold_out_score import count_evaluations, score_held_out
 from results.stats.groups import LEAST_GROUPS
 from tests.one_line_error import one_line_error
@@ -109,17 +108,6 @@ def test_scores_match_predictions_of_the_held_out_rows(
     capsys.readouterr()
 
 
-def test_intervals_of_accuracies_are_binomial(folder: Path) -> None:
-    """The number of correct ones among n drawn examples is binomial."""
-    evaluation = score_held_out(select_pairs(folder), source_of(folder))
-    for task in ("sst", "qqp"):
-        number = evaluation.num_examples[task]
-        wanted = np.array(binom.ppf((0.025, 0.975), number, evaluation.scores[task])) / number
-        assert evaluation.intervals[task] == pytest.approx(tuple(wanted), abs=1.001 / number)
-    for task in TASKS:
-        assert evaluation.intervals[task][0] < evaluation.scores[task] < evaluation.intervals[task][1]
-
-
 def test_rows_that_share_texts_count_once(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     """Each row is there twice, so that the number of correct groups is binomial."""
     data = Path(shutil.copytree(tiny_folder, tmp_path / "twice"))
@@ -173,12 +161,6 @@ def test_evaluations_by_another_sweep_of_the_storage_count(folder: Path, tmp_pat
     assert count_evaluations([str(place)]) == 0
 
 
-def test_sweep_without_members_gets_no_record(folder: Path, other: Path) -> None:
-    selection = replace(select_pairs(folder), sweeps={str(folder): "a", str(other): "a"})
-    score_held_out(selection, source_of(folder, other))
-    assert (count_evaluations([str(folder)]), count_evaluations([str(other)])) == (1, 0)
-
-
 def test_missing_or_plain_sweeps_have_no_evaluations(folder: Path, trained_folder: Path, tmp_path: Path) -> None:
     score(folder, select_pairs(folder))
     assert count_evaluations([str(trained_folder), str(tmp_path / "gone")]) == 0
@@ -212,29 +194,6 @@ def test_changed_label_is_refused_by_task(folder: Path, tiny_folder: Path, tmp_p
     assert scoring_error(folder, select_pairs(folder), data=data) == rule
     alone = selection_of(folder, {"qqp": (member_of(folder, FIRST, "qqp"),)})
     assert list(score(folder, alone, data)) == ["qqp"]
-
-
-def test_data_are_read_from_the_recorded_or_given_folder(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
-    selection = select_pairs(folder)
-    write_sweep(folder, {"name": "mine", "data": {"folder": str(tmp_path / "gone")}})
-    rule = "must be at the path recorded in sweep.json, or be named with --data"
-    assert f"{rule}, got no folder {tmp_path}/gone" in scoring_error(folder, selection)
-    assert set(score(folder, selection, tiny_folder)) == set(TASKS)
-    for info in ({"name": "mine"}, {"name": "mine", "data": None}):
-        write_sweep(folder, info)
-        rule = f"--data must name the data folder, which {folder} does not"
-        assert scoring_error(folder, selection) == f"{rule}, got none"
-
-
-def test_moved_sweep_is_scored_and_recorded_in_its_new_place(folder: Path, tmp_path: Path) -> None:
-    selection = select_pairs(folder)
-    wanted = score(folder, selection)
-    moved = tmp_path / "moved"
-    folder.rename(moved)
-    source = ModelSource(places={str(folder): moved.as_uri()}, device="cpu")
-    assert score_held_out(selection, source).scores == wanted
-    assert count_evaluations([str(moved)]) == 2
-    assert not folder.exists()
 
 
 def test_missing_weights_are_one_line_and_no_evaluation(folder: Path) -> None:

@@ -1,111 +1,113 @@
-"""Selection methods are scored by cross-fitting and compared with the best single model and the base configuration."""
+"""Methods are compared with the best single model and the base configuration, by intervals that hold at once."""
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal, norm
 
 from mtlib.tasks import TASKS, Task
 from results.ensembles.best_k import choose_best_k, choose_single
-from results.ensembles.candidates import Pool
-from results.ensembles.methods import BASE
-from results.ensembles.selection_method import Settings
-from results.selection.base_configuration import NO_BASE, BaseConfiguration
-from results.selection.cross_fitting import cross_fit
-from results.selection.method_scores import (
-    EvaluatedMethod,
-    clip_to_metric,
-    evaluate_base,
-    evaluate_method,
-    method_scores,
-)
+from results.ensembles.selection_method import Choose, Settings
+from results.records.selection import MethodScore
+from results.selection.cross_fitting import CrossFitted, bootstrap, cross_fit
+from results.selection.method_scores import method_scores, paired_difference, simultaneous_quantile
+from results.stats.resampling import Floats
 from tests.results.ensembles.simulated_pools import build_pool
-from tests.results.selection.plain_selection import all_rows, compare, plain_score
+from tests.results.selection.plain_selection import all_rows
 
 FAST = Settings(max_models=3, num_folds=4)
-SKILLS = (0.3, 0.9, 0.7, 0.8)
+METHODS: Mapping[str, Choose] = {"single": choose_single, "topk": choose_best_k}
 each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
 
 
-def try_best_k(pool: Pool) -> EvaluatedMethod:
-    chosen = choose_best_k(pool, all_rows(pool), FAST)
-    return evaluate_method("topk", choose_best_k, pool, FAST, 2, chosen=chosen, kept=pool)
+def fit_all(task: Task) -> dict[str, CrossFitted]:
+    """Two methods, and a weak model as the base configuration."""
+    pool = build_pool(task, (0.3, 0.9, 0.7, 0.8), num_rows=300)
+    fitted = {name: cross_fit(pool, own, FAST, all_rows(pool), num_repeats=2) for name, own in METHODS.items()}
+    return fitted | {"base": cross_fit(pool.only([0]), choose_single, FAST, all_rows(pool), num_repeats=2)}
 
 
-def try_single(pool: Pool) -> EvaluatedMethod:
-    chosen = choose_single(pool, all_rows(pool), FAST)
-    return evaluate_method("single", choose_single, pool, FAST, 2, chosen=chosen, kept=pool)
-
-
-@each_task
-def test_method_is_scored_by_cross_fitting_and_in_sample(task: Task) -> None:
-    pool = build_pool(task, SKILLS)
-    found = try_best_k(pool)
-    chosen = choose_best_k(pool, all_rows(pool), FAST)
-    assert found.fitted.score == cross_fit(pool, choose_best_k, FAST, all_rows(pool), num_repeats=2).score
-    assert found.in_sample == pytest.approx(plain_score(pool, chosen))
-    assert found.num_models == len(chosen.members)
+def scores_of(fitted: Mapping[str, CrossFitted], base: str | None = None) -> dict[str, MethodScore]:
+    return method_scores(fitted, dict.fromkeys(fitted, 0.75), dict.fromkeys(fitted, 2), base=base, seed=0)
 
 
 @each_task
-def test_leads_are_paired_differences_of_cross_fitted_scores(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_rows=300)
-    found, single = try_best_k(pool), try_single(pool)
-    base = evaluate_base(pool, BaseConfiguration(places=frozenset({("sweep", 0)})), FAST, 2)
-    assert base is not None
-    (score,) = method_scores([found], single, base)
+def test_scores_and_leads_are_paired_and_cross_fitted(task: Task) -> None:
+    fitted = fit_all(task)
+    found = scores_of(fitted, "base")
+    assert list(found) == ["single", "topk", "base"]
+    score = found["topk"]
+    assert (score.name, score.in_sample, score.num_models) == ("topk", 0.75, 2)
+    assert score.cross_fitted == pytest.approx(fitted["topk"].score)
+    assert score.standard_error == fitted["topk"].standard_error
+    assert score.mean_absolute_error == fitted["topk"].mean_absolute_error
+    assert (found["single"].lead, found["base"].base_lead) == (0, 0)
     assert score.base_lead is not None
-    assert score.lead == pytest.approx(found.fitted.score - single.fitted.score)
-    assert score.base_lead == pytest.approx(found.fitted.score - base.fitted.score)
     for lead, bounds, other in (
-        (score.lead, score.lead_interval, single),
-        (score.base_lead, score.base_lead_interval, base),
+        (score.lead, score.lead_interval, "single"),
+        (score.base_lead, score.base_lead_interval, "base"),
     ):
-        error = compare(found.fitted, other.fitted)[1]
+        expected, error = paired_difference(fitted["topk"], fitted[other])
+        assert lead == expected == pytest.approx(fitted["topk"].score - fitted[other].score)
         assert np.mean(bounds) == pytest.approx(lead)
-        assert 2 * 1.96 * error <= bounds[1] - bounds[0] <= 2 * 2.5 * error  # two comparisons at once
-
-
-@each_task
-def test_base_is_its_best_replicate_and_epoch_selected_without_the_fold(task: Task) -> None:
-    pool = build_pool(task, SKILLS, num_epochs=2)
-    candidates = tuple(replace(one, number=one.number // 2) for one in pool.candidates)
-    pool = replace(pool, candidates=candidates)  # trials 0 and 1 are replicates of configuration 0
-    base = evaluate_base(pool, BaseConfiguration(places=frozenset({("sweep", 0)})), FAST, 2)
-    assert base is not None
-    own = pool.only(range(4))
-    assert base.name == BASE
-    assert base.num_models == 1
-    assert base.fitted.score == cross_fit(own, choose_single, FAST, all_rows(pool), num_repeats=2).score
-    assert base.in_sample == pytest.approx(plain_score(own, choose_single(own, all_rows(pool), FAST)))
+        assert 2 * 1.96 * error <= bounds[1] - bounds[0] <= 2 * 2.5 * error  # several comparisons at once
 
 
 def test_without_a_base_there_is_no_lead_over_it() -> None:
-    pool = build_pool(TASKS["sst"], SKILLS)
-    assert evaluate_base(pool, NO_BASE, FAST, 2) is None
-    (score,) = method_scores([try_single(pool)], try_single(pool), None)
-    assert score.base_lead is None
-    assert score.base_lead_interval == ()
-
-
-@pytest.mark.parametrize(
-    ("task", "bounds", "inside"),
-    [
-        ("sst", (-0.1, 0.3), (0.0, 0.3)),
-        ("qqp", (0.9, 1.1), (0.9, 1.0)),
-        ("sts", (-0.1, 0.3), (-0.1, 0.3)),
-        ("sts", (-1.2, 1.2), (-1.0, 1.0)),
-        ("sst", (0.2, 0.3), (0.2, 0.3)),
-    ],
-)
-def test_intervals_end_at_the_metrics_bounds(
-    task: str, bounds: tuple[float, float], inside: tuple[float, float]
-) -> None:
-    assert clip_to_metric(TASKS[task], bounds) == inside
+    score = scores_of(fit_all(TASKS["sst"]))["topk"]
+    assert (score.base_lead, score.base_lead_interval) == (None, ())
 
 
 def test_interval_of_a_nearly_perfect_score_does_not_exceed_1() -> None:
     pool = build_pool(TASKS["qqp"], [2.5, 2.5, 2.5], num_rows=60)
-    (score,) = method_scores([try_single(pool)], try_single(pool), None)
+    score = scores_of({"single": cross_fit(pool, choose_single, FAST, all_rows(pool))})["single"]
     assert score.cross_fitted > 0.9
     assert score.interval[1] == 1.0
+
+
+@each_task
+def test_difference_has_the_error_of_the_paired_bootstrap(task: Task) -> None:
+    pool = build_pool(task, (0.3, 0.9, 0.8), num_rows=800)
+    better, worse = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (1, 0))
+    difference, error = paired_difference(better, worse)
+    resampled = bootstrap(better, num_resamples=3000) - bootstrap(worse, num_resamples=3000)
+    assert difference == pytest.approx(better.score - worse.score)
+    assert error == pytest.approx(resampled.std(ddof=1), rel=0.05)
+    assert paired_difference(worse, better) == pytest.approx((-difference, error))
+    assert paired_difference(better, better) == (0, 0)
+
+
+def test_pairing_reduces_the_error_of_a_difference() -> None:
+    pool = build_pool(TASKS["qqp"], (0.8, 0.9), num_rows=500, correlation=0.9)
+    first, second = (cross_fit(pool.only([one]), choose_single, FAST, all_rows(pool)) for one in (0, 1))
+    assert paired_difference(first, second)[1] < 0.6 * np.hypot(first.standard_error, second.standard_error)
+
+
+def draw(num_estimates: int, correlation: float, num_resamples: int = 20_000) -> Floats:
+    """Normal, equally correlated resamples, (estimates, resamples), each row with a standard deviation of its own."""
+    random = np.random.default_rng(num_estimates)
+    common, own = random.normal(size=num_resamples), random.normal(size=(num_estimates, num_resamples))
+    values = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
+    numbers = np.arange(num_estimates)[:, None]
+    return np.asarray(0.01 * (numbers + 1) * values + numbers)
+
+
+@pytest.mark.parametrize(("count", "correlation"), [(2, 0.0), (6, 0.5)])
+def test_quantile_is_that_of_the_largest_of_several_normal_variables(count: int, correlation: float) -> None:
+    found = simultaneous_quantile(draw(count, correlation))
+    covariance = np.full((count, count), correlation) + (1 - correlation) * np.eye(count)
+    inside = multivariate_normal(cov=covariance).cdf(np.full(count, found), lower_limit=np.full(count, -found))
+    assert inside == pytest.approx(0.95, abs=0.006)
+
+
+def test_quantile_is_not_below_that_of_one_comparison() -> None:
+    assert simultaneous_quantile(draw(1, 0.0, 20)) >= norm.ppf(0.975)
+    assert simultaneous_quantile(np.full((1, 50), 0.3)) == pytest.approx(norm.ppf(0.975))
+    alike = np.repeat(draw(1, 0.0), 5, axis=0)
+    assert simultaneous_quantile(alike) == pytest.approx(norm.ppf(0.975), abs=0.03)
+
+
+def test_comparisons_that_nothing_changes_do_not_count() -> None:
+    some = draw(3, 0.2)
+    assert simultaneous_quantile(np.concatenate([some, np.zeros((1, 20_000))])) == simultaneous_quantile(some)

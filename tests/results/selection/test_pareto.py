@@ -100,9 +100,3 @@ def test_members_have_weights_and_scores_cover_all_candidates() -> None:
     two = replace(FAST, max_models=2)
     assert found["topk", 2].cross_fitted == cross_fit(pool, choose_best_k, two, all_rows(pool)).score
     assert found["topk", 2].num_models == 2
-
-
-def test_one_candidate_is_the_whole_pareto_front() -> None:
-    pool = build_pool(BINARY, [0.7], num_rows=30)
-    (found,) = find_trade_offs(pool, pool, FAST, METHODS)
-    assert (found.name, found.max_models, found.num_models, found.is_best) == ("single", 1, 1, True)

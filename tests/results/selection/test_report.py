@@ -33,7 +33,6 @@ from results.selection.report import (
     PARETO_TITLE,
     brief_verdict,
     confidence_set_sentences,
-    describe_groups,
     describe_pool,
     member_lines,
     one_model_sentences,
@@ -106,17 +105,12 @@ def sentences(**changes: Any) -> list[str]:
     return list(verdict(TASKS["sst"], build_task(**changes)))
 
 
-def topk_with(**changes: Any) -> dict[str, Any]:
-    return {"methods": (SINGLE, build_score(**changes))}
-
-
 def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
     automatic = build_score("auto", cross_fitted=0.541, standard_error=0.0229, lead=0.021, lead_interval=(-0.01, 0.05))
     others = [build_score(name, lead=-0.004, lead_interval=(-0.02, 0.01)) for name in ("weights", "greedy")]
     task = build_task(methods=(SINGLE, build_score(), *others), automatic=automatic)
     lines = render_selection(build_selection(task))
     table = lines[2 : lines.index("", 2)]
-    assert table[0].split("  ")[0] == "method"
     assert " ".join(table[0].split()) == "method models on dev cross-fitted 95 % interval over single"
     rows = [" ".join(line.split()) for line in table[2:]]
     assert rows == [
@@ -128,35 +122,11 @@ def test_table_has_a_row_for_every_method_and_marks_the_selected_one() -> None:
     ]
 
 
-def test_named_method_has_no_row_for_automatic_selection() -> None:
-    lines = render_selection(build_selection(build_task()))
-    assert not any(line.startswith(TITLES["auto"]) for line in lines)
-    assert sum(" < " in line for line in lines) == 1
-
-
-def test_each_task_has_its_own_part_in_order() -> None:
-    lines = render_selection(build_selection(build_task(), build_task(), build_task()))
-    heads = [line.split(":")[0] for line in lines if line.endswith(("accuracy", "pearson"))]
-    assert heads == [task.title for task in TASKS.values()]
-    assert [line.split(":")[0] for line in lines if line.startswith("Chosen")] == [
-        f"Chosen for {task.title}" for task in TASKS.values()
-    ]
-    assert sum(line.startswith("on dev: ") for line in lines) == 1
-
-
 def test_candidates_are_counted() -> None:
     many = describe_pool(TASKS["sst"], build_task())
-    assert many == "SST: 1,200 candidates (400 trials, at every epoch that was scored), 1,101 dev examples, accuracy"
+    assert all(words in many for words in ("SST", "1,200 candidates", "400 trials", "1,101 dev examples", "accuracy"))
     one = describe_pool(TASKS["sts"], build_task(num_candidates=1, num_trials=1, num_examples=1))
-    assert one == "STS: 1 candidate (1 trial, at every epoch that was scored), 1 dev example, pearson"
-
-
-def test_single_model_is_compared_with_nothing() -> None:
-    assert sentences(num_members=1, method="single") == [
-        "Chosen for SST: best single model.",
-        "Expect 0.520 (0.512 to 0.588) of these trained models on new text of this kind.",
-        "On dev, by which it was chosen, it scores 0.530.",
-    ]
+    assert all(words in one for words in ("1 candidate ", "1 trial,", "1 dev example,"))
 
 
 @pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if "regression" in metric.kinds])
@@ -165,43 +135,6 @@ def test_the_error_in_the_labels_unit_stands_beside_a_metric_without_scale(metri
     single, topk = replace(SINGLE, mean_absolute_error=1.26), build_score(mean_absolute_error=1.24)
     text = " ".join(verdict(task, build_task(methods=(single, topk))))
     assert ("1.24" in text, "1.26" in text) == (metric != "rmse", metric != "rmse")
-
-
-def test_several_models_are_counted_and_compared_with_the_best_single_one() -> None:
-    assert sentences() == [
-        "Chosen for SST: mean of the best k, 2 models.",
-        "Expect 0.550 (0.512 to 0.588) of these trained models on new text of this kind.",
-        "On dev, by which it was chosen, it scores 0.560.",
-        "Compared with these trained models, it is better than the best single one (+0.030).",
-    ]
-    assert sentences(num_members=1)[0] == "Chosen for SST: mean of the best k, 1 model."
-
-
-@pytest.mark.parametrize(
-    ("lead", "interval", "words"),
-    [
-        (0.03, (0.001, 0.06), "is better than the best single one (+0.030)"),
-        (0.03, (-0.001, 0.06), "is not significantly different from the best single one (+0.030)"),
-        (0.03, (0.0, 0.06), "is not significantly different from the best single one (+0.030)"),
-        (-0.03, (-0.06, 0.001), "is not significantly different from the best single one (-0.030)"),
-        (-0.03, (-0.06, -0.001), "is worse than the best single one (-0.030)"),
-        (0.0, (0.0, 0.0), "is not significantly different from the best single one (+0.000)"),
-    ],
-)
-def test_better_and_worse_need_an_interval_without_0(lead: float, interval: tuple[float, float], words: str) -> None:
-    assert (
-        sentences(**topk_with(lead=lead, lead_interval=interval))[-1]
-        == f"Compared with these trained models, it {words}."
-    )
-
-
-def test_automatic_selection_has_its_own_expected_score_and_lead() -> None:
-    automatic = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=0.021, lead_interval=(-0.01, 0.05))
-    assert sentences(automatic=automatic)[1:] == [
-        "Expect 0.541 (0.500 to 0.580) of these trained models on new text of this kind.",
-        "On dev, by which it was chosen, it scores 0.560.",
-        "Compared with these trained models, it is not significantly different from the best single one (+0.021).",
-    ]
 
 
 def test_temperatures_are_shown_with_their_members() -> None:
@@ -224,21 +157,18 @@ def searched(**sweeps: tuple[str, str, int]) -> Selection:
 def test_searches_and_schedulers_that_used_dev_scores_are_named_once() -> None:
     selection = searched(a=("tpe", "none", 40), b=("tpe", "asha", 12), c=("random", "asha", 30), d=("grid", "none", 9))
     (sentence,) = optimism_sentences(selection)
-    assert sentence.startswith("TPE proposed trials and ASHA stopped trials by scores on these dev examples")
+    assert sentence.startswith("TPE proposed trials and ASHA stopped trials")
     assert list(selection_legend(selection))[-1] == sentence
     assert " ".join(brief_verdict(selection)).endswith(sentence)
     (sentence,) = optimism_sentences(searched(a=("random", "asha", 40)))
     assert sentence.startswith("ASHA stopped trials")
 
 
-def test_grids_and_random_search_used_no_dev_scores() -> None:
-    assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
-
-
 def test_the_first_trials_of_tpe_are_drawn_at_random() -> None:
     assert signature(TPESampler).parameters["n_startup_trials"].default == NUM_RANDOM_OF_TPE
     assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE))) == []
     assert optimism_sentences(searched(a=("tpe", "none", NUM_RANDOM_OF_TPE + 1))) != []
+    assert optimism_sentences(searched(a=("grid", "none", 40), b=("random", "none", 40))) == []
 
 
 BASE = build_score("base", cross_fitted=0.5, num_models=1, base_lead=0.0, base_lead_interval=(0.0, 0.0))
@@ -273,14 +203,6 @@ def test_model_that_is_the_best_one_of_the_base_is_not_compared_with_itself() ->
     assert lines[-1] == "It is the best one of the base configuration."
 
 
-def test_without_a_base_the_legend_explains_how_to_name_one() -> None:
-    hint = "--base TRIAL"
-    assert any(hint in line for line in selection_legend(build_selection(build_task())))
-    assert not any(
-        hint in line for line in selection_legend(build_selection(build_task(methods=(BASE, SINGLE, build_score()))))
-    )
-
-
 def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, ...]:
     return tuple(
         Contender(sweep=sweep, number=number, params={"smart.weight": f"{number / 2:g}"}) for number in numbers
@@ -290,37 +212,17 @@ def contenders(*numbers: int, sweep: str = "/sweeps/mine") -> tuple[Contender, .
 def test_confidence_set_is_listed_up_to_a_number() -> None:
     one = build_task(contenders=contenders(3), num_configurations=40)
     assert list(confidence_set_sentences(one, 1)) == [f"{SET_OF_BEST}, 1 of 40: 0003 (smart.weight 1.5)."]
-    few = build_task(contenders=contenders(3, 12), num_configurations=40)
-    assert next(confidence_set_sentences(few, 1)).endswith("2 of 40: 0003 (smart.weight 1.5), 0012 (smart.weight 6).")
     many = build_task(contenders=contenders(*range(MAX_CONTENDERS + 2)), num_configurations=1200)
     (line,) = confidence_set_sentences(many, 1)
     assert f"{MAX_CONTENDERS + 2} of 1,200: " in line
     assert line.endswith(f"{MAX_CONTENDERS - 1:04d} (smart.weight {(MAX_CONTENDERS - 1) / 2:g}) and 2 more.")
 
 
-def test_one_configuration_needs_no_confidence_set() -> None:
-    assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))
-    assert not list(confidence_set_sentences(build_task(num_configurations=0), 1))
-
-
 def test_without_replicates_the_best_configuration_is_not_known() -> None:
     (once,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=7), 1)
-    assert once == "Which configuration is best is not known: no configuration was trained twice."
+    assert "no configuration was trained twice" in once
     (hardly,) = confidence_set_sentences(build_task(num_configurations=7, num_trials=8), 1)
-    assert hardly.startswith("Which configuration is best is not known: too few configurations were trained twice")
-
-
-def test_configurations_of_earlier_selections_have_no_values() -> None:
-    old = build_task(contenders=(Contender(sweep="/sweeps/mine", number=3),), num_configurations=5)
-    assert list(confidence_set_sentences(old, 1)) == [f"{SET_OF_BEST}, 1 of 5: 0003."]
-
-
-def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
-    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
-    (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
-    assert line.endswith(": mine/0003 (smart.weight 1.5), other/0004 (smart.weight 2).")
-    (line,) = confidence_set_sentences(build_task(contenders=contenders(3), num_configurations=5), 2)
-    assert line.endswith(": mine/0003 (smart.weight 1.5).")
+    assert "too few configurations were trained twice" in hardly
 
 
 def test_members_are_listed_with_weights_up_to_a_number() -> None:
@@ -329,30 +231,6 @@ def test_members_are_listed_with_weights_up_to_a_number() -> None:
     assert len(lines) == 4
     assert len(member_lines(build_task(MAX_MEMBERS))) == MAX_MEMBERS
     assert member_lines(build_task(MAX_MEMBERS + 3))[MAX_MEMBERS:] == ["  and 3 more"]
-
-
-def test_brief_verdict_is_the_sentences_task_by_task() -> None:
-    first, second = build_task(1, method="single"), build_task()
-    lines = brief_verdict(build_selection(first, second, searches=searched(a=("grid", "none", 7)).searches))
-    text = " ".join(lines)
-    assert text == " ".join([*verdict(TASKS["sst"], first), *verdict(TASKS["qqp"], second)])
-    starts = [number for number, line in enumerate(lines) if line.startswith("Chosen for ")]
-    assert len(starts) == 2
-    assert starts[0] == 0
-    assert max(map(len, lines)) <= WIDEST
-    assert brief_verdict(build_selection()) == []
-
-
-def test_legend_describes_method_and_cross_fitting() -> None:
-    asked = build_selection(build_task())
-    lines = list(selection_legend(asked))
-    assert "(5 folds, 3 times)" in lines[1]
-    assert lines[3] == "No trial has the base configuration of the space; --base TRIAL names one to compare with."
-    assert lines[4] == "<: what was chosen, by the method that was requested."
-    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
-    lines = list(selection_legend(automatic))
-    assert "(4 folds, once)" in lines[1]
-    assert lines[4].startswith("<: what was chosen, the simplest method within one standard error (of the difference)")
 
 
 def test_no_line_is_longer_than_100_columns() -> None:
@@ -383,39 +261,6 @@ def test_one_model_that_serves_all_tasks_as_well_is_named(behind: float, is_name
     assert ("--method one_model" in " ".join(one_model_sentences(selection))) == is_named
     assert not one_model_sentences(build_selection(chosen(0.0))), "of one task"
     assert not one_model_sentences(build_selection(build_task(2))), "no model was scored on all tasks"
-
-
-def lines_of(**of_task: Any) -> list[str]:
-    return list(shared_text_sentences(build_selection(build_task(**of_task))))
-
-
-def test_earlier_sweep_does_not_say_which_texts_are_shared() -> None:
-    (line,) = lines_of()
-    assert line.startswith("The sweep is of an earlier version and does not record which dev examples share texts")
-    assert line in list(selection_legend(build_selection(build_task())))
-
-
-def test_nothing_is_printed_where_nothing_is_shared() -> None:
-    assert lines_of(num_examples=40, num_groups=40) == []
-    assert describe_groups(build_task(num_examples=40, num_groups=40)) == ""
-
-
-@pytest.mark.parametrize(("num_groups", "text"), [(1000, "1,000 groups of"), (1, "1 group of")])
-def test_pool_is_described_with_its_groups(num_groups: int, text: str) -> None:
-    chosen = build_task(num_examples=1101, num_groups=num_groups, largest_group=5)
-    assert f"1,101 dev examples in {text} connected texts, " in describe_pool(TASKS["sst"], chosen)
-
-
-def test_grouped_folds_and_errors_are_named() -> None:
-    assert lines_of(num_examples=100, num_groups=60, largest_group=9) == [
-        "Dev examples that texts connect are drawn, and dealt to folds, as whole groups."
-    ]
-
-
-@pytest.mark.parametrize(("num_groups", "largest"), [(5, 20), (15, 86)])
-def test_unusable_groups_are_named_with_their_task(num_groups: int, largest: int) -> None:
-    (line,) = lines_of(num_examples=100, num_groups=num_groups, largest_group=largest)
-    assert line.startswith("SST: too few groups of connected texts, or one too large")
 
 
 def record_groups(sweep: Path, task: str, num_texts: int) -> None:
@@ -480,6 +325,7 @@ def front_lines(*found: TradeOff) -> list[str]:
 
 
 def test_each_point_of_the_pareto_front_has_a_row() -> None:
+    assert front_lines(ONE, replace(TWO, is_best=False)) == [], "of one model"
     lines = front_lines(ONE, replace(TWO, is_best=False), FIVE)
     assert lines[:2] == list(PARETO_TITLE)
     assert [line.split() for line in lines[3:6:2]] == [
@@ -488,15 +334,6 @@ def test_each_point_of_the_pareto_front_has_a_row() -> None:
     ]
     assert lines[6].split() == ["5", "mean", "of", "the", "best", "k", "0.530", "±.012"]
     assert len(lines) == 8
-
-
-def test_front_of_one_model_is_not_shown() -> None:
-    assert front_lines(ONE, replace(TWO, is_best=False)) == []
-    assert front_lines() == []
-
-
-def test_method_without_a_title_is_called_by_its_name() -> None:
-    assert "own_way" in front_lines(ONE, trade_off(2, 0.6, name="own_way"))[6]
 
 
 SCORES = HeldOutScores(
@@ -519,32 +356,76 @@ def test_evaluation_shows_scores_and_expected_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "start"),
+    ("lead", "bounds", "words"),
     [
-        (0, "No trial has used these rows, and nothing was chosen by them. They are train rows"),
-        (1, "These rows have been scored once before. If anything was chosen by that, they are no longer unseen."),
-        (2, "These rows have been scored 2 times before. If anything"),
+        (0.03, (0.001, 0.06), "better than"),
+        (0.03, (0.0, 0.06), "not significantly different from"),
+        (-0.03, (-0.06, 0.0), "not significantly different from"),
+        (-0.03, (-0.06, -0.001), "worse than"),
     ],
 )
-def test_only_the_first_evaluation_is_called_unseen(number: int, start: str) -> None:
-    selection = build_selection(build_task(), build_task())
-    lines = render_held_out_scores(selection, SCORES, number)
-    text = " ".join(lines[lines.index("") :]).strip()
-    assert text.startswith(start)
-    assert text.endswith("They are train rows: dev may differ in kind.")
+def test_better_and_worse_need_an_interval_without_0(lead: float, bounds: tuple[float, float], words: str) -> None:
+    automatic = build_score("auto", cross_fitted=0.541, interval=(0.5, 0.58), lead=lead, lead_interval=bounds)
+    text = " ".join(sentences(automatic=automatic))
+    assert "0.541 (0.500 to 0.580)" in text
+    assert f"is {words} the best single one ({lead:+.3f})" in text
+    assert "2 models" in text
 
 
-def test_task_without_an_evaluation_has_no_row() -> None:
-    one = replace(SCORES, scores={"qqp": 0.75})
-    lines = render_held_out_scores(build_selection(build_task(), build_task()), one, 0)
-    assert [line.split()[0] for line in lines[2 : lines.index("")]] == ["QQP"]
+def test_a_single_model_is_compared_with_nothing() -> None:
+    text = " ".join(sentences(num_members=1, method="single"))
+    assert "0.520 (0.512 to 0.588)" in text
+    assert "single one" not in text
 
 
-@pytest.mark.parametrize("number", [0, 1, 12_345])
-def test_no_line_of_held_out_scores_is_longer_than_100_columns(number: int) -> None:
-    wide = HeldOutScores(
-        time="", scores={"sts": -0.9}, intervals={"sts": (-0.95, -0.85)}, num_examples={"sts": 1_234_567}
+def test_brief_verdict_has_the_sentences_of_each_task_and_no_table() -> None:
+    first, second = build_task(1, method="single"), build_task()
+    text = " ".join(brief_verdict(build_selection(first, second)))
+    assert text == " ".join([*verdict(TASKS["sst"], first), *verdict(TASKS["qqp"], second)])
+
+
+def test_legend_names_folds_repeats_and_how_to_name_a_base() -> None:
+    text = " ".join(selection_legend(build_selection(build_task())))
+    assert "5 folds, 3 times" in text
+    assert "method that was requested" in text
+    assert "--base TRIAL" in text
+    assert "--base TRIAL" not in " ".join(
+        selection_legend(build_selection(build_task(methods=(BASE, SINGLE, build_score()))))
     )
-    selection = build_selection(build_task(), build_task(), build_task())
-    for scores in (SCORES, wide):
-        assert max(map(len, (render_held_out_scores(selection, scores, number)))) <= WIDEST
+    automatic = build_selection(build_task(automatic=build_score("auto")), num_repeats=1, num_folds=4)
+    text = " ".join(selection_legend(automatic))
+    assert "4 folds, once" in text
+    assert "the simplest method within one standard error" in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({}, "does not record which dev examples share texts"),
+        ({"num_groups": 100}, None),
+        ({"num_groups": 60, "largest_group": 9}, "as whole groups"),
+        ({"num_groups": 5, "largest_group": 20}, "SST: too few groups of connected texts, or one too large"),
+        ({"num_groups": 15, "largest_group": 86}, "SST: too few groups of connected texts, or one too large"),
+    ],
+)
+def test_shared_texts_are_named_with_what_they_change(groups: dict[str, Any], words: str | None) -> None:
+    chosen = build_task(num_examples=100, **groups)
+    lines = list(shared_text_sentences(build_selection(chosen)))
+    assert (len(lines) == 0) if words is None else (words in lines[0])
+    count = groups.get("num_groups", 100)
+    assert (f"in {count} groups of connected texts" in describe_pool(TASKS["sst"], chosen)) == (count < 100)
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "No trial has used these rows"), (1, "once"), (2, "2 times")])
+def test_only_the_first_evaluation_is_called_unseen(number: int, words: str) -> None:
+    lines = render_held_out_scores(build_selection(build_task(), build_task()), SCORES, number)
+    text = " ".join(lines[lines.index("") :])
+    assert words in text
+    assert ("no longer unseen" in text) == (number > 0)
+
+
+def test_configurations_of_several_sweeps_carry_the_sweeps_name() -> None:
+    mixed = contenders(3) + contenders(4, sweep="s3://bucket/other/")
+    (line,) = confidence_set_sentences(build_task(contenders=mixed, num_configurations=5), 2)
+    assert line.endswith(": mine/0003 (smart.weight 1.5), other/0004 (smart.weight 2).")
+    assert not list(confidence_set_sentences(build_task(contenders=contenders(0), num_configurations=1), 1))

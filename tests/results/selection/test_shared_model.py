@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from mtlib.tasks import TASKS, overall_score
 from results.ensembles.candidates import Candidate, Pool
 from results.ensembles.selection_method import Settings
 from results.selection.shared_model import Pools, choose_shared_model, overall_scores, with_common_candidates
-from results.stats.resampling import Numbers
 from tests.results.ensembles.simulated_pools import build_pool, keeping, pool_of
 from tests.results.selection.plain_selection import all_rows, mean_score
 
@@ -33,21 +31,14 @@ def build_pools(num_rows: int = 90, num_epochs: int = 2, seed: int = 0) -> dict[
     }
 
 
-def shuffled(pools: Pools, seed: int = 0) -> dict[str, Pool]:
+def shuffled(pools: Pools) -> dict[str, Pool]:
     """The pools, all but the first with reordered candidates."""
-    generator, (first, *others) = np.random.default_rng(seed), pools
+    generator, (first, *others) = np.random.default_rng(0), pools
     return {first: pools[first]} | {task: reordered(pools[task], generator) for task in others}
 
 
 def reordered(pool: Pool, generator: np.random.Generator) -> Pool:
     return pool.only(generator.permutation(len(pool.candidates)))
-
-
-def flip_other_labels(pool: Pool, rows: Numbers) -> Pool:
-    """The pool with changed labels in all other rows."""
-    labels = pool.task.label_range[1] - pool.labels
-    labels[rows] = pool.labels[rows]
-    return replace(pool, labels=labels)
 
 
 def plain_overall(pools: Pools) -> list[float]:
@@ -75,7 +66,7 @@ def scored(levels: dict[str, Sequence[float]]) -> dict[str, Pool]:
     }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_selected_candidate_has_the_best_overall_score(seed: int) -> None:
     pools = build_pools(seed=seed)
     expected = plain_overall(pools)
@@ -89,22 +80,9 @@ def test_selected_candidate_has_the_best_overall_score(seed: int) -> None:
     np.testing.assert_allclose(overall_scores(pools, rows), expected, rtol=1e-6)
 
 
-def test_correlation_counts_half() -> None:
-    """By (1 + r) / 2: .7 and r = .5 make .725, .6 and r = .64 make .71, though .6 + .64 is more than .7 + .5."""
-    pools = scored({"qqp": (0.6, 0.7), "sts": (0.64, 0.5)})
-    found = choose_shared_model(pools, FAST)
-    assert found.candidate.trial == "0001-r0"
-    assert found.in_sample == pytest.approx({"qqp": 0.7, "sts": 0.5})
-
-
-def test_ties_go_to_the_first_candidate() -> None:
-    assert choose_shared_model(scored({"qqp": (0.5, 0.7, 0.7), "sts": (0.3, 0.5, 0.5)}), FAST).candidate.number == 1
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_order_of_candidates_in_other_tasks_changes_nothing(seed: int) -> None:
+def test_order_of_candidates_in_other_tasks_changes_nothing() -> None:
     pools = build_pools()
-    first, second = (choose_shared_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools, seed)))
+    first, second = (choose_shared_model(own, FAST, num_repeats=2) for own in (pools, shuffled(pools)))
     assert (first.candidate, first.in_sample) == (second.candidate, second.in_sample)
     for task in TASKS:
         np.testing.assert_array_equal(first.fitted[task].values, second.fitted[task].values)
@@ -120,13 +98,6 @@ def test_common_candidates_are_in_the_first_tasks_order_with_their_outputs() -> 
         assert keys(pool) == common
         places = [keys(pools[task]).index(key) for key in common]
         np.testing.assert_array_equal(pool.outputs, pools[task].outputs[places])
-
-
-def test_candidate_not_scored_on_all_tasks_is_not_selected() -> None:
-    pools = scored({"qqp": (0.5, 0.9, 0.6), "sts": (0.3, 0.9, 0.5)})
-    assert choose_shared_model(pools, FAST).candidate.number == 1
-    pools["sts"] = pools["sts"].only([0, 2])
-    assert choose_shared_model(pools, FAST).candidate.number == 2
 
 
 @pytest.mark.parametrize("changes", [{"sweep": "other"}, {"trial": "other"}, {"epoch": 7}])
@@ -169,53 +140,6 @@ def test_each_example_is_scored_by_the_best_candidate_outside_its_fold(num_repea
                 np.testing.assert_array_equal(fitted[task].values[repeat, inside], pool.values[best, inside])
 
 
-def test_scores_on_some_rows_do_not_depend_on_labels_of_others() -> None:
-    """Scores outside a fold select its candidate, which therefore does not depend on the fold's labels."""
-    pools = build_pools()
-    rows = {task: np.arange(0, len(pool.labels), 2) for task, pool in pools.items()}
-    turned = {task: flip_other_labels(pool, rows[task]) for task, pool in pools.items()}
-    np.testing.assert_array_equal(overall_scores(turned, rows), overall_scores(pools, rows))
-    everything = {task: all_rows(pool) for task, pool in pools.items()}
-    assert (overall_scores(turned, everything) != overall_scores(pools, everything)).all()
-
-
-@cache
-def noise_scores() -> tuple[Floats, Floats]:
-    """In-sample and cross-fitted scores, (pools, tasks), of 20 times three pools of noise, minus chance."""
-    chance, in_sample, fitted = {"sst": 0.2, "qqp": 0.5, "sts": 0.0}, [], []
-    for seed in range(20):
-        pools = {
-            task: build_pool(TASKS[task], [0.0] * 15, num_rows=60, correlation=0, seed=3 * seed + place)
-            for place, task in enumerate(TASKS)
-        }
-        found = choose_shared_model(pools, replace(FAST, seed=seed))
-        in_sample.append([found.in_sample[task] - chance[task] for task in TASKS])
-        fitted.append([found.fitted[task].score - chance[task] for task in TASKS])
-    return np.array(in_sample), np.array(fitted)
-
-
-def test_estimate_of_noise_is_at_chance_for_every_task() -> None:
-    _, fitted = noise_scores()
-    error = fitted.std(axis=0, ddof=1) / np.sqrt(20)
-    assert (np.abs(fitted.mean(axis=0)) < 3 * error).all()
-    assert (error < 0.05).all()
-
-
-def test_in_sample_score_of_noise_is_above_chance() -> None:
-    in_sample, fitted = noise_scores()
-    optimism = (in_sample - fitted).mean(axis=1)
-    assert in_sample.mean() > 0.03
-    assert optimism.mean() > 3 * optimism.std(ddof=1) / np.sqrt(20)
-
-
-def test_only_candidate_keeps_its_score() -> None:
-    pools = {task: pool.only([0]) for task, pool in build_pools().items()}
-    found = choose_shared_model(pools, FAST)
-    for task, pool in pools.items():
-        np.testing.assert_array_equal(found.fitted[task].values[0], pool.values[0])
-    assert found.fitted["sst"].score == pytest.approx(found.in_sample["sst"])
-
-
 def test_seed_determines_the_folds() -> None:
     pools = build_pools()
     first, again, other = (
@@ -225,13 +149,6 @@ def test_seed_determines_the_folds() -> None:
         np.testing.assert_array_equal(first[task].folds, again[task].folds)
         assert (first[task].folds != other[task].folds).any()
         assert (first[task].folds[0] != first[task].folds[1]).any()
-
-
-def test_number_of_folds_is_that_of_the_smallest_task() -> None:
-    pools = build_pools()
-    pools["qqp"] = build_pool(TASKS["qqp"], SKILLS["qqp"], num_rows=3, num_epochs=2)
-    fitted = choose_shared_model(pools, FAST).fitted
-    assert {len(set(found.folds[0])) for found in fitted.values()} == {3}
 
 
 def test_task_with_one_example_is_refused() -> None:
