@@ -72,7 +72,7 @@ def find_first_values(sweeps: Sequence[Location]) -> BaseConfiguration:
     info, records = read_sweep(sweeps[0]), [one for one in read_trials(sweeps[0]) if one.status in COMPLETED]
     try:
         keys = searched_keys(info, records) if info.get("search") == "grid" else None
-    except ValueError:  # a sweep of an earlier version
+    except ValueError:  # what was searched is not recorded
         keys = None
     number = None if keys is None else first_number({key.name: key.base for key in keys}, keys, records)
     config = next((one.config for one in records if one.number == number), None)

@@ -284,7 +284,7 @@ def shared_text_sentences(selection: Selection) -> Iterator[str]:
     unknown, unusable, grouped = list[str](), list[str](), list[str]()
     for name, chosen in selection.tasks.items():
         if chosen.num_groups is None:
-            unknown.append(name)
+            unknown.append(selection.definitions[name].title)
         elif not are_usable(chosen.num_groups, chosen.largest_group, chosen.num_examples):
             unusable.append(selection.definitions[name].title)
         elif chosen.num_groups < chosen.num_examples:
@@ -298,6 +298,6 @@ def shared_text_sentences(selection: Selection) -> Iterator[str]:
         )
     if unknown:
         yield (
-            "The sweep is of an earlier version and does not record which dev examples share texts: every example "
-            "counts as independent. Resuming the sweep adds the record, even if it has finished."
+            f"{', '.join(unknown)}: the record of dev examples that share texts is missing, so every example counts as "
+            "independent. Resuming the sweep writes it again, even if it has finished."
         )

@@ -1,4 +1,4 @@
-"""The commands that run a sweep again follow from `sweep.json`, also from those of earlier versions."""
+"""The commands that run a sweep again follow from `sweep.json`, whatever it lacks."""
 
 from dataclasses import replace
 

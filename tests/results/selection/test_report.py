@@ -299,7 +299,7 @@ def test_selector_scores_by_groups_and_names_them(tmp_path: Path, capsys: pytest
     assert "60 dev examples in 30 groups of connected texts" in text
     assert "80 dev examples, accuracy" in text
     assert "Dev examples that texts connect are drawn" in text
-    assert "The sweep is of an earlier version" in text, "STS"
+    assert "STS: the record of dev examples that share texts is missing" in text
     found = read_selection(sweep).tasks
     assert (found["sst"].num_groups, found["sst"].largest_group) == (30, 2)
     assert (found["qqp"].num_groups, found["sts"].num_groups) == (80, None)
