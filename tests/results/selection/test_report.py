@@ -401,7 +401,7 @@ def test_legend_names_folds_repeats_and_how_to_name_a_base() -> None:
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ({}, "does not record which dev examples share texts"),
+        ({}, "the record of dev examples that share texts is missing"),
         ({"num_groups": 100}, None),
         ({"num_groups": 60, "largest_group": 9}, "as whole groups"),
         ({"num_groups": 5, "largest_group": 20}, "SST: too few groups of connected texts, or one too large"),
