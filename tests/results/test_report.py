@@ -59,10 +59,10 @@ def test_pages_of_others_are_overwritten_on_request_only(
 
 
 def test_several_sweeps_share_a_page(folder: Path, tmp_path: Path) -> None:
-    write_recorded_sweep(tmp_path / "other" / "mine", weights=(0.3,))
-    assert main([str(folder), str(tmp_path / "other" / "mine")]) == 0
-    text = (folder / "report-of-several.html").read_text()
-    assert "Sweep other/mine" in text  # both are called mine
+    other = tmp_path / "other" / "mine"
+    write_recorded_sweep(other, weights=(0.3,))
+    assert main([str(folder), str(other)]) == 0
+    assert f"Sweep {other}" in (folder / "report-of-several.html").read_text()  # both are called mine
 
 
 @pytest.mark.parametrize(
