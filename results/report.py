@@ -143,7 +143,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", metavar="DIR", help="folder of the page (default: that of the first SWEEP)")
     add("--overwrite", action="store_true", help="replace what is in --output; a sweep's own page always is")
     add("--images", action="store_true", help="also write each figure as PNG and SVG")
-    add("--tables", action="store_true", help="also write each table, and the numbers of each figure, as CSV")
+    add("--tables", action="store_true", help="also write each table as CSV")
     add("--texts", action="store_true", help="show the texts of examples; reads the data")
     add("--data", metavar="DIR", help="data folder (default: the one that the sweep names)")
     return parser

@@ -22,7 +22,14 @@ from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
 from results.records.files import folder_name
-from results.records.predictions import TrialEpoch, find_lost, predicted_epochs, read_predictions, stack_predictions
+from results.records.predictions import (
+    HOW_TO_RESTORE,
+    TrialEpoch,
+    find_lost,
+    predicted_epochs,
+    read_predictions,
+    stack_predictions,
+)
 from results.records.replicated_best import replicated_best
 from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
@@ -269,7 +276,9 @@ def load_sweep(path: Location) -> Sweep:
     info = read_sweep(path)
     stopped, found = find_stop_time(path), read_with_warnings(path)
     curves = typed_frame(found.curves)
-    lost = lost_trials(path, found.records, curves, sweep_tasks(info))
+    completed = {record.trial_id for record in found.records if record.status in COMPLETED}
+    lost = {trial: f"{what}; {HOW_TO_RESTORE}" for trial, what in found.damaged.items() if trial in completed}
+    lost |= lost_trials(path, found.records, curves, sweep_tasks(info))
     records = tuple(mark_lost(record, lost) for record in found.records)
     return Sweep(
         path=path,
@@ -352,10 +361,10 @@ class Sweeps:
         Args:
             bases: as there; for each sweep those count whose key it searched. At least one sweep must have each key.
         """
-        wanted, searched = bases or {}, set[str]()
+        wanted, searched = bases or {}, set[str]()  # with listed values: a range has no base value
 
         def effects_of(sweep: Sweep) -> pd.DataFrame:
-            names = {key.name for key in searched_keys(sweep.info, sweep.records)}
+            names = {key.name for key in searched_keys(sweep.info, sweep.records) if key.range is None}
             searched.update(names)
             return sweep.effects({name: value for name, value in wanted.items() if name in names})
 

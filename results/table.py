@@ -13,6 +13,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.runtime.command_line import key_and_value, new_parser, number, parse_words, run_command
 from mtlib.runtime.console import COMMAND_INDENT, output_width, show_lines, wrapped, write_data
 from mtlib.runtime.errors import reason_of, require
+from mtlib.runtime.storage import local_path
 from results.answers.effects_table import render_differences, render_effects
 from results.answers.next_commands import resume_command
 from results.answers.published_differences import find_differences
@@ -113,12 +114,19 @@ def run_table(arguments: Sequence[str] | None) -> None:
         "--predictions must not be given with --csv or --effects",
         options.predictions,
     )
+    require(
+        options.predictions is not None or not options.overwrite, "--overwrite must come with --predictions", "alone"
+    )
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
     sweep = load_sweep(find_sweep(options.sweep))
     if options.predictions is not None:
         path = Path(options.predictions).expanduser().absolute()
         check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)
+        folder = local_path(sweep.path)
+        is_inside = folder is not None and path.resolve().is_relative_to(folder.resolve())
+        require(not is_inside, "--predictions must not be in the folder of the sweep that it reads", path)
+        require(path.suffix == ".parquet", "--predictions must be named .parquet, as that is what it holds", path.name)
         show_lines([f"Written: {path}, {write_all_predictions(sweep.path, path):,} rows"])
     elif options.csv:
         frame = sweep.effects(bases) if options.effects else sweep.ranking()

@@ -6,11 +6,12 @@ from functools import partial
 
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT
-from results.answers.key_answer import KeyAnswer, forecast, key_answer
+from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
 from results.answers.next_commands import resume_command
 from results.answers.ranking_table import searched_values, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
+from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
 from results.stats.searched_keys import NO_VALUE
 from results.stats.sweep_effects import ColumnEffects, SweepEffects
@@ -50,13 +51,14 @@ def answer_question(
     """
     if not effects.compared:
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
+    main = score_answer(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)
+    found = [*early_answer(effects, early), *best_found(effects, ranked, base_number)]
     return [
         effects.question,
-        *(score_answer(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)),
+        *([*found, *main] if needs_early(effects) else [*main, *found]),  # what is known first
+        *training_line(effects, records),
         *remarks(effects, difference),
         *left_out(effects, records),
-        *early_answer(effects, early),
-        *best_found(effects, ranked, base_number),
     ]
 
 
@@ -73,10 +75,11 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
                 f"The effect of {first} depends on {second} (p {p_text(pair.p_value)}): read the ranking for each "
                 "combination. The differences below are means over the other key."
             )
-    for answer, words in key_answers(effects, column):
-        more = "" if answer is None else what_more_shows(effects, column, records, answer, difference)
-        yield " ".join(filter(None, [words, more]))
-    yield from training_line(effects, records)
+    answers = list(key_answers(effects, column))
+    yield from (words for _, words in answers)
+    more = what_more_shows(effects, column, records, [answer for answer, _ in answers if answer], difference)
+    if more:
+        yield more
 
 
 def task_answers(effects: SweepEffects) -> Iterator[str]:
@@ -104,22 +107,31 @@ def what_more_shows(
     effects: SweepEffects,
     column: ColumnEffects,
     records: Sequence[TrialRecord],
-    answer: KeyAnswer,
+    answers: Sequence[KeyAnswer],
     difference: float | None,
 ) -> str:
-    """At most one sentence on what more replicates would show of a grid's key: of the largest undecided difference, or
-    of a given one."""
-    name = answer.key.name
-    precision = column.precisions.get(name)
-    if precision is not None:
-        found = forecast(answer, precision, column.num_replicates[1], difference)
-        cost = partial(more_replicates, effects, column, records)
-        return forecast_words(found, cost) if found else ""
-    if name not in column.precisions or not (answer.better or answer.worse or answer.undecided):
+    """At most one sentence on what more replicates would show of a grid's keys: of the undecided difference, or of the
+    given one, that takes the most replicates which are worth it."""
+    cost, found = partial(more_replicates, effects, column, records), []
+    for answer in answers:
+        precision = column.precisions.get(answer.key.name)
+        if precision is not None:
+            one = forecast(answer, precision, column.num_replicates[1], difference)
+            found += [] if one is None else [one]
+    if found:
+        most = MOST_WORTH if difference is None else MAX_REPLICATES
+        worth = [one for one in found if one.needed is not None and one.needed <= most]
+        return forecast_words(max(worth, key=lambda one: one.needed or 0) if worth else found[0], cost)
+    is_unsure = any(answer.key.name in column.precisions and is_compared(answer) for answer in answers)
+    if not is_unsure or any(column.precisions.values()):
         return ""
-    more = more_replicates(effects, column, records, MORE_REPLICATES * column.num_replicates[1])
-    shown = f"{replicates_text(column)} of {column.num_distinct} configurations show little of how far"
-    return f"{shown} training again moves a score. For a firmer answer: {more}"
+    few = f"With {replicates_text(column)} of {column.num_distinct} configurations the variance of training is hardly"
+    return f"{few} known. For a firmer answer: {cost(MORE_REPLICATES * column.num_replicates[1])}"
+
+
+def is_compared(answer: KeyAnswer) -> bool:
+    """Whether some value was compared with the base and trained otherwise."""
+    return bool(answer.better or answer.worse or answer.undecided)
 
 
 def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord]) -> str:
@@ -132,10 +144,10 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
         if same:
             lines.append(f"{key.name}: {', '.join(same)} trained the same as {value_text(key.base)}.")
     lines.append(f"Not known: {why_uncertain(effects, column)}.")
-    if effects.search == "grid":
-        lines.append(f"For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}")
-    elif is_open(effects):
+    if is_open(effects):
         lines.append("Some trials have not ended.")
+    elif effects.search == "grid":
+        lines.append(f"For an answer: {more_replicates(effects, column, records, MORE_REPLICATES)}")
     else:
         more = max(1, sum(record.replicate == 0 for record in records))
         command = f"{resume_command(effects.path)} --extend {more}"
@@ -162,7 +174,9 @@ def more_replicates(
     effects: SweepEffects, column: ColumnEffects, records: Sequence[TrialRecord], num_replicates: int
 ) -> str:
     """The cost of so many replicates and, on a line of its own, the command."""
-    missing = num_replicates * column.num_configurations - column.num_trials
+    finished = sum(record.status in COMPLETED for record in records) or column.num_trials
+    configurations = len({record.number for record in records}) or column.num_configurations
+    missing = max(1, num_replicates * configurations - finished)
     cost = f"{counted(missing, 'more trial')}{training_time(missing, records)}"
     return f"{cost}.\n{COMMAND_INDENT}{resume_command(effects.path)} --replicates {num_replicates}"
 
@@ -182,14 +196,22 @@ def training_line(effects: SweepEffects, records: Sequence[TrialRecord]) -> Iter
     finished = [record for record in records if record.status in COMPLETED and record.best_epoch]
     if not finished:
         return
-    longest = max(finished, key=lambda record: record.steps)
-    bases = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.range is None)
+    bases = ", ".join(f"{key.name} {value_text(key.base)}" for key in effects.keys if key.base is not NO_VALUE)
     base = f"; base: {bases}" if bases else ""
-    how = f"{counted(longest.steps, 'step')} in {counted(longest.epochs, 'epoch')}"
+    steps, epochs = (sorted({getattr(own, name) for own in finished}) for name in ("steps", "epochs"))
+    sizes = sorted({batch_text(own) for own in finished})
+    size = sizes[0] if len(sizes) == 1 else ""
     several = [record for record in finished if OVERALL in record.best_epoch and record.epochs > 1]
     late, all_of_them = sum(own.best_epoch[OVERALL] == own.epochs for own in several), counted(len(several), "trial")
     improving = f" {late} of {all_of_them} were still improving when they ended: longer training may differ."
-    yield f"Trained {how}{batch_text(longest)}{base}.{improving if 2 * late > len(several) else ''}"
+    how = f"{range_text(steps, 'step')} in {range_text(epochs, 'epoch')}"
+    yield f"Trained {how}{size}{base}.{improving if 2 * late > len(several) else ''}"
+
+
+def range_text(numbers: Sequence[int], what: str) -> str:
+    """E.g. `60 steps`, or `30 to 90 steps` of sorted numbers that differ."""
+    least = f"{numbers[0]:,} to " if len(numbers) > 1 else ""
+    return f"{least}{counted(numbers[-1], what)}"
 
 
 def batch_text(record: TrialRecord) -> str:
@@ -267,13 +289,15 @@ def best_found(effects: SweepEffects, ranked: Sequence[RankedConfiguration], bas
     """Whether the best configuration that a search found is better than the base configuration, by overall score."""
     base = next((row for row in ranked if row.number == base_number), None)
     alike = [row for row in ranked if base is None or row.tasks == base.tasks]
-    if base_number is None or not alike or effects.search == "grid" or effects.metric != OVERALL:
+    if not alike or effects.search == "grid" or effects.metric != OVERALL:
         return
     so_far = " so far" if is_open(effects) else ""
-    best, name = alike[0], f"the base configuration, {base_number:04d}"
+    best, name = alike[0], f"the base configuration, {base_number or 0:04d}"
     values = searched_values(searched_names(ranked), best.params)
     found = f"the best configuration{so_far}, {best.number:04d} ({values}),"
-    if base is None:
+    if base_number is None:
+        yield f"{capitalized(found)} has the highest overall score{so_far}; the base configuration was not trained."
+    elif base is None:
         yield f"{capitalized(found)} is not compared with {name}, of which no trial has finished."
     elif best is base:
         if len(alike) > 1:

@@ -5,11 +5,12 @@ for the highest dev score, so dev scores are optimistic, and the more so the mor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.runtime.command_line import counted
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, bounds_text, in_order, title_of, value_of
@@ -43,6 +44,8 @@ class ExpectedBest:
     """Upper quantile, (N,)."""
     is_random: bool
     """Whether the configurations were drawn independently; if not, the curve only describes them."""
+    num_left_out: int = 0
+    """Configurations that do not count: without a score, or with an overall score of other tasks."""
 
 
 def expected_best(scores: npt.ArrayLike, *, is_random: bool = False) -> ExpectedBest:
@@ -92,14 +95,16 @@ def sweep_expected(path: Location, name: str = OVERALL) -> ExpectedBest:
     """
     info = read_sweep(path)
     require_name(name, (*sweep_tasks(info), OVERALL), "score")
-    scored = [record for record in read_trials(path) if record.status != "failed" and name in record.best]
+    records = read_trials(path)
+    scored = [record for record in records if record.status != "failed" and name in record.best]
     require(len(scored) > 0, f"a sweep must have a configuration with a dev score of {name}", f"none in {path}")
     if name == OVERALL:
         most = min((in_order(set(record.best) - {OVERALL}) for record in scored), key=lambda own: (-len(own), own))
         scored = [record for record in scored if set(record.best) == {*most, OVERALL}]
     scores = [np.mean([record.best[name] for record in group]) for group in group_by_configuration(scored)]
     is_random = info.get("search") == "random" and info.get("scheduler", "none") == "none"
-    return expected_best(scores, is_random=is_random)
+    num_left_out = len({record.number for record in records}) - len(scores)
+    return replace(expected_best(scores, is_random=is_random), num_left_out=num_left_out)
 
 
 def describe_expected(best: ExpectedBest, tasks: Mapping[str, Task], name: str = OVERALL) -> list[str]:
@@ -111,14 +116,21 @@ def describe_expected(best: ExpectedBest, tasks: Mapping[str, Task], name: str =
         if best.is_random
         else "Only a description of these configurations, which were not drawn independently, as if tried in any order."
     )
+    gain = f"{100 * GAIN_SHARE:g} % of the expected gain from all {total} is reached with {reached_after(best)}."
+    if best.expected[0] == best.expected[-1]:
+        gain = "One score does not show what more would gain." if total == 1 else f"All {total} scores are equal."
     return [
         f"Expected best {title_of(name, tasks)} dev score of n configurations ({low} to {high} of all choices):",
         *(
             f"{n:>7}  {value_of(name, best.expected[n - 1], tasks):.3f}  ({bounds_text(name, bounds[n - 1], tasks)})"
             for n in round_numbers(total, SHOWN)
         ),
-        f"{100 * GAIN_SHARE:g} % of the expected gain from all {total} is reached with {reached_after(best)}.",
+        gain,
         meaning,
+        *(
+            [f"Left out, without such a score: {counted(best.num_left_out, 'configuration')}."]
+            * (best.num_left_out > 0)
+        ),
         "Dev scores are optimistic, as epochs and the best configuration are chosen on these very examples; one that "
         "has not ended, or was stopped, counts with its best score so far.",
     ]

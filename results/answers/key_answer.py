@@ -43,8 +43,8 @@ class KeyAnswer:
     """Others that were compared, the best first."""
     same: tuple[ValueEffect, ...]
     """Values that trained the same as the base."""
-    are_all_compared: bool
-    """Whether every value was trained with all else equal to the base."""
+    not_compared: tuple[ValueEffect, ...]
+    """Values that no trial has with all else equal to a trial of the base."""
     trend: Trend | None
     """A significant trend, where no single difference shows it."""
     edge: str = ""
@@ -85,7 +85,7 @@ def key_answer(key: SearchedKey, values: Sequence[ValueEffect], trend: Trend | N
         worse=tuple(reversed(worse)),
         undecided=tuple(value for value in others if not value.is_significant),
         same=tuple(value for value in found if value.is_same),
-        are_all_compared=len(found) == len(values) - 1,
+        not_compared=tuple(value for value in values if value.difference is None and value.value != key.base),
         trend=own_trend,
         edge="" if chosen == key.base else edge_of(chosen, [value.value for value in values]),
     )

@@ -18,7 +18,7 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
     key, base = answer.key.name, value_text(answer.key.base)
     same = ", ".join(value_text(value.value) for value in answer.same)
     if not (answer.better or answer.worse or answer.undecided):
-        if answer.are_all_compared and same:
+        if same and not answer.not_compared:
             yield f"{key} has no effect here."
         else:
             which = "no other value" if same else "no value"
@@ -36,6 +36,9 @@ def value_words(answer: KeyAnswer, column: ColumnEffects) -> Iterator[str]:
         yield f"Whether {names} differ{'s' * (len(answer.undecided) == 1)} from {base} is not decided."
     if same:
         yield f"Trained the same as {base}: {same}."
+    if answer.not_compared and (answer.better or answer.worse or answer.undecided):
+        names = ", ".join(value_text(value.value) for value in answer.not_compared)
+        yield f"Not compared with {base}, as nothing was trained with all else equal: {names}."
 
 
 def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
@@ -56,7 +59,8 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
     if answer.bound is None:
         which = "every other value that trained otherwise" if answer.same else "every other value"
         return f"Keep {key} {base}: {which} is worse {column.title} ({sure}).{falls}"
-    most = f"no value tried is better by more than {amount(answer.bound)} {column.title} ({sure})"
+    which = "no value compared" if answer.not_compared else "no value tried"
+    most = f"{which} is better by more than {amount(answer.bound)} {column.title} ({sure})"
     return f"Keep {key} {base}: {most}.{falls}"
 
 

@@ -43,6 +43,8 @@ def render_ranking(
     `results.health`.
     """
     shown = rows[:MAX_ROWS]
+    if not rows:
+        return ["No trials yet.", *wrapped(notes, width)]
     table = table_lines(width, *(ranking_table(shown, tasks, is_tall=is_tall) for is_tall in (False, True)))
     num_hidden = len(rows) - len(shown)
     hidden = [f"Not shown: {counted(num_hidden, 'further row')}; --csv prints all."] if num_hidden else []
@@ -133,7 +135,7 @@ def ranking_legend(rows: Sequence[RankedConfiguration]) -> list[str]:
     """The meaning of the signs in the table, and why its first row is optimistic."""
     scored = [row for row in rows if row.scores]
     if not scored:
-        return ["No configuration has an overall score yet." if rows else "No trials yet."]
+        return ["No configuration has an overall score yet."]
     lines = [
         "Scores are at the epoch of the highest overall dev score, in the column epoch.",
         "± standard error over the examples: how far the score would move with other examples of the kind.",

@@ -255,7 +255,8 @@ def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[list[str]
     first = None
     for number, one in enumerate(candidates):
         table = read_part(roots[one.sweep], one.trial, one.epoch, task.name, "dev")
-        assert table is not None
+        rule = f"predictions of {task.name}-dev must stay while they are read"
+        require(table is not None, rule, f"none of {describe_candidate(one)}")
         outputs = outputs_of(task, logits_array(table))
         if first is None:
             first, found = table, np.empty((len(candidates), *outputs.shape), np.float32)

@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
-from results.answers.ranking_table import direction_of
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
 from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
@@ -50,12 +49,6 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
     )
 
 
-def score_name(column: ColumnEffects) -> str:
-    """A score with its metric, and its direction where lower is better, e.g. `Grades, RMSE, lower is better`."""
-    direction = direction_of(column.tasks[column.task]) if column.task in column.tasks else ""
-    return score_title(column.task, column.tasks) + direction
-
-
 def scored_columns(effects: SweepEffects) -> list[ColumnEffects]:
     """The scores, the overall one first."""
     return sorted(effects.columns.values(), key=lambda column: column.task != OVERALL)
@@ -75,7 +68,7 @@ def effect_panel(column: ColumnEffects, key: SearchedKey) -> Panel:
     traces.append(series([0.0] * len(base), [names[value.value] for value in base], hover=hover, style=2))
     y = axis(key.name, categories=list(names.values()))
     x = axis(f"difference from {key.name} {value_text(key.base)}")
-    return Panel(score_name(column), x, y, traces, [0.0])
+    return Panel(score_title(column.task, column.tasks), x, y, traces, [0.0])
 
 
 def effect_series(
@@ -143,7 +136,7 @@ def scores_by_value(
 
 def value_panel(column: ColumnEffects, records: Sequence[TrialRecord], scores: TrialScores, key: SearchedKey) -> Panel:
     """The trials' values of one score."""
-    dev_scores, title = scores.values.get((column.task, "dev"), {}), score_name(column)
+    dev_scores, title = scores.values.get((column.task, "dev"), {}), score_title(column.task, column.tasks)
     shown = [record for record in records if record.trial_id in dev_scores and key.value_of(record.params) is not None]
     values = [key.value_of(record.params) for record in shown]
     heights = [column.value_of(dev_scores[record.trial_id]) for record in shown]
@@ -227,4 +220,10 @@ def differences_panel(found: ColumnDifferences) -> Panel:
         style=1,
     )
     x = axis(f"difference from {key.name} {value_text(key.base)}")
-    return Panel(score_name(found.column), x, axis(key.name, categories=list(names.values())), [here, published], [0.0])
+    return Panel(
+        score_title(found.column.task, found.column.tasks),
+        x,
+        axis(key.name, categories=list(names.values())),
+        [here, published],
+        [0.0],
+    )

@@ -14,8 +14,11 @@ MAX_VALUES = 8
 
 
 def score_title(name: str, tasks: Mapping[str, Task]) -> str:
-    """A task's title and its metric, e.g. `SST, accuracy`; `overall` stays."""
-    return f"{tasks[name].title}, {tasks[name].metric_entry.title}" if name in tasks else name
+    """A task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`; `overall` stays."""
+    if name not in tasks:
+        return name
+    metric = tasks[name].metric_entry
+    return f"{tasks[name].title}, {metric.title}{', lower is better' * metric.lower_is_better}"
 
 
 def value_names(values: Iterable[Any]) -> dict[Any, str]:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from mtlib.tasks import Task, score_of, title_of, value_of
 from results.figures.draw import Panel, adopt, axis, bars, colour_of, figure_of, series, whole_ticks
 from results.figures.hover import trial_text
+from results.figures.search_study import CONFIGURATION
 from results.records.rungs import REDUCTION_FACTOR, rungs_up_to
 from results.records.trials import OVERALL, TrialRecord
 
@@ -27,10 +28,16 @@ def history(study: "Study", score: str) -> go.Figure:
     """The score of each configuration in the order in which they started, and the best so far."""
     from optuna.visualization import plot_optimization_history
 
+    if not study.trials:
+        return adopt(go.Figure(), "history", "History of the search", "")
     figure = plot_optimization_history(study, target_name=score)
+    names = [f"configuration {trial.user_attrs[CONFIGURATION]}: %{{y:.3f}}<extra></extra>" for trial in study.trials]
+    figure.data[0].update(hovertemplate=names)
     for style, trace in enumerate(figure.data):  # the legend of a page shows the colour that a trace names
         trace.update(marker_color=colour_of(style), line_color=colour_of(style))
-    figure.update_xaxes(title_text="configuration", **whole_ticks(len(study.trials)))
+    figure.update_xaxes(
+        title_text="finished configurations, in the order of their start", **whole_ticks(len(study.trials))
+    )
     return adopt(figure, "history", "History of the search", f"{MEANS}, in the order in which they started.")
 
 
@@ -53,6 +60,8 @@ def slices(study: "Study", score: str) -> go.Figure:
     from optuna.visualization import plot_slice
 
     caption = f"{MEANS}. What looks like an effect may be that of another key that a search varied along with it."
+    if not study.trials:
+        return adopt(go.Figure(), "slices", "Slices", caption)
     return adopt(plot_slice(study, target_name=score), "slices", "Slices", caption)
 
 

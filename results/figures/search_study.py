@@ -16,6 +16,8 @@ FEWEST_CONFIGURATIONS = 8
 ROUNDING = 1e-9
 """Scores that differ by less are equal."""
 SEED = 0
+CONFIGURATION = "configuration"
+"""Attribute of a trial of the study: the configuration's number, as text."""
 CATEGORY_TYPES = (str, int, float, bool, type(None))
 """Types of listed values that Optuna knows."""
 
@@ -59,7 +61,8 @@ def search_study(
                 low, high, is_log = key.range.low, key.range.high, key.range.is_log
                 domains[key.name] = optuna.distributions.FloatDistribution(low, high, log=is_log)
         mean = value_of(metric, sum(record.best[metric] for record in group) / len(group), tasks)
-        study.add_trial(optuna.trial.create_trial(params=params, distributions=domains, value=mean))
+        known = {CONFIGURATION: f"{group[0].number:04d}"}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=domains, value=mean, user_attrs=known))
     return study
 
 

@@ -18,7 +18,7 @@ from results.figures.curves import Training, training_of
 from results.figures.draw import is_empty
 from results.figures.hover import score_title
 from results.figures.predictions import Predicted
-from results.figures.search_study import key_importances, search_study
+from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances, search_study
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial
@@ -96,7 +96,10 @@ class SweepPlots:
 
     def importance(self) -> "go.Figure":
         """The share of the scores' variance that each searched key explains."""
-        return require_points(search.importance(key_importances(self.comparable_study())))
+        found = key_importances(self.comparable_study())
+        rule = f"importance needs {FEWEST_CONFIGURATIONS} finished configurations with different scores"
+        require(bool(found), rule, len(self.study.trials))
+        return require_points(search.importance(found))
 
     def slices(self) -> "go.Figure":
         """Scores against each searched key."""

@@ -115,7 +115,9 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
         times = joined(f"{ratio:.0f}" for ratio in longer.values())
         where = f"{len(trials)} trials, most in {worst}" if len(trials) > 1 else f"trial {worst}"
         changes = joined(how_to_shorten(config, other, ratio) for other, ratio in longer.items())
-        what = f"{others} gradients are {times} times those of {title} in the first steps ({where}), which starves it"
+        what = (
+            f"{others} gradients are {times} times those of {title} in the first steps ({where}), which starves {title}"
+        )
         yield Finding(level="problem", what=what, advice=f"set {changes}")
 
 

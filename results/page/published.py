@@ -44,11 +44,17 @@ def table_blocks(sweep: Sweep, table: PublishedTable, number: int) -> Iterator[B
         table: the published one.
         number: of the table among those of the question, from 1.
     """
-    yield comparison_table(sweep, table, number)
+    here = {params_key(row.params) for row in sweep.ranked if row.scores}
+    has_rows = any(params_key(row.params) in here for row in table.rows)
+    if has_rows:
+        yield comparison_table(sweep, table, number)
     try:
         found = find_differences(table, sweep.tasks, sweep.estimated_effects, sweep.estimate_effects)
         yield published_differences(table, found, number)
     except ValueError as error:
+        if not has_rows:
+            yield Text(paragraphs=[f"None of the configurations of {table.paper}, {table.table}, was trained here."])
+            return
         yield Text(paragraphs=[f"There is no figure of differences: {reason_of(error)}."])
     yield Fold(title="What differs from the paper", blocks=[differences_table(sweep, table, number)])
 

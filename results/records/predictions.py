@@ -17,6 +17,8 @@ from results.records.schemas import PREDICTIONS
 
 TrialEpoch = tuple[str, int]
 
+HOW_TO_RESTORE = "restore the file from a copy, or train the trial again: --resume"
+
 
 def read_predictions(
     folder: Location, task: str, split: str, *, trial: str | None = None, epoch: int | None = None
@@ -103,7 +105,7 @@ def find_lost(folder: Location, wanted: Iterable[tuple[str, str, str, int]]) -> 
         except ValueError as error:
             reason = str(error)
         if reason is not None:
-            lost[trial] = f"{reason}; restore the file from a copy, or train the trial again: --resume"
+            lost[trial] = f"{reason}; {HOW_TO_RESTORE}"
     return lost
 
 

@@ -9,7 +9,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -49,8 +49,8 @@ class SweepTables:
     """With the columns of `CURVES`, sorted by trial; epochs ascend."""
     notes: tuple[str, ...] = ()
     """A line for each cache that was damaged, and for each damaged file of a trial."""
-    damaged: frozenset[str] = frozenset()
-    """Trials with a damaged file: no cache counts for them, so every reader has their notes."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """By trial with a damaged file, what is damaged: no cache counts for them, so every reader has their notes."""
 
 
 def read_sweep_tables(folder: Location) -> SweepTables:
@@ -66,7 +66,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
     sources = trial_sources(root)
     caches = [metadata_of(table.schema, b"sources", {}) for table in (trials, curves)]
     changed = [trial for trial in sources if any(known.get(trial) != sources[trial] for known in caches)]
-    rows, damaged = [], set()
+    rows, damaged = [], dict[str, str]()
     if changed:
         info = read_sweep(folder)
         tasks, num_workers = sweep_tasks(info), int(info.get("num_workers", 1))
@@ -74,7 +74,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
             found = list(pool.map(lambda trial: read_trial(root, trial), changed))
         for trial, files in zip(changed, found, strict=True):
             notes += files.damage
-            damaged |= {trial} if files.damage else set()
+            damaged |= {trial: files.damage[0]} if files.damage else {}
             if files.start is not None:
                 records[trial] = record_of(files, tasks, num_workers)
             elif trial not in records and not files.damage:
@@ -88,7 +88,7 @@ def read_sweep_tables(folder: Location) -> SweepTables:
         records=tuple(sorted(with_present_status(folder, records.values()), key=in_sweep_order)),
         curves=pa.concat_tables([curves, *rows]).sort_by("trial"),
         notes=tuple(notes),
-        damaged=frozenset(damaged),
+        damaged=damaged,
     )
 
 
@@ -147,7 +147,7 @@ def write_caches(folder: Location, records: Sequence[TrialRecord], tasks: Sequen
     known = {record.trial_id for record in found.records}
     without_folder = [record for record in records if record.trial_id not in known]
     every = sorted([*found.records, *without_folder], key=in_sweep_order)
-    kept = {trial: source for trial, source in sources.items() if trial in known - found.damaged}
+    kept = {trial: source for trial, source in sources.items() if trial in known - set(found.damaged)}
     write_parquet(root, CURVES_FILE, with_sources(found.curves, kept))
     write_parquet(root, TRIALS_FILE, with_sources(trials_table(every, tasks), kept))
 

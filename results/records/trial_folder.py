@@ -6,6 +6,7 @@
 - `checkpoint/`: states and best weights (`mtlib.checkpoints`).
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,9 @@ import pyarrow.fs as fs
 
 from mtlib.runtime.storage import delete_file, full_path
 from mtlib.tasks import Task, score_of
-from results.records.epochs import Epoch, read_epochs
+from results.records.epochs import Epoch, epoch_path, read_epochs
 from results.records.files import json_checksum, read_json, write_json
-from results.records.trials import OVERALL, TrialRecord
+from results.records.trials import COMPLETED, OVERALL, TrialRecord
 
 TRIAL_FILE, END_FILE = "trial.json", "end.json"
 
@@ -151,6 +152,10 @@ def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles:
         end = read_end(root, trial)
     except ValueError as error:
         damage.append(str(error))
+    if start is not None and end is not None and end.how in COMPLETED and not damage:
+        planned = sum(int(stage["epochs"]) for stage in json.loads(start.config).get("stages", ()))
+        if len(epochs) < planned:
+            damage.append(f"{full_path(root, epoch_path(trial, len(epochs) + 1))} is missing")
     return TrialFiles(start=start, epochs=tuple(epochs), end=end, damage=tuple(damage))
 
 

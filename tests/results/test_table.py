@@ -103,10 +103,17 @@ def test_predictions_are_written_to_a_new_file_only(
     assert "--predictions must be new, or be overwritten with --overwrite" in capsys.readouterr().err
     assert main([*words, "--overwrite"]) == 0
     assert main([*words, "--csv"]) == 2
+    for wrong, line in {
+        sweep_folder / "all.parquet": "must not be in the folder of the sweep",
+        tmp_path / "all.csv": "must be named .parquet",
+    }.items():
+        assert main([str(sweep_folder), "--predictions", str(wrong), "--overwrite"]) == 2
+        assert line in capsys.readouterr().err
 
 
 def test_answer_precedes_the_ranking(sweep_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_search(sweep_folder)
+    stop_last_trial(sweep_folder, "complete")
     assert main([str(sweep_folder)]) == 0
     output = capsys.readouterr().out
     lines = output.splitlines()

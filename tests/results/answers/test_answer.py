@@ -94,10 +94,11 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
     records = [replace(make_record(number), wall_seconds=120.0) for number in range(3)]
     values = [value(0.0, None, None), replace(value(0.45, 0.0, None), is_same=True), value(1.0, 0.1, None)]
     effects = sweep_of(values, is_known=False, num_trials=3, num_replicates=(1, 1))
-    assert lines_of(effects, records) == [
+    assert lines_of(effects, records)[0] == (
         "smart.weight: 0.45 trained the same as 0. Not known: no configuration was trained twice. For an answer: "
         f"6 more trials, about 12 minutes of training.\n  {RESUME} --replicates 3"
-    ]
+    )
+    assert lines_of(replace(effects, left_out={"queued": 3}))[0].endswith("Some trials have not ended.")
     alike = sweep_of(values[:2], is_known=False, num_trials=3, num_replicates=(1, 1), num_distinct=1)
     assert lines_of(alike) == ["All 3 finished configurations trained the same: no effect was found."]
     few = sweep_of(values, is_known=False, num_trials=4, num_replicates=(1, 2))
@@ -106,8 +107,8 @@ def test_one_replicate_is_not_known_and_its_remedy_has_a_cost(make_record: MakeR
 
 def test_two_replicates_of_two_values_give_no_forecast_but_a_command() -> None:
     few = {"num_configurations": 2, "num_distinct": 2, "num_trials": 4, "num_replicates": (2, 2)}
-    (line,) = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: None}, **few))
-    assert "2 replicates of 2 configurations show little" in line
+    _, line = lines_of(sweep_of([value(0.0, None), value(0.45, 0.004)], precisions={KEY.name: None}, **few))
+    assert line.startswith("With 2 replicates of 2 configurations")
     assert line.endswith(f"8 more trials.\n  {RESUME} --replicates 6")
 
 
@@ -120,13 +121,14 @@ def test_a_difference_without_a_forecast_is_not_dropped(changes: Mapping[str, An
     effects = sweep_of([value(0.0, None), value(0.45, 0.004)], **changes)
     assert "a difference of 0.02 cannot be said" in answer_question(effects, (), 0.02)[-1]
     search = replace(effects, search="tpe")
-    assert "--difference is for grids" in answer_question(search, (), 0.02)[2]
+    assert "--difference is for grids" in answer_question(search, (), 0.02)[-1]
 
 
 def test_replicates_that_decide_are_proposed_with_their_cost(make_record: MakeRecord) -> None:
-    records = [replace(make_record(number), wall_seconds=600.0, best_epoch={}) for number in range(3)]
+    every = [(number, replicate) for number in range(3) for replicate in range(3)]
+    records = [replace(make_record(*one), wall_seconds=600.0, best_epoch={}) for one in every]
     effects = sweep_of([value(0.0, None), value(0.45, -0.008)], precisions={KEY.name: PRECISION})
-    (line,) = lines_of(effects, records)
+    line = lines_of(effects, records)[1]
     needed = PRECISION.of_contrast(0.01).replicates_needed(0.008)
     assert needed is not None
     cost = f"{3 * needed - 9} more trials, about {(3 * needed - 9) / 6:.1f} hours of training."
@@ -138,7 +140,7 @@ def test_replicates_that_decide_are_proposed_with_their_cost(make_record: MakeRe
 def test_a_search_that_is_too_small_is_to_be_extended(make_record: MakeRecord) -> None:
     effects = replace(sweep_of([], is_known=False, num_configurations=20, num_distinct=6), search="tpe")
     records = [make_record(number, again) for number in range(3) for again in range(2)]
-    (line,) = lines_of(effects, records)
+    line = lines_of(effects, records)[0]
     assert "20 finished configurations, of which 6 differ, are too few to fit the effect of smart.weight." in line
     assert line.endswith(f"\n  {RESUME} --extend 3")
     many = replace(effects, keys=[replace(KEY, name=f"key{number}") for number in range(4)])
@@ -151,7 +153,8 @@ def test_early_scores_answer_where_final_ones_do_not() -> None:
     values = [value(0.0, None), value(0.45, 0.014)]
     known = replace(sweep_of(values, num_configurations=24, num_replicates=(1, 1)), search="tpe")
     final = replace(sweep_of([], is_known=False), search="tpe")
-    remark, found = answer_question(final, (), early=(2, known))[2:]
+    remark, found, unknown = answer_question(final, (), early=(2, known))[1:]
+    assert unknown.startswith("Not known: ")
     assert "after epoch 2, which all 24 configurations have" in remark
     assert found.startswith("Take smart.weight 0.45: ")
     assert answer_question(known, (), early=(2, known)) == answer_question(known, ())
@@ -186,8 +189,9 @@ def test_best_configuration_of_a_search_is_compared_with_the_base(
     assert [part for part in parts if part not in line] == [], line
     for silent in (replace(effects, search="grid"), replace(effects, metric="sst")):
         assert answer_question(silent, (), ranked=rows, base_number=0) == answer_question(silent, ())
-    so_far = replace(effects, left_out={"running": 1})
-    assert " so far" in answer_question(so_far, (), ranked=rows, base_number=0)[-1] or "not compared" in line
+    so_far = answer_question(replace(effects, left_out={"running": 1}), (), ranked=rows, base_number=0)[2]
+    assert " so far" in so_far
+    assert "the base configuration was not trained" in answer_question(effects, (), ranked=rows)[2]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +238,24 @@ def test_failed_trials_are_named_by_what_they_were_trained_with(make_record: Mak
     assert "(smart.weight 0; smart.weight 0.5; smart.weight 1; and 2 more)" in lines_of(effects, many)[-1]
     searched = replace(many[0], params={f"key{number}": number for number in range(14)})
     assert "(key0 0, key1 1, key2 2, key3 3, key4 4 and 9 more)" in lines_of(effects, [searched])[-1]
+
+
+def test_of_two_keys_the_one_that_takes_most_replicates_is_forecast() -> None:
+    other = replace(KEY, name="rate")
+    values = {KEY.name: [value(0.0, None), value(0.45, -0.008)], "rate": [value(0.0, None), value(1.0, 0.007)]}
+    precisions = dict.fromkeys(values, PRECISION)
+    effects = replace(sweep_of([], values=values, precisions=precisions), keys=[KEY, other])
+    *_, line = lines_of(effects)
+    assert f"--replicates {PRECISION.of_contrast(0.01).replicates_needed(0.007)}" in line
+    assert "whether 1 differs" in line
+    assert sum("--replicates" in one for one in lines_of(effects)) == 1
+
+
+def test_numbers_of_steps_and_sizes_that_differ_are_ranges(make_record: MakeRecord) -> None:
+    records = [replace(make_record(n), epochs=2, steps=steps) for n, steps in enumerate((30, 90, 60))]
+    assert (
+        "Trained 30 to 90 steps in 2 epochs" in lines_of(sweep_of([value(0.0, None), value(0.45, 0.014)]), records)[1]
+    )
 
 
 def test_interaction_is_stated_where_it_is_significant() -> None:

@@ -99,6 +99,8 @@ def test_lines_have_the_curve_and_say_whether_it_is_an_estimate() -> None:
     assert "reached with 10" in lines[6]
     assert "unbiased" in lines[7]
     assert "unbiased" not in " ".join(describe_expected(expected_best([0.4, 0.6]), TASKS, "sst"))
+    assert "One score does not show what more would gain." in describe_expected(expected_best([0.4]), TASKS)
+    assert "All 3 scores are equal." in describe_expected(expected_best([0.4] * 3), TASKS)
 
 
 def test_configurations_count_with_the_mean_of_replicates_that_have_not_failed(
@@ -132,4 +134,6 @@ def test_only_overall_scores_of_the_same_tasks_count_together(make_record: MakeR
     write_trials(tmp_path, records, tuple(TASKS))
     total = sweep_expected(tmp_path)
     assert (len(total.expected), total.expected[-1], total.is_random) == (2, pytest.approx(0.6), False)
+    assert total.num_left_out == 1
+    assert "Left out, without such a score: 1 configuration." in describe_expected(total, TASKS)
     assert len(sweep_expected(tmp_path, "sst").expected) == 3

@@ -60,6 +60,12 @@ def test_facts_in_words(values: list[ValueEffect], trend: Trend | None, words: s
     assert words_of(values, trend) == words
 
 
+def test_value_that_was_not_compared_is_not_passed_over() -> None:
+    text = words_of([value(0.45, 0.004), value(1.0, None)])
+    assert "no value compared is better" in text
+    assert text.endswith("Not compared with 0, as nothing was trained with all else equal: 1.")
+
+
 def test_unequal_numbers_of_replicates_are_a_range() -> None:
     assert "(95 %; 2 to 3 replicates)" in words_of([value(0.45, 0.004)], num_replicates=(2, 3))
 

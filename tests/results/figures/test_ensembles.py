@@ -87,5 +87,5 @@ def test_expected_scores_of_several_sweeps_stand_side_by_side() -> None:
 def test_sweeps_with_different_metrics_of_a_task_have_a_panel_each() -> None:
     own = build_selection(tasks={"sts": build_task()})
     panels = panels_of(expected_scores({"error": of_rmse(), "own": own}))
-    assert [panel.title for panel in panels] == ["STS, RMSE", "STS, Pearson's correlation"]
+    assert [panel.title for panel in panels] == ["STS, RMSE, lower is better", "STS, Pearson's correlation"]
     assert [panel.traces[0]["x"] for panel in panels] == [[0.7], [own.tasks["sts"].score.cross_fitted]]
