@@ -386,10 +386,8 @@ def test_early_effects_are_those_of_all_first_trials_at_the_last_epoch_that_all_
     assert column.curves["smart.weight"].means.mean() == pytest.approx(scores["value"].mean(), abs=0.01)
     lines = sweep.answer()
     assert any("after epoch 2, which all 6 configurations have" in line for line in lines)
-    assert lines[-1] == (
-        "The best configuration, 0005 (weight=1), is not compared with the base configuration, 0000, of which no "
-        "trial has finished."
-    )
+    (line,) = [line for line in lines if line.startswith("The best configuration, 0005 (weight=1)")]
+    assert "0000, of which no trial has finished" in line
 
 
 def test_lost_early_predictions_leave_the_rest_of_the_answer(tmp_path: Path) -> None:
@@ -398,7 +396,7 @@ def test_lost_early_predictions_leave_the_rest_of_the_answer(tmp_path: Path) -> 
     sweep = load_sweep(tmp_path)
     assert sweep.scores.epochs["0003-r0"] == 3
     lines = sweep.answer()
-    assert lines[1].startswith("Not known: 3 finished configurations are too few")
+    assert any(line.startswith("Not known: 3 finished configurations are too few") for line in lines)
     (line,) = [line for line in lines if line.startswith("Effects on early scores are not known either: ")]
     assert "0003-r0" in line
     assert "\n" not in line
