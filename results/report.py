@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from mtlib.runtime.command_line import new_parser, parse_words, run_command
+from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_once
 from mtlib.runtime.storage import absolute_location, is_uri, join_location
@@ -78,7 +78,8 @@ def run_report(arguments: Sequence[str] | None) -> None:
     page = build_page(inputs)
     show_lines([f"Page: {write_page(home, page, page_file)}"])
     if options.images:
-        show_lines([f"Images: {write_figures(page, images, show_images)} files in {images}"])
+        show_lines([f"Drawing {counted(len(page.figures), 'figure')} ..."])
+        show_lines([f"Images: {write_figures(page, images)} files in {images}"])
     if options.tables:
         show_lines([f"Tables: {write_tables(page, tables)} files in {tables}"])
 
@@ -124,13 +125,6 @@ def announcing(read_texts: "ReadTexts", sweep: str) -> "ReadTexts":
             raise
 
     return read
-
-
-def show_images(number: int, total: int) -> None:
-    """How many images are written, on one line of a terminal."""
-    if sys.stdout.isatty():
-        sys.stdout.write(f"\rImages: {number} of {total} figures" + "\r" * (number == total))
-        sys.stdout.flush()
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -4,10 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
-from results.figures.draw import Panel, axis, figure_of, series
 from results.page.sections import SECTIONS
 from results.page.write import (
     PAGE_FILE,
@@ -15,7 +13,6 @@ from results.page.write import (
     inputs_of,
     subtitle_of,
     write_figures,
-    write_image,
     write_page,
     write_sweep_page,
     write_tables,
@@ -101,14 +98,12 @@ def test_each_figure_becomes_a_png_and_an_svg(
     recorded_sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
-    monkeypatch.setattr(go.Figure, "write_image", lambda _, path, **__: written.append(path.name))
+    monkeypatch.setattr("plotly.io.write_images", lambda _, paths, **__: written.extend(path.name for path in paths))
     page = build_page([inputs_of(recorded_sweep)])
-    calls: list[tuple[int, int]] = []
-    count = write_figures(page, tmp_path / "images", lambda number, total: calls.append((number, total)))
+    count = write_figures(page, tmp_path / "images")
     names = [figure.layout.meta["name"] for figure in page.figures]
     assert written == [f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     assert count == len(written)
-    assert calls == [(number, len(names)) for number in range(1, len(names) + 1)]
 
 
 @pytest.mark.parametrize(
@@ -118,19 +113,21 @@ def test_each_figure_becomes_a_png_and_an_svg(
         ("Image export requires the Kaleido package,\nwhich", ": Image export requires the Kaleido package"),
     ],
 )
-def test_missing_browser_is_one_line(message: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_browser_is_one_line(
+    message: str, end: str, recorded_sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(message)
 
-    monkeypatch.setattr(go.Figure, "write_image", fail)
-    assert one_line_error(write_image, go.Figure(), tmp_path / "f.svg").endswith(f"and a Chrome or Chromium{end}")
+    monkeypatch.setattr("plotly.io.write_images", fail)
+    page = build_page([inputs_of(recorded_sweep)])
+    assert one_line_error(write_figures, page, tmp_path).endswith(f"and a Chrome or Chromium{end}")
 
 
 @pytest.mark.slow
-def test_kaleido_draws_a_figure_as_png_and_svg(tmp_path: Path) -> None:
+def test_kaleido_draws_figures_as_png_and_svg(recorded_sweep: Sweep, tmp_path: Path) -> None:
     """Needs a Chrome or Chromium."""
-    figure = figure_of("f", "A title", "", [Panel("", axis("x"), axis("y"), [series([1, 2], [1, 2])])])
-    write_image(figure, tmp_path / "f.svg")
-    write_image(figure, tmp_path / "f.png")
-    assert "A title" in (tmp_path / "f.svg").read_text()
-    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+    page = build_page([inputs_of(recorded_sweep)])
+    assert write_figures(page, tmp_path) == 2 * len(page.figures)
+    assert "Learning curves" in next(tmp_path.rglob("learning-curves.svg")).read_text()
+    assert next(tmp_path.rglob("learning-curves.png")).read_bytes().startswith(b"\x89PNG")
