@@ -21,7 +21,7 @@ from results.answers.effects_table import effects_frame
 from results.answers.ranking_table import MAX_ROWS
 from results.records.driver_file import find_stop_time
 from results.records.examples import read_groups
-from results.records.files import folder_name
+from results.records.files import find_sweep, folder_name
 from results.records.predictions import (
     HOW_TO_RESTORE,
     TrialEpoch,
@@ -268,11 +268,15 @@ class Sweep:
 
 
 def load_sweep(path: Location) -> Sweep:
-    """Reads a sweep, ended or still running, from its folder or its URI; needs neither Ray nor torch.
+    """Reads a sweep, ended or still running; needs neither Ray nor torch.
+
+    Args:
+        path: its folder, its URI, or its name in the default storage.
 
     Raises:
         ValueError: there is no sweep, or a file is damaged or of another schema; one line names it.
     """
+    path = find_sweep(path) if isinstance(path, str) else path
     info = read_sweep(path)
     stopped, found = find_stop_time(path), read_with_warnings(path)
     curves = typed_frame(found.curves)

@@ -68,6 +68,11 @@ def test_epochs_of_an_unknown_trial_are_left_out_with_a_warning(sweep_folder: Pa
     assert set(sweep.curves["trial"]) == set(sweep.trials["trial"]) == {"0000-r0", "0001-r0", "0002-r0"}
 
 
+def test_name_is_that_of_a_sweep_in_the_default_storage(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("results.records.files.DEFAULT_STORAGE", str(sweep_folder.parent))
+    assert len(load_sweep(sweep_folder.name).trials) == 3
+
+
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
     stop_last_trial(sweep_folder, "complete")
     assert load_sweep(sweep_folder).stopped_at is None
