@@ -6,7 +6,6 @@
 - `checkpoint/`: states and best weights (`mtlib.checkpoints`).
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +60,7 @@ class TrialEnd:
     error: str | None = None
     """Why it failed, in one line."""
     epochs: int = 0
-    """Epochs that count: a pruned trial may have trained on before it was told."""
+    """Epochs that count: all of a complete trial; a pruned one may have trained on before it was told."""
     time: float = 0.0
     """Seconds since 1970."""
     wall_seconds: float = 0.0
@@ -152,10 +151,8 @@ def read_trial(root: fs.SubTreeFileSystem, trial: str) -> TrialFiles:
         end = read_end(root, trial)
     except ValueError as error:
         damage.append(str(error))
-    if start is not None and end is not None and end.how in COMPLETED and not damage:
-        planned = sum(int(stage["epochs"]) for stage in json.loads(start.config).get("stages", ()))
-        if len(epochs) < planned:
-            damage.append(f"{full_path(root, epoch_path(trial, len(epochs) + 1))} is missing")
+    if end is not None and end.how in COMPLETED and len(epochs) < end.epochs and not damage:
+        damage.append(f"{full_path(root, epoch_path(trial, len(epochs) + 1))} is missing")
     return TrialFiles(start=start, epochs=tuple(epochs), end=end, damage=tuple(damage))
 
 

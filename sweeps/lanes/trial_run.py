@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
+from mtlib.stages.plan import num_epochs
 from mtlib.train import train
 from mtlib.training.step import Interrupted
 from results.records.trial_folder import TrialEnd, TrialStart, read_start, write_end, write_start
@@ -155,8 +156,11 @@ def end_trial(run: TrialRun, status: TrialStatus, error: str | None) -> None:
     """
     facts: dict[str, Any] = {"wall_seconds": run.reporter.wall_seconds, "peak_memory_bytes": peak_memory(run.device)}
     if status not in ("interrupted", "pruned"):
-        cut = run.loaded.cuts[-1] if status in ("complete", "reused") and run.is_shared else None
-        end = TrialEnd(how=status, error=error, time=time.time(), key=cut.key if cut else "", **facts)
+        is_complete = status in ("complete", "reused")
+        cut = run.loaded.cuts[-1] if is_complete and run.is_shared else None
+        epochs = num_epochs(run.loaded.config) if is_complete else 0
+        key = cut.key if cut else ""
+        end = TrialEnd(how=status, error=error, epochs=epochs, time=time.time(), key=key, **facts)
         write_end(run.folder.root, run.folder.trial_id, end)
         drop_states(run.folder.states)
         if cut is not None:

@@ -1,4 +1,4 @@
-"""The commands that run a sweep again follow from `sweep.json`, whatever it lacks."""
+"""The commands that run a sweep again follow from `sweep.json`, also where it lacks facts."""
 
 from dataclasses import replace
 

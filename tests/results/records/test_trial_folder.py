@@ -1,6 +1,5 @@
 """A trial's folder says what it is, how far it came and how it ended; damage is named and costs only what follows."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -159,12 +158,10 @@ def test_kill_while_the_end_is_written_leaves_all_or_nothing(
 
 
 def test_complete_trial_that_lacks_an_epoch_is_damaged(folder: Path) -> None:
-    config = json.dumps({"stages": [{"epochs": 1}, {"epochs": 2}]})
-    write_start(open_folder(folder), replace(START, config=config))
-    write_end(open_folder(folder), TRIAL, END)
+    write_end(open_folder(folder), TRIAL, replace(END, epochs=3))
     assert read_trial(open_folder(folder), TRIAL).damage == ()
     (folder / trial_path(TRIAL, "epochs/0003.parquet")).unlink()
     (line,) = read_trial(open_folder(folder), TRIAL).damage
     assert line.endswith("epochs/0003.parquet is missing")
-    write_end(open_folder(folder), TRIAL, replace(END, how="pruned"))
+    write_end(open_folder(folder), TRIAL, replace(END, how="pruned", epochs=3))
     assert read_trial(open_folder(folder), TRIAL).damage == ()

@@ -28,8 +28,8 @@ BESTS = [(1, 0.4), (2, 0.4), (3, 0.5)]
 
 @pytest.fixture
 def plan(make_plan: MakePlan, tiny_config: TrialConfig) -> SweepPlan:
-    """Trials of one epoch without an overall score, and three with it."""
-    return begun(make_plan(scheduler="asha", base=tiny_config.override({"stages.1.epochs": 3})))
+    """Trials of one epoch without an overall score, and four with it."""
+    return begun(make_plan(scheduler="asha", base=tiny_config.override({"stages.1.epochs": 4})))
 
 
 def begun(plan: SweepPlan) -> SweepPlan:
