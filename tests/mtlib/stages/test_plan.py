@@ -1,6 +1,5 @@
 """Plans: lengths by hand, and equal to the batches that the order gives."""
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_steps_per_epoch_is_the_length_of_an_epoch() -> None:
 @pytest.mark.parametrize(
     ("order", "sum_losses"), [*((o, False) for o in BATCH_ORDERS), *((o, True) for o in ROUND_ORDERS)]
 )
-@pytest.mark.parametrize("steps_per_epoch", [None, 1, 6, 25])
+@pytest.mark.parametrize("steps_per_epoch", [None, 1, 6])
 def test_a_plan_has_the_length_of_the_training(order: str, sum_losses: bool, steps_per_epoch: int | None) -> None:
     if steps_per_epoch == 1 and BATCH_ORDERS[order].has_all_sets_per_epoch:
         steps_per_epoch = 4  # a step of each set
@@ -97,7 +96,7 @@ def test_a_plan_has_the_length_of_the_training(order: str, sum_losses: bool, ste
     stage = StageConfig(tasks=ALL, extra_data=("cfimdb",), epochs=4, **changes)
     sizes = {"tasks.sst.batch_size": 8, "tasks.qqp.batch_size": 3, "tasks.sts.batch_size": 5}
     config = TrialConfig(stages=(stage,)).override(sizes)
-    for counts in itertools.product((1, 9, 24), repeat=3):
+    for counts in ((1, 9, 24), (24, 9, 1), (9, 9, 9), (24, 1, 24), (1, 24, 9)):
         num_rows = {**dict(zip(ALL, counts, strict=True)), "cfimdb": 20}
         lengths = {name: np.ones(count, dtype=np.int64) for name, count in num_rows.items()}
         (planned,) = plan_stages(config, num_rows)
