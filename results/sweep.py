@@ -391,7 +391,7 @@ def load_sweeps(paths: Sequence[Location]) -> Sweeps:
     require(not isinstance(paths, str | Path), rule, paths)
     require(len(paths) > 0, "load_sweeps needs at least one sweep", "none")
     sweeps = tuple(load_sweep(path) for path in paths)
-    for path, number in Counter(map(absolute_location, paths)).items():
+    for path, number in Counter(absolute_location(sweep.path) for sweep in sweeps).items():
         require(number == 1, "each sweep must be given once", f"{path} {number} times")
     return Sweeps(sweeps=sweeps)
 

@@ -20,7 +20,7 @@ from results.answers.published_differences import find_differences
 from results.answers.ranking_table import render_ranking
 from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
-from results.records.files import check_output, find_sweep
+from results.records.files import check_output
 from results.records.predictions import write_all_predictions
 from results.stats.sweep_effects import SweepEffects
 from results.sweep import Sweep
@@ -119,7 +119,7 @@ def run_table(arguments: Sequence[str] | None) -> None:
     )
     require(options.effects or not options.base, "--base must be given with --effects", " ".join(options.base))
     bases = dict(key_and_value("--base", text, "smart.weight=0.45") for text in options.base)
-    sweep = load_sweep(find_sweep(options.sweep))
+    sweep = load_sweep(options.sweep)
     if options.predictions is not None:
         path = Path(options.predictions).expanduser().absolute()
         check_output("--predictions", path, (sweep.path,), overwrite=options.overwrite)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mtlib.tasks import Task
+from results.answers.ranking_table import direction_of
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import value_text, value_texts
 
@@ -17,8 +18,8 @@ def score_title(name: str, tasks: Mapping[str, Task]) -> str:
     """A task's title, its metric, and whether lower is better: `STS, RMSE, lower is better`; `overall` stays."""
     if name not in tasks:
         return name
-    metric = tasks[name].metric_entry
-    return f"{tasks[name].title}, {metric.title}{', lower is better' * metric.lower_is_better}"
+    task = tasks[name]
+    return f"{task.title}, {task.metric_entry.title}{direction_of(task)}"
 
 
 def value_names(values: Iterable[Any]) -> dict[Any, str]:

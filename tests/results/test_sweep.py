@@ -71,6 +71,8 @@ def test_epochs_of_an_unknown_trial_are_left_out_with_a_warning(sweep_folder: Pa
 def test_name_is_that_of_a_sweep_in_the_default_storage(sweep_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("results.records.files.DEFAULT_STORAGE", str(sweep_folder.parent))
     assert len(load_sweep(sweep_folder.name).trials) == 3
+    same = f"each sweep must be given once, got {sweep_folder} 2 times"
+    assert one_line_error(load_sweeps, (sweep_folder, sweep_folder.name)) == same
 
 
 def test_finished_or_running_sweep_has_not_stopped(sweep_folder: Path) -> None:
