@@ -40,9 +40,10 @@ from results.records.trials import (
     require_trial,
     sweep_tasks,
 )
+from results.stats.effects.searched_keys import base_number, searched_keys
+from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
+from results.stats.looks import Looks, looks_at
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
-from results.stats.searched_keys import base_number, searched_keys
-from results.stats.sweep_effects import SweepEffects, sweep_effects
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores, best_overall_epochs, early_trials, read_scores
 
@@ -115,9 +116,10 @@ class Sweep:
             - `best_epoch` (float64): mean over replicates.
             - `below_best` (float64): how far the mean overall score, without the effects of replicates, is below the
                 best one of the same tasks.
-            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows at once); missing
-                where training was not repeated.
-            - `may_be_best` (bool): it has a score and is not significantly worse than the best one.
+            - `margin` (float64): how far it must be below to be significantly worse (95 %, all rows and all looks at
+                the sweep at once); missing where training was not repeated.
+            - `may_be_best` (bool): it has a score and was not significantly worse than the best one.
+            - `decided_at` (Int64): replicates (of a search, trainings) after which it was; missing if it was not.
             - `was_dropped` (bool): only the best configurations were trained again, and it was not among them. It
                 follows these and is not compared.
             - `status` of its trials, the `trials` that count, and the `failures` (string).
@@ -145,7 +147,8 @@ class Sweep:
             - `difference` (float64) from the base value, for a range from the curve's mean.
             - `standard_error` (float64) of the difference, over training and examples.
             - `low` and `high` (float64) of its 95 % interval, for all values of a key at once, for a range at each
-                point alone.
+                point alone, and over all looks at the sweep.
+            - `decided_at` (Int64): replicates after which the interval did not contain 0; missing if it does.
 
             What is not known is missing.
 
@@ -219,9 +222,14 @@ class Sweep:
         return answer_question(effects, self.records, difference, early=early, ranked=ranked, base_number=number)
 
     @cached_property
+    def looks(self) -> Looks:
+        """How many of its rounds are complete, and at which it was first to be looked at."""
+        return looks_at(self.info, self.records)
+
+    @cached_property
     def ranked(self) -> list[RankedConfiguration]:
         """The configurations, best first; raises as `ranking`."""
-        return rank(self.records, self.scores, replicated_best(self.info, self.records))
+        return rank(self.records, self.scores, self.looks, replicated_best(self.info, self.records))
 
     @cached_property
     def ranked_finished(self) -> list[RankedConfiguration]:
@@ -229,7 +237,7 @@ class Sweep:
         finished = self.finished
         if len(finished) == len(self.records):
             return self.ranked
-        return rank(finished, self.scores, replicated_best(self.info, self.records))
+        return rank(finished, self.scores, self.looks, replicated_best(self.info, self.records))
 
     @cached_property
     def estimated_effects(self) -> SweepEffects:

@@ -22,7 +22,7 @@ from results.health.checks import BELOW_RANKING
 from results.health.equal_trainings import equal_trainings
 from results.records.files import check_output
 from results.records.predictions import write_all_predictions
-from results.stats.sweep_effects import SweepEffects
+from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep
 from results.sweep import load_sweep as load_sweep
 from results.sweep import load_sweeps as load_sweeps

@@ -32,6 +32,7 @@ ROOMS = (
     *(
         "results.records",
         "results.stats",
+        "results.stats.effects",
         "results.answers",
         "results.ensembles",
         "results.figures",
@@ -90,7 +91,6 @@ BETTER_TERMS = {
     "foretold": "predicted",
     "had for which": "the cost of",
     "kept aside": "held out",
-    "look": "evaluation on held-out rows",
     "nobody": "no, none",
     "refusal": "error",
     "said": "given, recorded, printed",

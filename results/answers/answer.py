@@ -11,10 +11,10 @@ from results.answers.key_words import forecast_words, p_text, range_words, repli
 from results.answers.next_commands import resume_command
 from results.answers.ranking_table import searched_values, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
+from results.stats.effects.searched_keys import NO_VALUE
+from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.power import MAX_REPLICATES
 from results.stats.ranking import RankedConfiguration, searched_names
-from results.stats.searched_keys import NO_VALUE
-from results.stats.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.texts import capitalized, named, value_text
 
 MORE_REPLICATES = 3
@@ -158,7 +158,8 @@ def unknown(effects: SweepEffects, column: ColumnEffects, records: Sequence[Tria
 def why_uncertain(effects: SweepEffects, column: ColumnEffects) -> str:
     """Why the variance of training is not known."""
     if effects.search == "grid":
-        return why_unknown(column.num_replicates[1])
+        is_early = effects.num_early > 0 and column.num_replicates[1] == 1
+        return "not all configurations were trained twice yet" if is_early else why_unknown(column.num_replicates[1])
     names = [key.name for key in effects.keys]
     keys = " + ".join(names) if len(names) <= MAX_NAMED else f"{len(names)} keys"
     differ = "" if column.num_distinct == column.num_configurations else f", of which {column.num_distinct} differ,"
@@ -246,15 +247,19 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 
 
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
-    """The trials that do not count, in a line, with what failed ones were trained with; empty if all count."""
+    """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
+    lines = []
+    if effects.num_early:
+        own = f"{counted(effects.num_early, 'finished trial')} {'counts' if effects.num_early == 1 else 'count'}"
+        lines.append(f"{own} once all configurations have as many replicates.")
     if not effects.left_out:
-        return []
+        return lines
     by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}
     failed = sorted(filter(None, by_number.values()))
     more = [f"and {len(failed) - MAX_NAMED} more"] if len(failed) > MAX_NAMED else []
     shown = {"failed": f" ({'; '.join([*failed[:MAX_NAMED], *more])})"} if failed else {}
     counts = ", ".join(f"{count} {status}{shown.get(status, '')}" for status, count in effects.left_out.items())
-    return [f"Trials left out: {counts}."]
+    return [*lines, f"Trials left out: {counts}."]
 
 
 def searched_text(record: TrialRecord) -> str:

@@ -8,9 +8,9 @@ import pandas as pd
 
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, table_lines, wrapped
 from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, mark_of
-from results.stats.key_effects import ValueEffect
-from results.stats.range_effect import RangeEffect
-from results.stats.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.range_effect import RangeEffect
+from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.texts import error_text, short_numbers, value_text, value_texts
 
 COLUMNS: dict[str, Any] = {
@@ -24,6 +24,7 @@ COLUMNS: dict[str, Any] = {
     "standard_error": "float64",
     "low": "float64",
     "high": "float64",
+    "decided_at": "Int64",
 }
 """Of the frame, with their types."""
 CURVE_ROWS = 5
@@ -57,6 +58,7 @@ def value_cells(effect: ValueEffect, column: ColumnEffects) -> dict[str, Any]:
         "standard_error": effect.error,
         "low": low,
         "high": high,
+        "decided_at": effect.decided_at,
     }
 
 
@@ -76,6 +78,7 @@ def curve_points(curve: RangeEffect, column: ColumnEffects) -> Iterator[dict[str
             "standard_error": error,
             "low": difference - width,
             "high": difference + width,
+            "decided_at": None,
         }
 
 
@@ -175,7 +178,7 @@ def effects_legend(effects: SweepEffects) -> list[str]:
     has_curves = any(column.curves for column in effects.columns.values())
     of_values = (
         f"Mean score and difference from {effects.base_text}; "
-        "below, its 95 % interval, for all values of a key at once."
+        "below, its 95 % interval, for all values of a key at once and however often you look."
     )
     of_curves = "Ranges: fitted score, and half the width of its 95 % band around the mean."
     shared = "Intervals hold the variance of training and of the dev examples."

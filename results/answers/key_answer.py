@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.stats.key_effects import Trend, ValueEffect
+from results.stats.effects.key_effects import Trend, ValueEffect
+from results.stats.effects.searched_keys import SearchedKey, is_numeric
 from results.stats.power import Precision
-from results.stats.searched_keys import SearchedKey, is_numeric
 
 MOST_WORTH = 10
 """Replicates up to which more are proposed to decide a difference: more are not worth their time."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mtlib.runtime.command_line import counted
 from results.answers.key_answer import MOST_WORTH, Forecast, KeyAnswer
-from results.stats.key_effects import ValueEffect
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.range_effect import RangeEffect
+from results.stats.effects.searched_keys import SearchedKey
+from results.stats.effects.sweep_effects import ColumnEffects
 from results.stats.power import MAX_REPLICATES
-from results.stats.range_effect import RangeEffect
 from results.stats.resampling import CONFIDENCE
-from results.stats.searched_keys import SearchedKey
-from results.stats.sweep_effects import ColumnEffects
 from results.stats.texts import short_numbers, value_text
 
 
@@ -47,7 +47,9 @@ def choice_sentence(answer: KeyAnswer, column: ColumnEffects) -> str:
     sure = f"95 %; {replicates_text(column)}"
     if answer.better:
         best = answer.better[0]
-        difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure})"
+        is_earlier = best.decided_at is not None and best.decided_at < column.num_replicates[1]
+        since = f", decided after {best.decided_at}" if is_earlier else ""
+        difference = f"{amount(best.difference or 0.0)} {column.title} ({bounds(best)}; {sure}{since})"
         return f"Take {key} {value_text(best.value)}: it is better than {base} by {difference}."
     direction = "" if trend is None else "higher" if trend.is_upward else "lower"
     if trend is not None and trend.is_better:

@@ -8,9 +8,9 @@ from typing import Any
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, score_of
 from results.records.trials import OVERALL
-from results.stats.key_effects import ValueEffect
-from results.stats.searched_keys import SearchedKey, hashable
-from results.stats.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.searched_keys import SearchedKey, hashable
+from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from search_spaces.published import PublishedRow, PublishedTable, recomputed_overall
 
 RECOMPUTED = "recomputed"

@@ -154,10 +154,15 @@ def mark_lines(scored: Sequence[RankedConfiguration]) -> list[str]:
         why = why_unknown(max(len(row.trials) for row in scored))
         return [f"{MARK} may be the best: every row, as {why} (--replicates 3)."]
     of_its_tasks = "" if num_alike == len(scored) else " of the same tasks"
-    return [
+    lines = [
         f"{MARK} may be the best{of_its_tasks}: not significantly below the best one, with the variance of "
-        "training and of the dev examples, and all rows compared at once (95 %)."
+        "training and of the dev examples, all rows compared at once and however often you look (95 %)."
     ]
+    most = max(len(row.trials) for row in scored)
+    earlier = sorted({row.decided_at for row in scored if row.decided_at is not None and row.decided_at < most})
+    if earlier:
+        lines.append(f"Some rows were significantly worse after {' or '.join(map(str, earlier))} replicates already.")
+    return lines
 
 
 def caveats(scored: Sequence[RankedConfiguration]) -> Iterator[str]:

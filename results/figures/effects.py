@@ -11,9 +11,9 @@ from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDiffere
 from results.figures.draw import Panel, Trace, axis, band, figure_of, series
 from results.figures.hover import score_title, trial_text, value_names
 from results.records.trials import OVERALL, TrialRecord
-from results.stats.key_effects import ValueEffect
-from results.stats.searched_keys import SearchedKey, is_numeric
-from results.stats.sweep_effects import ColumnEffects, SweepEffects
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.searched_keys import SearchedKey, is_numeric
+from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores
 from search_spaces.published import PublishedTable
@@ -38,9 +38,9 @@ def forest_plot(effects: SweepEffects, key: SearchedKey) -> go.Figure:
         name=f"effects-{file_part(key.name)}",
         title=f"Effect of {key.name}",
         caption=f"Paired differences in score from {key.name} {value_text(key.base)}, the {key.base_title}. Intervals "
-        "are 95 %, hold for all values of the key at once, and include the variance of training and of the dev "
-        "examples. Intervals that exclude 0 are coloured, others are grey; a value without one was not trained often "
-        "enough.",
+        "are 95 %, hold for all values of the key at once and however often you look, and include the variance of "
+        "training and of the dev examples. Intervals that exclude 0 are coloured, others are grey; a value without one "
+        "was not trained often enough.",
         panels=[
             effect_panel(column, key)
             for column in scored_columns(effects)  # a task may have no value that can be compared with the base

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlib.tasks import Task, value_of
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.searched_keys import SearchedKey
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.texts import value_text
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances,
 from results.records.predictions import stack_predictions
 from results.records.selection import read_selection
 from results.records.trials import OVERALL, TrialRecord, require_trial
+from results.stats.effects.searched_keys import SearchedKey, searched_keys
 from results.stats.ranking import RankedConfiguration
-from results.stats.searched_keys import SearchedKey, searched_keys
 from results.stats.trial_scores import Column, TrialScores, scores_at_best_epochs
 from search_spaces.published import read_published
 

@@ -37,8 +37,8 @@ from results.page.published import published_blocks
 from results.page.reproduce import reproduction_blocks
 from results.records.selection import Selection
 from results.selection.report import gaps, one_model_sentences, optimism_sentences, verdict
+from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.ranking import score_columns, searched_names
-from results.stats.sweep_effects import SweepEffects
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOTAL, Column
 from results.sweep import Sweep

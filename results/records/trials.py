@@ -34,6 +34,8 @@ OVERALL = "overall"
 SWEEP_FILE, SWEEP_COPY = "sweep.json", "sweep-copy.json"
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
+FIRST_LOOK = "first_look"
+"""Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from results.ensembles.methods import BASE, FIRST_VALUES
 from results.records.files import folder_name
 from results.records.tables import read_trials
 from results.records.trials import COMPLETED, read_sweep
-from results.stats.searched_keys import first_number, searched_keys
+from results.stats.effects.searched_keys import first_number, searched_keys
 
 ConfigurationKey = tuple[str, int]
 """Folder or URI of a sweep, and the number of a configuration in it."""

@@ -17,6 +17,7 @@ from results.records.trials import TrialRecord, read_sweep
 from results.selection.base_configuration import find_base
 from results.selection.select_ensemble import check_rows, select_ensemble
 from results.selection.shared_model import SharedModel, choose_shared_model
+from results.stats.looks import looks_at
 
 REPEATS = 5
 """Repeats of cross-fitting by default."""
@@ -71,7 +72,9 @@ def select_from(
             check_rows(pool, settings)
             pools[name] = pool
     shared_model, found = find_shared_model(pools, request), dict[str, TaskSelection]()
-    searches = {sweep: search_of(info, read_trials(sweep)) for sweep, info in infos.items()}
+    records = {sweep: read_trials(sweep) for sweep in infos}
+    searches = {sweep: search_of(info, records[sweep]) for sweep, info in infos.items()}
+    looks = {sweep: looks_at(info, records[sweep]) for sweep, info in infos.items()}
     for name, pool in pools.items():
         on_progress(f"{pool.task.title}: choosing among {len(pool.candidates):,} candidates ...")
         with unless_wrong(name, not_chosen):
@@ -82,6 +85,7 @@ def select_from(
                 num_repeats=request.repeats,
                 shared_model=shared_model,
                 base=base,
+                looks=looks,
                 calibrate=request.calibrate,
             )
     if not found:

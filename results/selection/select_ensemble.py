@@ -19,6 +19,7 @@ from results.selection.cross_fitting import CrossFitted, cross_fit, example_erro
 from results.selection.method_scores import method_scores
 from results.selection.pareto import find_trade_offs
 from results.selection.shared_model import SharedModel
+from results.stats.looks import Looks
 from results.stats.resampling import Numbers
 
 
@@ -54,6 +55,7 @@ def select_ensemble(
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
     base: BaseConfiguration = NO_BASE,
+    looks: Mapping[str, Looks] | None = None,
     calibrate: bool = False,
 ) -> TaskSelection:
     """Chooses a task's ensemble.
@@ -65,6 +67,7 @@ def select_ensemble(
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
         base: the base configuration; its scores are listed too.
+        looks: at the sweeps of the pool, by which it is decided what may be the best; None: the only ones.
         calibrate: whether logits are divided by a temperature before they are averaged as probabilities.
 
     Raises:
@@ -112,7 +115,7 @@ def select_ensemble(
         examples=hashlib.sha256("\0".join(pool.ids).encode()).hexdigest(),
         num_candidates=len(pool.candidates),
         num_trials=int(pool.trial_numbers.max()) + 1,
-        contenders=find_contenders(pool),
+        contenders=find_contenders(pool, looks),
         num_configurations=len({(one.sweep, one.number) for one in pool.candidates if not one.was_dropped}),
         trade_offs=find_trade_offs(distinct, kept, settings, methods, num_repeats=num_repeats),
         lost=pool.lost,

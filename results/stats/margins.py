@@ -6,6 +6,8 @@ others. The second allows for training variances that differ, each known from fe
 around their estimates. The third comes from the residuals: if configurations are equally good, their scores can be
 exchanged within a replicate, so permutations show how large the largest difference becomes with errors as they are. The
 second and third are about training errors only; the variance over examples is known well.
+
+A sweep may be looked at after every round of replicates; then its margins are wider (`results.stats.error_spending`).
 """
 
 import math
@@ -28,6 +30,7 @@ from results.stats.configuration_means import (
     training_covariance,
     training_variances,
 )
+from results.stats.error_spending import ERROR, Look, deepen
 from results.stats.resampling import CONFIDENCE, Floats, Numbers
 
 NUM_PERMUTATIONS = 1000
@@ -37,6 +40,8 @@ NUM_DRAWS = 20_000
 """Of the multivariate t distribution: its 95 % quantile then has a standard error below 1 %."""
 NUM_VARIANCES = 5000
 """Draws of training variances: the quantile has a standard error of about 1 %."""
+SINGLE_QUANTILE = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+"""Of one difference with a known variance."""
 LARGE_DEGREES = 1000.0
 """Degrees of freedom beyond which the studentised range no longer changes in three digits."""
 
@@ -48,7 +53,7 @@ Largest = Callable[[Floats, Floats], Floats]
 
 
 def margins_best(
-    means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, confidence: float = CONFIDENCE
+    means: ConfigurationMeans, compared: Contrasts, among: Mask | None = None, *, look: Look | None = None
 ) -> Floats:
     """How large differences from the best must be to be significant: (contrasts,), nan without replicates.
 
@@ -58,7 +63,7 @@ def margins_best(
         means: of the configurations.
         compared: differences of configurations.
         among: (configurations,): the pairs are of these, at least two; None for all.
-        confidence: that no two equally good ones are called different.
+        look: of a sweep that may be looked at again; None: the only one.
     """
     every = np.ones(len(means.means), np.bool_) if among is None else among
     own = np.bincount(means.distinct, every) > 0
@@ -66,22 +71,22 @@ def margins_best(
         return np.zeros(len(compared.estimates))
 
     def tukey(degrees: Floats) -> Floats:
-        return np.asarray(qsturng(confidence, int(own.sum()), np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
+        return np.asarray(qsturng(CONFIDENCE, int(own.sum()), np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return largest_range(drawn[:, own], squares[:, own])
 
-    return combine_margins(means, compared, tukey, largest, confidence)
+    return combine_margins(means, compared, tukey, largest, look)
 
 
-def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confidence: float = CONFIDENCE) -> Floats:
+def margins_control(means: ConfigurationMeans, coefficients: Floats, *, look: Look | None = None) -> Floats:
     """How large differences from a control must be to be significant, all at once: (contrasts,); nan as `margins_best`.
 
     Args:
         means: of the configurations.
         coefficients: (contrasts, configurations), rows that sum to 0: 1 for a configuration and -1 for the control,
             parts of 1 where each is a mean over configurations, or any other contrast.
-        confidence: that no equally good configuration is called different.
+        look: as in `margins_best`.
     """
 
     own = means.of_distinct(coefficients)
@@ -92,9 +97,9 @@ def margins_control(means: ConfigurationMeans, coefficients: Floats, *, confiden
         return np.asarray(ratio(np.abs(drawn @ own.T), np.sqrt(squares @ (own**2).T)).max(axis=1))
 
     def dunnett(degrees: Floats) -> Floats:
-        return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min()), confidence))
+        return np.full_like(degrees, dunnett_quantile(means, coefficients, float(degrees.min())))
 
-    return combine_margins(means, contrasts(means, coefficients), dunnett, largest, confidence)
+    return combine_margins(means, contrasts(means, coefficients), dunnett, largest, look)
 
 
 def combine_margins(
@@ -102,7 +107,7 @@ def combine_margins(
     compared: Contrasts,
     normal: Callable[[Floats], Floats],
     largest: Largest,
-    confidence: float,
+    look: Look | None,
 ) -> Floats:
     """Margins of differences whose variance is the sum of an estimated and of a known part.
 
@@ -115,21 +120,38 @@ def combine_margins(
         compared: differences of these means.
         normal: quantiles for normal errors of equal variances, from degrees of freedom, (contrasts,) both.
         largest: the largest difference.
-        confidence: of the quantiles.
+        look: as in `margins_best`.
 
     Source: Banerjee (1960), "Approximate confidence interval for linear functions of means of k populations when the
     population variances are not equal".
     """
     if not compared.degrees.any():
         return np.full(len(compared.estimates), np.nan)
-    found = max(permuted_quantile(means, largest, confidence), drawn_quantile(means, largest, confidence))
+    found = max(permuted_quantile(means, largest), drawn_quantile(means, largest))
     known = normal(np.full_like(compared.degrees, MAX_DEGREES))
     estimated = np.maximum(normal(compared.degrees), found)
+    if look is not None:
+        level = level_of(look, means, compared, float(known.max()))
+        known, estimated = deepen(known, MAX_DEGREES, level), deepen(estimated, compared.degrees, level)
     margins = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
     return np.maximum(margins, known * compared.fixed_errors)
 
 
-def drawn_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+def level_of(look: Look, means: ConfigurationMeans, compared: Contrasts, quantile: float) -> float:
+    """The error that a look may make by these contrasts.
+
+    Args:
+        look: with its number of rounds.
+        means: of the configurations.
+        compared: with both variances, of which the means over contrasts count.
+        quantile: of the largest of the contrasts, for normal errors of known variances.
+    """
+    examples, training = np.mean(compared.example_errors**2), np.mean(compared.training_errors**2)
+    ratio = float(examples / max(float(training * look.num_rounds), np.finfo(float).tiny))
+    return look.level(means.total_degrees, ratio, ERROR / (2 * float(stats.norm.sf(quantile))))
+
+
+def drawn_quantile(means: ConfigurationMeans, largest: Largest) -> float:
     """Quantile of the largest difference in standard errors over training, where variances differ.
 
     The true variances are drawn around their estimates: one factor for the level that all share, with the degrees of
@@ -145,13 +167,13 @@ def drawn_quantile(means: ConfigurationMeans, largest: Largest, confidence: floa
     squares = np.broadcast_to(np.diag(training_covariance(means)), size)
     level = total / stream.chisquare(total, size=(NUM_VARIANCES, 1))
     true = squares * level * degrees / stream.chisquare(degrees, size=size)
-    return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), confidence))
+    return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), CONFIDENCE))
 
 
-def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float, confidence: float) -> float:
+def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float) -> float:
     """Quantile of the largest absolute value of a multivariate t distribution with the contrasts' correlations."""
     if len(coefficients) == 1:
-        return float(stats.t.ppf((1 + confidence) / 2, degrees))
+        return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
     own = means.of_distinct(coefficients)
     covariance = own @ (training_covariance(means) + means.examples) @ own.T
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -160,10 +182,10 @@ def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: f
         np.zeros(len(scale)), correlation, size=NUM_DRAWS, method="eigh", check_valid="ignore"
     )
     squares = np.random.default_rng(1).chisquare(degrees, size=NUM_DRAWS) / degrees
-    return float(np.quantile(np.abs(draws).max(axis=1) / np.sqrt(squares), confidence))
+    return float(np.quantile(np.abs(draws).max(axis=1) / np.sqrt(squares), CONFIDENCE))
 
 
-def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: float) -> float:
+def permuted_quantile(means: ConfigurationMeans, largest: Largest) -> float:
     """Quantile of the largest difference in standard errors over training, where residuals are permuted in replicates.
 
     The standard error of a difference is taken from both configurations' own variances, without the small part that
@@ -172,7 +194,6 @@ def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: f
     Args:
         means: of the configurations.
         largest: the largest difference.
-        confidence: of the quantile.
 
     Returns:
         0 where there are fewer distinct permutations than `FEWEST_PERMUTATIONS`.
@@ -188,7 +209,7 @@ def permuted_quantile(means: ConfigurationMeans, largest: Largest, confidence: f
     variances, _ = training_variances(residuals, scores.configurations, residual_degrees(scores))
     own = means.weights[scores.configurations, np.arange(len(scores.scores))] ** 2  # (models,)
     squares = variances * np.bincount(scores.configurations, own)
-    return float(np.quantile(largest(draws @ means.weights.T, squares), confidence))
+    return float(np.quantile(largest(draws @ means.weights.T, squares), CONFIDENCE))
 
 
 def largest_range(permuted: Floats, squares: Floats) -> Floats:
@@ -227,7 +248,7 @@ class ConfidenceSet:
         return ~(self.below_best > self.margins)
 
 
-def confidence_set(means: ConfigurationMeans, *, confidence: float = CONFIDENCE) -> ConfidenceSet:
+def confidence_set(means: ConfigurationMeans, *, look: Look | None = None) -> ConfidenceSet:
     """The model confidence set, by the range statistic: the largest difference, in standard errors, of all pairs.
 
     Configurations that are significantly below the best are eliminated, then the others are compared again with the
@@ -235,7 +256,7 @@ def confidence_set(means: ConfigurationMeans, *, confidence: float = CONFIDENCE)
 
     Args:
         means: of the configurations.
-        confidence: that no configuration which is as good as the best is eliminated.
+        look: as in `margins_best`.
 
     Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is taken
     from `margins_best` instead of a bootstrap.
@@ -244,7 +265,7 @@ def confidence_set(means: ConfigurationMeans, *, confidence: float = CONFIDENCE)
     compared = contrasts(means, one[best] - one)
     margins, left = np.full(len(one), np.nan), np.ones(len(one), np.bool_)
     while True:
-        margins[left] = margins_best(means, compared, left, confidence=confidence)[left]
+        margins[left] = margins_best(means, compared, left, look=look)[left]
         found = ConfidenceSet(below_best=compared.estimates, margins=margins)
         if np.array_equal(found.is_left, left) or found.is_left.sum() == 1:
             return found

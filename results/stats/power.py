@@ -6,8 +6,9 @@ import numpy as np
 from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, contrasts
-from results.stats.margins import dunnett_quantile
-from results.stats.resampling import CONFIDENCE, Floats
+from results.stats.error_spending import ERROR, Look, deepen
+from results.stats.margins import SINGLE_QUANTILE, dunnett_quantile
+from results.stats.resampling import Floats
 
 POWER = 0.8
 MAX_REPLICATES = 200
@@ -31,6 +32,8 @@ class Precision:
     """Of the quantile for all contrasts at once to that for one alone, with infinitely many degrees of freedom."""
     margin: float
     """How large a difference must be to be significant, with the present replicates."""
+    look: Look | None = None
+    """The present one; later ones may make less error. None: each is the only one."""
 
     def detectable(self, num_replicates: float) -> float:
         """The true difference that is found with the probability `POWER`, with so many replicates.
@@ -40,7 +43,7 @@ class Precision:
         """
         training = self.training_error / np.sqrt(num_replicates)
         present, degrees = self.degrees(self.num_replicates), self.degrees(num_replicates)
-        unsure = self.quantile(degrees) * training * np.sqrt(max(0.0, 1 - present / degrees) / (2 * present))
+        unsure = self.quantile(num_replicates) * training * np.sqrt(max(0.0, 1 - present / degrees) / (2 * present))
         error = np.sqrt(training**2 + self.example_error**2 + unsure**2)
         return float(self.expected_margin(num_replicates) + stats.t.ppf(POWER, degrees) * error)
 
@@ -49,7 +52,7 @@ class Precision:
 
         Where the margin is wide as one configuration trains unstably, forecasts for more replicates are optimistic.
         """
-        examples = self.quantile(np.inf) * self.example_error
+        examples = self.quantile(self.num_replicates, is_known=True) * self.example_error
         own, mean = margin**2 - examples**2, self.margin**2 - examples**2
         share = np.sqrt(max(0.0, own) / mean) if mean > 0 else 1.0
         return replace(self, training_error=float(self.training_error * share), margin=margin)
@@ -66,21 +69,31 @@ class Precision:
 
     def normal_margin(self, num_replicates: float) -> float:
         """The margin for normal errors of equal variances, with an approximate quantile."""
-        training = self.quantile(self.degrees(num_replicates)) * self.training_error / np.sqrt(num_replicates)
-        return float(np.hypot(training, self.quantile(np.inf) * self.example_error))
+        training = self.quantile(num_replicates) * self.training_error / np.sqrt(num_replicates)
+        return float(np.hypot(training, self.quantile(num_replicates, is_known=True) * self.example_error))
 
     def degrees(self, num_replicates: float) -> float:
         """Degrees of freedom of the training variance."""
         return max(1.0, self.degrees_per_replicate * (num_replicates - 1))
 
-    def quantile(self, degrees: float) -> float:
-        """Approximate quantile for all contrasts at once."""
-        return float(self.quantile_ratio * stats.t.ppf((1 + CONFIDENCE) / 2, degrees))
+    def quantile(self, num_replicates: float, *, is_known: bool = False) -> float:
+        """Approximate quantile for all contrasts at once, with the error of the look after so many replicates.
+
+        `is_known` says whether the variance is, as that over examples; that over trainings has its degrees of freedom.
+        """
+        own = self.degrees(num_replicates)
+        ratio = (self.example_error / self.training_error) ** 2 if self.training_error > 0 else np.inf
+        comparisons = ERROR / (2 * stats.norm.sf(self.quantile_ratio * SINGLE_QUANTILE))
+        level = ERROR
+        if self.look is not None:
+            level = self.look.at(round(num_replicates)).level(own, ratio, comparisons)
+        degrees = MAX_DEGREES if is_known else own
+        return float(deepen(self.quantile_ratio * stats.t.isf(ERROR / 2, degrees), degrees, level))
 
     @property
     def finest(self) -> float:
-        """The difference that is found with infinitely many replicates: the dev examples allow no smaller one."""
-        return float((self.quantile(np.inf) + stats.norm.ppf(POWER)) * self.example_error)
+        """The difference that is found with very many replicates: the dev examples allow no smaller one."""
+        return float((self.quantile(MAX_REPLICATES, is_known=True) + stats.norm.ppf(POWER)) * self.example_error)
 
     def replicates_needed(self, difference: float) -> int | None:
         """The fewest replicates with which a difference is found; None if `MAX_REPLICATES` do not suffice."""
@@ -90,7 +103,9 @@ class Precision:
         return next((count for count in counts if self.detectable(count) <= difference), None)
 
 
-def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Floats) -> Precision | None:
+def precision_of(
+    means: ConfigurationMeans, coefficients: Floats, margins: Floats, look: Look | None = None
+) -> Precision | None:
     """The precision of the contrasts; None where all trained the same, or the variance of training is not known.
 
     It is not known without replicates, and with a single degree of freedom, as two values with two replicates have, it
@@ -100,6 +115,7 @@ def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Float
         means: of the configurations.
         coefficients: (contrasts, configurations), at least one.
         margins: (contrasts,) from `margins_control`.
+        look: the present one; None: the only one.
     """
     own = means.of_distinct(coefficients)
     differs = own.any(axis=1)
@@ -109,12 +125,13 @@ def precision_of(means: ConfigurationMeans, coefficients: Floats, margins: Float
     shared = np.einsum("ki,ij,kj->k", own, means.examples, own)  # averaged before it is cut at 0
     num_configurations = len(means.degrees)
     num_replicates = len(means.scores.scores) / num_configurations
-    together = dunnett_quantile(means, coefficients, MAX_DEGREES, CONFIDENCE)
+    together = dunnett_quantile(means, coefficients, MAX_DEGREES)
     return Precision(
         training_error=float(np.sqrt((compared.training_errors[differs] ** 2).mean() * num_replicates)),
         example_error=float(np.sqrt(max(0.0, shared[differs].mean()))),
         num_replicates=num_replicates,
         degrees_per_replicate=num_configurations - 1,
-        quantile_ratio=max(1.0, together / float(stats.norm.ppf((1 + CONFIDENCE) / 2))),
+        quantile_ratio=max(1.0, together / SINGLE_QUANTILE),
         margin=float(np.sqrt((margins[differs] ** 2).mean())),
+        look=look,
     )

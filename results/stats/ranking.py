@@ -1,7 +1,8 @@
 """Ranks the configurations of a sweep by their overall score, and marks those that may be the best.
 
 Which configuration is best is a question about training again and about other examples: both variances are in the
-margin by which a row must be below the best one (`results.stats`). It holds for all rows at once.
+margin by which a row must be below the best one (`results.stats`). It holds for all rows at once, and for all looks at
+the sweep: what was distinguished from the best at the declared look stays so.
 """
 
 import itertools
@@ -17,6 +18,8 @@ from mtlib.tasks import Task, in_order, value_of
 from results.records.replicated_best import ReplicatedBest
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import configuration_means
+from results.stats.error_spending import Look
+from results.stats.looks import Looks
 from results.stats.margins import confidence_set
 from results.stats.resampling import replicate_error
 from results.stats.trial_scores import TOTAL, Column, TrialScores, group_by_configuration
@@ -27,6 +30,7 @@ FRAME_TYPES = {
     "below_best": "float64",
     "margin": "float64",
     "may_be_best": "bool",
+    "decided_at": "Int64",
     "was_dropped": "bool",
     "status": "string",
     "trials": "string",
@@ -67,8 +71,10 @@ class RankedConfiguration:
     """How far its mean overall score, without the effects of replicates, is below the best one of the same tasks; None
     if it has no score or there is nothing to compare."""
     margin: float | None = None
-    """How far it must be below to be significantly worse (95 %, all rows at once); None where this is not known,
-    because training was not repeated."""
+    """How far it must be below to be significantly worse (95 %, all rows and all looks at once); None where this is not
+    known, because training was not repeated."""
+    decided_at: int | None = None
+    """Replicates, or trainings of a search, after which it was significantly worse; None if it may be the best."""
     was_dropped: bool = False
     """Whether it was not among the best, which alone were trained again: it is not compared with them."""
     failures: tuple[str, ...]
@@ -81,25 +87,25 @@ class RankedConfiguration:
 
     @property
     def may_be_best(self) -> bool:
-        """Whether it has a score and is not significantly worse than the best configuration of the same tasks."""
-        return bool(self.scores) and (self.below_best is None or self.margin is None or self.below_best <= self.margin)
+        """Whether it has a score and was not significantly worse than the best configuration of the same tasks."""
+        return bool(self.scores) and self.decided_at is None
 
 
 def rank(
-    records: Sequence[TrialRecord], scores: TrialScores, best: ReplicatedBest | None = None
+    records: Sequence[TrialRecord], scores: TrialScores, looks: Looks, best: ReplicatedBest | None = None
 ) -> list[RankedConfiguration]:
     """Ranks configurations, best first; those without an overall score follow in the order of their numbers.
 
     Overall scores of different tasks are not comparable: configurations with the most tasks come first, those with the
     same tasks stay together, and each is compared with the first of its own. If only the `best` were trained again,
-    the others follow them and are not compared.
+    the others follow them and are not compared. Scores are means over all trials, comparisons those of `looks`.
     """
     rows = [rank_one(group, scores) for group in group_by_configuration(records)]
     rows = [replace(row, was_dropped=best is not None and row.number not in best.numbers) for row in rows]
     rows.sort(key=lambda row: (*comparison_group(row), -row.scores[TOTAL].value if row.scores else 1.0))
     by_trial = {record.trial_id: record for record in records}
     alike = itertools.groupby(rows, key=comparison_group)
-    return [row for _, found in alike for row in compare_with_best(list(found), scores, by_trial)]
+    return [row for _, found in alike for row in compare_with_best(list(found), scores, looks, by_trial)]
 
 
 def comparison_group(row: RankedConfiguration) -> tuple[int, tuple[str, ...], bool]:
@@ -141,21 +147,46 @@ def status_of(group: Sequence[TrialRecord]) -> str:
 
 
 def compare_with_best(
-    rows: Sequence[RankedConfiguration], scores: TrialScores, records: Mapping[str, TrialRecord]
+    rows: Sequence[RankedConfiguration], scores: TrialScores, looks: Looks, records: Mapping[str, TrialRecord]
 ) -> list[RankedConfiguration]:
     """Compares configurations, all with the same tasks, with the best of them, and sorts them.
 
     Where some replicates are missing, means without the effects of replicates may have another order than plain ones.
+    What was distinguished from the best at an earlier look stays so, unless it is the best now.
     """
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
         return list(rows)
-    models = scores.of_models(TOTAL, rows[0].tasks, [[records[trial] for trial in row.trials] for row in rows])
-    found = confidence_set(configuration_means(models))
+    trials = [[records[trial] for trial in row.trials] for row in rows]
+    counted = [[one for one in own if looks.has(one.replicate)] or own for own in trials]
+    found = confidence_set(configuration_means(scores.of_models(TOTAL, rows[0].tasks, counted)), look=looks.now)
+    decided_at = dict.fromkeys(np.flatnonzero(~found.is_left).tolist(), looks.num_rounds)
+    for look in looks.kept[:-1]:
+        earlier = [[one for one in own if looks.has(one.replicate, look)] for own in trials]
+        worse = distinguished(rows[0].tasks, scores, earlier, look)
+        if int(found.below_best.argmin()) not in worse:
+            decided_at |= dict.fromkeys(worse, look.num_rounds)
     compared = [
-        replace(row, below_best=float(below), margin=None if np.isnan(margin) else float(margin))
-        for row, below, margin in zip(rows, found.below_best, found.margins, strict=True)
+        replace(
+            row,
+            below_best=float(below),
+            margin=None if np.isnan(margin) else float(margin),
+            decided_at=decided_at.get(number),
+        )
+        for number, (row, below, margin) in enumerate(zip(rows, found.below_best, found.margins, strict=True))
     ]
     return [compared[index] for index in np.argsort(found.below_best, kind="stable")]
+
+
+def distinguished(
+    tasks: Sequence[str], scores: TrialScores, groups: Sequence[Sequence[TrialRecord]], look: Look
+) -> list[int]:
+    """Numbers of the configurations, given as their trials, that are significantly worse than the best at a look."""
+    present = [number for number, own in enumerate(groups) if own]
+    if len(present) < 2:
+        return []
+    models = scores.of_models(TOTAL, tasks, [groups[number] for number in present])
+    is_left = confidence_set(configuration_means(models), look=look).is_left
+    return [number for number, left in zip(present, is_left, strict=True) if not left]
 
 
 def searched_names(rows: Iterable[RankedConfiguration]) -> list[str]:
@@ -187,7 +218,7 @@ def frame_row(row: RankedConfiguration, columns: Sequence[Column], tasks: Mappin
         cells[name] = score and value_of(column[0], score.value, tasks)
         cells[f"{name}_standard_error"] = score and score.example_error
         cells[f"{name}_replicate_error"] = score and score.replicate_error
-    compared = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
-    compared["was_dropped"] = row.was_dropped
+    compared: dict[str, Any] = {"below_best": row.below_best, "margin": row.margin, "may_be_best": row.may_be_best}
+    compared |= {"decided_at": row.decided_at, "was_dropped": row.was_dropped}
     rest = {"best_epoch": row.best_epoch, **compared, "status": row.status}
     return {**cells, **rest, "trials": " ".join(row.trials), "failures": "; ".join(row.failures)}

@@ -13,12 +13,13 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
-from results.records.trials import TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
+from results.records.trials import FIRST_LOOK, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
+from sweeps.setup.create import first_look
 from sweeps.setup.inputs import SweepInputs
 from sweeps.setup.provenance import command_line, describe_code
 
@@ -73,10 +74,12 @@ def resume_sweep(
     known = as_present(found, options, inputs.space)
     write_moved(options.folder, found.records, known.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    begun = info["options"]
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
     info["num_configurations"] = plan.num_configurations
+    info[FIRST_LOOK] = declared_look(info, begun, plan)
     base = inputs.space.base  # files and encoder may have other names
     info["base"]["data"]["tasks"], info["base"]["encoder"]["name"] = to_dict(base.data.tasks), base.encoder.name
     info["data"]["folder"], info["encoder"]["name"] = str(inputs.data_folder), base.encoder.name
@@ -85,6 +88,22 @@ def resume_sweep(
     write_sweep(options.folder, info)
     notes = [*describe_mending(damage), *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
+
+
+def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int]:
+    """The first look, as an earlier command declared it, or this one where earlier ones could tell nothing apart.
+
+    Args:
+        info: the content of `sweep.json`.
+        begun: the options of the last command.
+        plan: of this command.
+    """
+    earlier: dict[str, int] = info.get(FIRST_LOOK) or {
+        "configurations": begun.get("trials") or plan.num_configurations,
+        "replicates": begun["replicates"],
+    }
+    is_grid = plan.options.search == "grid"
+    return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
 
 
 def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | None) -> list[str]:

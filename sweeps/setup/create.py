@@ -20,7 +20,7 @@ from mtlib.runtime.storage import (
 )
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
-from results.records.trials import SPACE_FILE, write_sweep
+from results.records.trials import FIRST_LOOK, SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
@@ -67,6 +67,11 @@ def discard_unstarted(folder: str) -> None:
         delete_folder(open_folder(storage), name)
 
 
+def first_look(plan: SweepPlan) -> dict[str, int]:
+    """What the first look at a sweep sees: the trainings that its command declares before it starts."""
+    return {"configurations": plan.num_configurations, "replicates": plan.options.replicates}
+
+
 def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
     """The content of `sweep.json`, without its schema version: everything that the results depend on."""
     options, space = plan.options, plan.space
@@ -83,6 +88,7 @@ def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Se
         "num_trials": options.num_drawn,
         "num_configurations": plan.num_configurations,
         "replicates": options.replicates,
+        FIRST_LOOK: first_look(plan),
         "scheduler": options.scheduler,
         "num_workers": options.workers,
         "cpus_per_worker": options.cpus_per_worker,

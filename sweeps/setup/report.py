@@ -17,7 +17,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import COMMAND_INDENT, PrintedTable, output_width, table_lines, wrapped
 from mtlib.runtime.storage import local_path
 from mtlib.stages.plan import PlannedStage, plan_stages
-from results.stats.searched_keys import NO_VALUE, hashable, own_value
+from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
 from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain

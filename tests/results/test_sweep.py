@@ -121,7 +121,7 @@ def test_ranking_has_typed_columns(sweep_folder: Path) -> None:
     others = {name: str(ranking[name].dtype) for name in ranking if name not in (*scores, *RANKING_NUMBERS)}
     assert others.pop("smart.weight") == "float64"
     texts = dict.fromkeys(("status", "trials", "failures"), "string")
-    assert others == {"number": "int64", "may_be_best": "bool", "was_dropped": "bool", **texts}
+    assert others == {"number": "int64", "may_be_best": "bool", "decided_at": "Int64", "was_dropped": "bool", **texts}
     assert ranking["overall_replicate_error"].isna().all()
     assert ranking["margin"].isna().all()
 
@@ -139,10 +139,11 @@ def test_effects_have_typed_columns_and_agree_with_the_ranking(sweep_folder: Pat
     stop_last_trial(sweep_folder, "complete")
     sweep = load_sweep(sweep_folder)
     effects, ranking = sweep.effects(), sweep.ranking().set_index("smart.weight")
-    names = ("key", "value", "task", "is_base", "num_trials", "mean", "difference", "standard_error", "low", "high")
-    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 5)
+    names = ["key", "value", "task", "is_base", "num_trials", "mean", "difference", "standard_error"]
+    names += ["low", "high", "decided_at"]
+    types = ("string", "object", "string", "boolean", "Int64", *["float64"] * 5, "Int64")
     assert {name: str(kind) for name, kind in effects.dtypes.items()} == dict(zip(names, types, strict=True))
-    assert list(effects) == list(names)
+    assert list(effects) == names
     overall = effects[effects["task"] == "overall"].set_index("value")
     assert overall["mean"].to_dict() == pytest.approx(ranking["overall"].to_dict())
     assert overall["difference"][1.0] == pytest.approx(ranking["overall"][1.0] - ranking["overall"][0.5])

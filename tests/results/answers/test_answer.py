@@ -10,13 +10,13 @@ import pytest
 from mtlib.tasks import TASKS
 from results.answers.answer import answer_question, training_time
 from results.records.trials import TrialRecord
-from results.stats.interactions import Interaction
-from results.stats.key_effects import ValueEffect
+from results.stats.effects.interactions import Interaction
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.range_effect import RangeEffect
+from results.stats.effects.searched_keys import SearchedKey
+from results.stats.effects.sweep_effects import ColumnEffects, SweepEffects
 from results.stats.power import Precision
-from results.stats.range_effect import RangeEffect
 from results.stats.ranking import RankedConfiguration
-from results.stats.searched_keys import SearchedKey
-from results.stats.sweep_effects import ColumnEffects, SweepEffects
 from search_spaces.presets import general
 from tests.results.answers.test_ranking_table import compared, row_of
 
@@ -69,6 +69,23 @@ def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list
     question, *lines = answer_question(effects, records)
     assert question == "How strongly?"
     return lines
+
+
+def test_trials_of_an_incomplete_round_are_mentioned() -> None:
+    effects = replace(sweep_of([value(0.0, None), value(1.0, 0.004)]), num_early=5)
+    assert lines_of(effects)[-1] == "5 finished trials count once all configurations have as many replicates."
+    alone = sweep_of([value(0.0, None), value(1.0, None)], is_known=False, num_replicates=(1, 1))
+    (line, _) = lines_of(replace(alone, num_early=2))
+    assert line.startswith("Not known: not all configurations were trained twice yet. For an answer: ")
+
+
+def test_difference_that_an_earlier_look_decided_says_so() -> None:
+    better = replace(value(1.0, 0.02), decided_at=3)
+    assert (
+        "(.010 to .030; 95 %; 9 replicates, decided after 3)"
+        in lines_of(sweep_of([value(0.0, None), better], num_replicates=(9, 9)))[0]
+    )
+    assert "decided" not in lines_of(sweep_of([value(0.0, None), better]))[0]
 
 
 def curve_of(name: str, **changes: Any) -> RangeEffect:

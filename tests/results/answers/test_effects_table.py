@@ -7,9 +7,9 @@ import pytest
 
 from results.answers.effects_table import COLUMNS, effects_frame, render_differences, render_effects
 from results.answers.published_differences import RECOMPUTED_NOTE, ColumnDifferences, Difference
-from results.stats.range_effect import RangeEffect
-from results.stats.searched_keys import KeyRange, SearchedKey
-from results.stats.sweep_effects import SweepEffects
+from results.stats.effects.range_effect import RangeEffect
+from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.sweep_effects import SweepEffects
 from tests.results.answers.test_answer import KEY, sweep_of, value
 
 EFFECTS = sweep_of([value(0.0, None), value(0.45, 0.014), value(1.0, -0.02, None)])

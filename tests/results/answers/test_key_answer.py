@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer, largest_undecided
-from results.stats.key_effects import Trend, ValueEffect
+from results.stats.effects.key_effects import Trend, ValueEffect
 from tests.results.answers.test_answer import KEY, PRECISION, value
 
 BASE = value(0.0, None)

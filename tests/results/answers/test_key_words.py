@@ -10,7 +10,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.answers.key_answer import Forecast
 from results.answers.key_words import forecast_words, p_text, range_words, value_words
-from results.stats.key_effects import Trend, ValueEffect
+from results.stats.effects.key_effects import Trend, ValueEffect
 from tests.results.answers.test_answer import KEY, curve_of, sweep_of, value
 from tests.results.answers.test_key_answer import FALLS, RISES, SAME, answer_of
 

@@ -15,8 +15,8 @@ from results.answers.published_differences import (
     find_differences,
     verdict_on,
 )
-from results.stats.key_effects import ValueEffect
-from results.stats.sweep_effects import SweepEffects
+from results.stats.effects.key_effects import ValueEffect
+from results.stats.effects.sweep_effects import SweepEffects
 from results.sweep import Sweep
 from search_spaces.published import PublishedRow, PublishedTable, read_published
 from tests.results.answers.test_answer import KEY, sweep_of, value

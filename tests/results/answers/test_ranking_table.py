@@ -32,7 +32,8 @@ def row_of(number: int = 0, replicate_error: float | None = None, **changes: Any
 
 def compared(number: int, below_best: float, margin: float | None = 0.01, **changes: Any) -> RankedConfiguration:
     """A row that was compared with the best one."""
-    return row_of(number, below_best=below_best, margin=margin, **changes)
+    decided_at = 3 if margin is not None and below_best > margin else None
+    return row_of(number, below_best=below_best, margin=margin, decided_at=decided_at, **changes)
 
 
 def text_of(rows: Sequence[RankedConfiguration], width: int = 100, tasks: Mapping[str, Task] = TASKS) -> str:
@@ -113,6 +114,14 @@ def test_configurations_that_may_be_the_best_are_marked() -> None:
     assert text.count("0.540*") == 2
     assert "* may be the best: not significantly below the best one, with the variance of training" in text
     assert "*" not in text_of([row_of()])
+
+
+def test_rows_that_an_earlier_look_distinguished_are_mentioned() -> None:
+    trials = tuple(f"0000-r{replicate}" for replicate in range(9))
+    rows = [compared(0, 0.0, trials=trials), compared(1, 0.002, trials=trials)]
+    assert "already" not in text_of(rows)
+    earlier = replace(rows[1], decided_at=3)
+    assert "Some rows were significantly worse after 3 replicates already." in text_of([rows[0], earlier])
 
 
 def test_dropped_rows_keep_the_mark() -> None:

@@ -20,8 +20,8 @@ from results.figures.effects import (
     scores_by_value,
     value_figures,
 )
-from results.stats.searched_keys import KeyRange, SearchedKey
-from results.stats.sweep_effects import SweepEffects
+from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.sweep_effects import SweepEffects
 from results.stats.trial_scores import TrialScores
 from search_spaces.published import read_published
 from search_spaces.space import describe_space, load_space

@@ -11,7 +11,7 @@ import pytest
 from mtlib.tasks import TASKS
 from results.figures.search_study import FEWEST_CONFIGURATIONS, key_importances, search_study
 from results.records.trials import TrialRecord
-from results.stats.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.searched_keys import KeyRange, SearchedKey
 from tests.results.conftest import build_record
 
 RATE = SearchedKey(name="rate", values=(), range=KeyRange(low=1e-5, high=1e-3, is_log=True))

@@ -70,7 +70,7 @@ def test_all_pairs_have_tukeys_margin() -> None:
 def test_one_against_all_has_dunnetts_margin(num_others: int, degrees: int) -> None:
     """With equal variances the contrasts' correlations are 1/2."""
     means = configuration_means(model_scores(exact_table(6, 2)))
-    found = dunnett_quantile(means, to_first(means)[:num_others], degrees, 0.95)
+    found = dunnett_quantile(means, to_first(means)[:num_others], degrees)
     limit = np.full(num_others, found)
     shape = np.full((num_others, num_others), 0.5) + 0.5 * np.eye(num_others)
     inside = stats.multivariate_t(shape=shape, df=degrees).cdf(limit, lower_limit=-limit, random_state=0)
@@ -118,17 +118,17 @@ def test_without_replicates_there_is_no_margin() -> None:
 
 def test_variances_that_are_known_well_have_tukeys_quantile() -> None:
     means = configuration_means(model_scores(exact_table(6, 4)))
-    assert drawn_quantile(with_equal_variances(means), largest_range, 0.95) == 0
+    assert drawn_quantile(with_equal_variances(means), largest_range) == 0
     known = replace(means, degrees=np.full(6, MAX_DEGREES - 1))
     expected = stats.studentized_range.ppf(0.95, 6, 15) / np.sqrt(2)
-    assert drawn_quantile(known, largest_range, 0.95) == pytest.approx(expected, rel=0.02)
+    assert drawn_quantile(known, largest_range) == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("degrees", [3.0, 12.0])
 def test_one_mean_with_its_own_variance_has_students_quantile(degrees: float) -> None:
     means = configuration_means(model_scores(exact_table(4, 2)))
     means = replace(means, degrees=np.full(4, degrees), total_degrees=1e6)
-    found = drawn_quantile(means, lambda drawn, squares: np.abs(drawn[:, 0]) / np.sqrt(squares[:, 0]), 0.95)
+    found = drawn_quantile(means, lambda drawn, squares: np.abs(drawn[:, 0]) / np.sqrt(squares[:, 0]))
     assert found == pytest.approx(stats.t.ppf(0.975, degrees), rel=0.05)
 
 
@@ -136,14 +136,14 @@ def test_several_means_with_unequal_variances_need_a_larger_quantile_than_tukeys
     table = np.random.default_rng(4).normal(size=(12, 3)) * np.geomspace(0.2, 5, 12)[:, None]
     means = configuration_means(model_scores(table))
     tukey = stats.studentized_range.ppf(0.95, 12, 22) / np.sqrt(2)
-    assert drawn_quantile(means, largest_range, 0.95) > 1.1 * tukey
+    assert drawn_quantile(means, largest_range) > 1.1 * tukey
 
 
 def test_permutations_do_not_depend_on_real_differences() -> None:
     """Seven configurations with two replicates: a real difference must not enter its own null distribution."""
     table = np.random.default_rng(5).normal(size=(7, 2))
     found = [
-        permuted_quantile(configuration_means(model_scores(one)), largest_range, 0.95)
+        permuted_quantile(configuration_means(model_scores(one)), largest_range)
         for one in (table, table + 100.0 * np.eye(7)[:, :1])
     ]
     assert found[1] == pytest.approx(found[0], rel=1e-6)
@@ -159,7 +159,7 @@ def test_permutations_keep_each_replicates_scores() -> None:
 
 def test_few_configurations_have_too_few_permutations() -> None:
     means = configuration_means(model_scores(np.random.default_rng(0).normal(size=(3, 3))))
-    assert permuted_quantile(means, lambda permuted, _: permuted.max(axis=1), 0.95) == 0
+    assert permuted_quantile(means, lambda permuted, _: permuted.max(axis=1)) == 0
 
 
 def test_one_outlier_among_many_trials_is_no_difference() -> None:

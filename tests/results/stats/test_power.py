@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from results.stats.configuration_means import ConfigurationMeans, configuration_means
-from results.stats.key_effects import grid_contrasts, key_effects
+from results.stats.effects.key_effects import grid_contrasts, key_effects
+from results.stats.effects.searched_keys import SearchedKey
 from results.stats.margins import margins_control
 from results.stats.power import Precision, precision_of
-from results.stats.searched_keys import SearchedKey
 from tests.results.answers.simulated_grid import grid_of
 from tests.results.stats.test_configuration_means import drawn_scores, model_scores, with_copies
 

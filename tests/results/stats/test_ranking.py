@@ -11,6 +11,7 @@ from mtlib.tasks import TASKS, overall_score
 from mtlib.training.epoch_report import EpochReport
 from results.records.replicated_best import ReplicatedBest
 from results.records.trials import TrialRecord
+from results.stats.looks import looks_at
 from results.stats.ranking import RankedConfiguration, rank, score_columns, to_frame
 from results.stats.resampling import bootstrap_scores, example_values
 from results.stats.trial_scores import TOTAL
@@ -22,7 +23,7 @@ MakeRecord = Callable[..., TrialRecord]
 
 def rank_reports(records: Sequence[TrialRecord], reports: Reports) -> list[RankedConfiguration]:
     """Ranks trials given as reports of their epochs."""
-    return rank(records, scores_of(records, reports))
+    return rank(records, scores_of(records, reports), looks_at({"search": "grid"}, records))
 
 
 def test_configurations_are_ranked_by_their_best_overall_score(
@@ -105,12 +106,14 @@ def test_dropped_configurations_follow_the_best_uncompared_and_marked(
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=10 * n + r)] for (n, r), skill in skills.items()}
     records = [make_record(*key) for key in skills]
     best = ReplicatedBest(numbers=frozenset({0, 1}), chosen_by=1)
-    rows = rank(records, scores_of(records, reports), best)
+    rows = rank(records, scores_of(records, reports), looks_at({}, records), best)
     assert [row.number for row in rows[2:]] == [2, 3]
     assert [row.was_dropped for row in rows] == [False, False, True, True]
     assert [row.may_be_best for row in rows[2:]] == [True, True]
     assert [(row.below_best, row.margin) for row in rows[2:]] == [(None, None)] * 2
-    alone = rank(records[:6], scores_of(records[:6], {name: reports[name] for name in list(reports)[:6]}))
+    alone = rank(
+        records[:6], scores_of(records[:6], {name: reports[name] for name in list(reports)[:6]}), looks_at({}, records)
+    )
     assert [row.number for row in rows[:2]] == [row.number for row in alone]
     assert [row.below_best for row in rows[:2]] == pytest.approx([row.below_best for row in alone])
     assert [row.margin for row in rows[:2]] == pytest.approx([row.margin for row in alone])
@@ -120,7 +123,7 @@ def test_missing_replicate_does_not_decide_the_order(make_report: MakeReport, ma
     """All scores of the second replicate are far higher: one that has it alone has the highest plain mean."""
     skills = {(0, 1): 2.0, (1, 0): 0.4, (1, 1): 2.5, (2, 0): 0.2, (2, 1): 2.0}
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=r)] for (n, r), skill in skills.items()}
-    rows = rank_reports([make_record(*key) for key in skills], reports)
+    rows = rank_reports([make_record(0, status="failed"), *(make_record(*key) for key in skills)], reports)
     plain = {row.number: row.scores[TOTAL].value for row in rows}
     assert max(plain, key=lambda number: plain[number]) == 0
     assert rows[0].number == 1
@@ -234,7 +237,17 @@ def test_frame_has_a_row_per_configuration_and_named_columns(make_report: MakeRe
     assert list(frame) == [
         *("number", "smart.weight"),
         *(f"{score}{error}" for score in scores for error in errors),
-        *("best_epoch", "below_best", "margin", "may_be_best", "was_dropped", "status", "trials", "failures"),
+        *(
+            "best_epoch",
+            "below_best",
+            "margin",
+            "may_be_best",
+            "decided_at",
+            "was_dropped",
+            "status",
+            "trials",
+            "failures",
+        ),
     ]
     assert frame["number"].tolist() == [1, 0, 2]
     assert frame["smart.weight"].tolist() == [0.5, 0.0, 1.0]
@@ -252,3 +265,34 @@ def test_searched_keys_stay_adjacent_where_some_trials_lack_them() -> None:
     assert list(frame)[:4] == ["number", "a", "b", "best_epoch"]
     assert frame["b"].isna().tolist() == [True, False]
     assert frame["b"][1] == 3
+
+
+def test_what_was_worse_at_the_declared_look_stays_so(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """A fourth round, in which the worse one is better, leaves a wider margin; but for that look it may be the best."""
+    skills = {0: (1.2, 1.25, 1.3, 0.6), 1: (0.5, 0.55, 0.6, 1.5), 2: (1.21, 1.24, 1.29, 0.61)}
+    names = [(number, replicate) for number in skills for replicate in range(4)]
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n][r], seed=r)] for n, r in names}
+    records, scores = [make_record(*name) for name in names], scores_of([make_record(*name) for name in names], reports)
+    info = {"search": "grid", "first_look": {"configurations": 3, "replicates": 3}}
+    kept = {row.number: row for row in rank(records, scores, looks_at(info, records))}
+    assert kept[1].decided_at == 3
+    assert kept[1].below_best is not None
+    assert kept[1].margin is not None
+    assert kept[1].below_best < kept[1].margin, "not by the present look"
+    assert not kept[1].may_be_best
+    assert kept[0].may_be_best
+    fresh = {row.number: row for row in rank(records, scores, looks_at({"search": "grid"}, records))}
+    assert fresh[1].may_be_best
+
+
+def test_trials_of_an_incomplete_round_are_shown_and_not_compared(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    skills = {(0, 0): 1.0, (0, 1): 1.1, (1, 0): 1.2, (1, 1): 1.3, (0, 2): 9.0}
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skill, seed=r)] for (n, r), skill in skills.items()}
+    rows = rank_reports([*(make_record(*key) for key in skills), make_record(1, 2, status="running")], reports)
+    without = rank_reports([make_record(*key) for key in list(skills)[:4]], reports)
+    assert [row.number for row in rows] == [1, 0]
+    assert len(rows[1].trials) == 3
+    assert rows[1].scores[TOTAL].value > rows[0].scores[TOTAL].value
+    assert [(row.below_best, row.margin) for row in rows] == [(row.below_best, row.margin) for row in without]

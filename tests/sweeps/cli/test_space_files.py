@@ -9,7 +9,7 @@ import pytest
 
 import sweeps.driver.run_sweep
 from results.records.trials import SPACE_FILE, read_sweep
-from results.stats.searched_keys import searched_keys
+from results.stats.effects.searched_keys import searched_keys
 from results.sweep import load_sweep
 from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.options import SweepPlan

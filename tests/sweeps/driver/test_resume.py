@@ -2,7 +2,7 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,6 +208,24 @@ def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: Sweep
     changed = {key for key in info if info[key] != before.get(key)}
     assert changed == {"resumed", "options", "num_trials", "num_configurations"}
     assert (info["num_trials"], info["options"]["trials"], info["options"]["concurrent"]) == (5, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("replicates", "search", "declared"), [((1, 3, 9), "grid", 3), ((3, 9), "grid", 3), ((1, 3), "random", 1)]
+)
+def test_declared_look_is_that_of_the_first_command_that_can_tell_anything_apart(
+    replicates: Sequence[int], search: Any, declared: int, options: SweepOptions, inputs: SweepInputs
+) -> None:
+    if search == "grid":
+        space = dataclasses.replace(inputs.space, ranges={}, grid={"smart.weight": (0.0, 1.0)})
+        inputs = dataclasses.replace(inputs, space=space)
+    trials = None if search == "grid" else 2
+    own = dataclasses.replace(options, search=search, trials=trials, replicate_best=None, extend=0)
+    first, *later = (dataclasses.replace(own, replicates=number) for number in replicates)
+    create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
+    for following in later:
+        resume_sweep(following, inputs, ENCODER, [])
+    assert read_sweep(own.folder)["first_look"] == {"configurations": 2, "replicates": declared}
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:

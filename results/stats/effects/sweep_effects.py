@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,22 @@ from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, title_of, value_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
-from results.stats.configuration_means import ConfigurationMeans, ModelScores, configuration_means
-from results.stats.interactions import Interaction, find_interactions
-from results.stats.key_effects import (
+from results.stats.configuration_means import ConfigurationMeans, configuration_means
+from results.stats.effects.interactions import Interaction, find_interactions
+from results.stats.effects.key_effects import (
     Trend,
     ValueContrasts,
     ValueEffect,
     find_trend,
     grid_contrasts,
     key_effects,
+    with_earlier,
 )
+from results.stats.effects.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
+from results.stats.effects.searched_keys import SearchedKey, searched_keys, with_bases
+from results.stats.error_spending import Look
+from results.stats.looks import Looks, looks_at
 from results.stats.power import Precision, precision_of
-from results.stats.range_effect import RangeEffect, choice_contrasts, fit_keys, range_effect
-from results.stats.searched_keys import SearchedKey, searched_keys, with_bases
 from results.stats.texts import value_text
 from results.stats.trial_scores import TOTAL, TrialScores, group_by_configuration
 
@@ -92,6 +95,8 @@ class SweepEffects:
     different tasks."""
     left_out: Mapping[str, int]
     """Number of trials that do not count, by status."""
+    num_early: int = 0
+    """Finished trials of a grid that do not count yet, as not all configurations have as many replicates."""
     num_dropped: int = 0
     """Finished configurations that were not among the best, which alone were trained again."""
     has_different_tasks: bool = False
@@ -130,7 +135,7 @@ def sweep_effects(
     scores: TrialScores,
     bases: Mapping[str, Any] | None = None,
 ) -> SweepEffects:
-    """Estimates the effects of a sweep's keys. Only finished trials count.
+    """Estimates the effects of a sweep's keys. Only finished trials count, and of a grid only complete rounds.
 
     If only the best configurations were trained again, those of a grid are compared with each other alone. A curve is
     fitted to the trainings that all configurations have.
@@ -145,7 +150,9 @@ def sweep_effects(
     Raises:
         ValueError: as `searched_keys` and `with_bases`.
     """
-    finished = [record for record in records if record.status in COMPLETED]
+    looks = looks_at(info, records)
+    ended = [record for record in records if record.status in COMPLETED]
+    finished = [record for record in ended if looks.has(record.replicate)]
     counted, best = finished, replicated_best(info, records)
     if best is not None:
         is_grid = info.get("search") == "grid"
@@ -159,8 +166,7 @@ def sweep_effects(
     for task in tasks if has_different_tasks else [*tasks, OVERALL]:
         groups = group_by_configuration(scored[task])
         if len(groups) > 1:
-            params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), tasks, groups)
-            columns[task] = column_effects(task, scores.tasks, keys, params, models, is_grid=search == "grid")
+            columns[task] = column_effects(task, tasks, keys, groups, scores, looks)
     return SweepEffects(
         path=path,
         question=info["space"]["question"],
@@ -169,6 +175,7 @@ def sweep_effects(
         keys=keys,
         columns=columns,
         left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
+        num_early=len(ended) - len(finished),
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
         has_different_tasks=has_different_tasks,
     )
@@ -176,48 +183,99 @@ def sweep_effects(
 
 def column_effects(
     task: str,
-    tasks: Mapping[str, Task],
+    counted: Sequence[str],
     keys: Sequence[SearchedKey],
-    params: Sequence[Mapping[str, Any]],
-    models: ModelScores,
-    *,
-    is_grid: bool,
+    groups: Sequence[Sequence[TrialRecord]],
+    scores: TrialScores,
+    looks: Looks,
 ) -> ColumnEffects:
-    """The effects on one score, of configurations with these searched values and models."""
+    """The effects on one score.
+
+    Args:
+        task: a task, or `overall`.
+        counted: the tasks that the overall score counts.
+        keys: all that were searched.
+        groups: the trials of each configuration.
+        scores: of these trials.
+        looks: at the sweep.
+    """
+    params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), counted, groups)
     means, counts = configuration_means(models), np.bincount(models.configurations)
     varied = [key for key in keys if len({key.value_of(own) for own in params}) > 1]
-    values, curves, contrasts = {}, {}, {}
-    used: ConfigurationMeans | None = means
-    if is_grid:
-        contrasts = {key.name: grid_contrasts(key, params) for key in varied}
+    found = GridEffects()
+    curves: dict[str, RangeEffect] = {}
+    is_fitted = True
+    if looks.is_by_round:
+        found = grid_effects(varied, params, means, looks.now)
+        for look in looks.kept[:-1]:
+            before = [[record for record in group if looks.has(record.replicate, look)] for group in groups]
+            before = [group for group in before if group]
+            own = configuration_means(scores.of_models((task, "dev"), counted, before))
+            found = found.with_earlier(grid_effects(varied, [group[0].params for group in before], own, look))
     elif (fit := fit_keys(varied, means, params)) is None:
-        used = None
+        is_fitted = False
     else:
-        used = fit.means
-        curves = {key.name: range_effect(key, fit) for key in varied if key.range}
-        contrasts = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
-    if used is not None:
-        values = {name: key_effects(own, used) for name, own in contrasts.items()}
-    listed = [key for key in varied if not key.range]
-    found = {key.name: find_trend(key, params, means) for key in listed if is_grid}
+        means = fit.means
+        curves = {key.name: range_effect(key, fit, looks.now) for key in varied if key.range}
+        choices = {key.name: choice_contrasts(key, fit, params) for key in varied if not key.range}
+        found = GridEffects(values={name: key_effects(own, means, looks.now) for name, own in choices.items()})
     return ColumnEffects(
         task=task,
-        tasks=tasks,
+        tasks=scores.tasks,
         num_configurations=len(params),
         num_distinct=len(means.degrees),
         num_trials=len(models.scores),
         num_replicates=(int(counts.min()), int(counts.max())),
-        is_known=used is not None and used.has_replicates,
+        is_known=is_fitted and means.has_replicates,
         constants={key.name: key.value_of(params[0]) for key in keys if key not in varied},
-        values=values,
-        trends={name: trend for name, trend in found.items() if trend},
+        values=found.values,
+        trends=found.trends,
         curves=curves,
-        precisions={name: key_precision(contrasts[name], values[name], means) for name in values if is_grid},
-        interactions=find_interactions(listed, means, params) if is_grid else [],
+        precisions=found.precisions,
+        interactions=found.interactions,
     )
 
 
-def key_precision(own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans) -> Precision | None:
+@dataclass(frozen=True, kw_only=True)
+class GridEffects:
+    """Effects on one score of keys with listed values, as in `ColumnEffects`."""
+
+    values: Mapping[str, Sequence[ValueEffect]] = field(default_factory=dict)
+    trends: Mapping[str, Trend] = field(default_factory=dict)
+    precisions: Mapping[str, Precision | None] = field(default_factory=dict)
+    interactions: Sequence[Interaction] = ()
+
+    def with_earlier(self, earlier: "GridEffects") -> "GridEffects":
+        """These with what an earlier look has shown, which holds together with the present one."""
+        p_values = {pair.keys: pair.p_value for pair in earlier.interactions}
+        return replace(
+            self,
+            values={name: with_earlier(own, earlier.values.get(name, ())) for name, own in self.values.items()},
+            trends={**earlier.trends, **self.trends},
+            interactions=[
+                replace(pair, p_value=min(pair.p_value, p_values.get(pair.keys, 1.0))) for pair in self.interactions
+            ],
+        )
+
+
+def grid_effects(
+    keys: Sequence[SearchedKey], params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look
+) -> GridEffects:
+    """The effects of a grid's keys at a look."""
+    contrasts = {key.name: grid_contrasts(key, params) for key in keys}
+    values = {name: key_effects(own, means, look) for name, own in contrasts.items()}
+    trends = {key.name: find_trend(key, params, means, look) for key in keys}
+    return GridEffects(
+        values=values,
+        trends={name: trend for name, trend in trends.items() if trend},
+        precisions={name: key_precision(contrasts[name], values[name], means, look) for name in values},
+        interactions=find_interactions(keys, means, params, look),
+    )
+
+
+def key_precision(
+    own: ValueContrasts, values: Sequence[ValueEffect], means: ConfigurationMeans, look: Look
+) -> Precision | None:
     """The precision of a key's differences, with the margins of their intervals; None where there are none."""
     margins = np.array([value.margin for value in values if value.difference is not None])
-    return precision_of(means, np.stack(list(own.differences.values())), margins) if own.differences else None
+    return precision_of(means, np.stack(list(own.differences.values())), margins, look) if own.differences else None

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from results.stats.configuration_means import configuration_means
-from results.stats.key_effects import Trend, find_trend, grid_contrasts, key_effects
-from results.stats.searched_keys import SearchedKey
+from results.stats.effects.key_effects import Trend, ValueEffect, find_trend, grid_contrasts, key_effects, with_earlier
+from results.stats.effects.searched_keys import SearchedKey
 from tests.results.answers.simulated_grid import grid_of
 from tests.results.stats.test_configuration_means import model_scores
 
@@ -139,3 +139,34 @@ def test_equal_values_hardly_ever_show_a_trend() -> None:
     assert np.mean([trend_of(key, dict.fromkeys(key.values, 0.5), 0.01, seed) is not None for seed in range(150)]) < 0.1
     found = [trend_of(key, {0: 0.5, 1: 0.5, 2: 0.4}, 0.01, seed) for seed in range(150)]
     assert np.mean([trend is not None and trend.first < 2 for trend in found]) < 0.1
+
+
+def effect_of(difference: float, margin: float, decided_at: int | None = None) -> ValueEffect:
+    interval = (difference - margin, difference + margin)
+    found = ValueEffect(value=1, num_trials=3, mean=0.5, difference=difference, error=0.01, interval=interval)
+    return replace(found, decided_at=decided_at)
+
+
+def test_intervals_of_two_looks_hold_together() -> None:
+    (found,) = with_earlier([effect_of(0.02, 0.03)], [effect_of(0.05, 0.04, decided_at=3)])
+    assert found.interval == pytest.approx((0.01, 0.05))
+    assert found.is_significant
+    assert found.decided_at == 3
+    assert found.difference == 0.02
+
+
+def test_difference_is_moved_into_the_interval_that_both_looks_allow() -> None:
+    (found,) = with_earlier([effect_of(0.005, 0.02)], [effect_of(0.05, 0.04, decided_at=3)])
+    assert found.interval == pytest.approx((0.01, 0.025))
+    assert found.difference == pytest.approx(0.01)
+
+
+def test_present_look_counts_where_two_have_nothing_in_common() -> None:
+    present = effect_of(-0.05, 0.01, decided_at=9)
+    assert with_earlier([present], [effect_of(0.05, 0.04, decided_at=3)]) == [present]
+
+
+def test_earlier_look_without_an_interval_changes_nothing() -> None:
+    present = effect_of(0.05, 0.01, decided_at=9)
+    assert with_earlier([present], [replace(present, interval=None, decided_at=None)]) == [present]
+    assert with_earlier([present], []) == [present]

@@ -17,7 +17,7 @@ from results.answers.effects_table import render_effects
 from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import TrialRecord, write_sweep
-from results.stats.sweep_effects import SweepEffects, sweep_effects
+from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.sweep import load_sweep
 from results.table import print_ranking
 from tests.results.stats.test_trial_scores import scores_of, value_of

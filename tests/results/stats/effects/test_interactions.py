@@ -8,8 +8,8 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from results.stats.configuration_means import configuration_means
-from results.stats.interactions import find_interactions, interaction_contrasts, wald_test
-from results.stats.searched_keys import SearchedKey
+from results.stats.effects.interactions import find_interactions, interaction_contrasts, wald_test
+from results.stats.effects.searched_keys import SearchedKey
 from tests.results.answers.simulated_grid import grid_of
 from tests.results.stats.test_configuration_means import model_scores
 

@@ -8,8 +8,8 @@ import pytest
 import statsmodels.api as sm
 
 from results.stats.configuration_means import configuration_means
-from results.stats.key_effects import key_effects
-from results.stats.range_effect import (
+from results.stats.effects.key_effects import key_effects
+from results.stats.effects.range_effect import (
     RangeEffect,
     choice_contrasts,
     fit_keys,
@@ -17,8 +17,8 @@ from results.stats.range_effect import (
     range_effect,
     values_at,
 )
+from results.stats.effects.searched_keys import KeyRange, SearchedKey
 from results.stats.resampling import Floats
-from results.stats.searched_keys import KeyRange, SearchedKey
 from tests.results.stats.test_configuration_means import model_scores, with_trainings
 
 RATE = SearchedKey(name="rate", values=(), base=2e-5, range=KeyRange(low=1e-6, high=1e-3, is_log=True))

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from results.stats.configuration_means import ConfigurationMeans, contrasts
+from results.stats.effects.searched_keys import SearchedKey, is_numeric, other_params
+from results.stats.error_spending import Look
 from results.stats.margins import margins_control
 from results.stats.resampling import Floats, Numbers
-from results.stats.searched_keys import SearchedKey, is_numeric, other_params
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,9 @@ class ValueEffect:
     error: float | None
     """Standard error of the difference, over training and examples; None where training was not repeated."""
     interval: tuple[float, float] | None
-    """95 % of the difference, for all values of the key at once; None as `error`."""
+    """95 % of the difference, for all values of the key and all looks at once; None as `error`."""
+    decided_at: int | None = None
+    """Replicates, or trainings of a search, after which the interval did not contain 0; None if it does."""
     is_same: bool = False
     """Whether it trained the same as the base value."""
 
@@ -64,8 +67,8 @@ class ValueContrasts:
     """Numbers of the configurations that have each value."""
 
 
-def key_effects(own: ValueContrasts, means: ConfigurationMeans) -> list[ValueEffect]:
-    """The effects of a key's values, in their order."""
+def key_effects(own: ValueContrasts, means: ConfigurationMeans, look: Look | None = None) -> list[ValueEffect]:
+    """The effects of a key's values at a look (None: the only one), in their order."""
     effects = {
         value: ValueEffect(
             value=value,
@@ -79,7 +82,7 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans) -> list[ValueEff
     }
     if own.differences:
         coefficients = np.stack(list(own.differences.values()))
-        found, margins = contrasts(means, coefficients), margins_control(means, coefficients)
+        found, margins = contrasts(means, coefficients), margins_control(means, coefficients, look=look)
         is_same = np.asarray(~means.of_distinct(coefficients).any(axis=1))
         for row, value in enumerate(own.differences):
             difference, error, margin = float(found.estimates[row]), float(found.errors[row]), float(margins[row])
@@ -89,12 +92,35 @@ def key_effects(own: ValueContrasts, means: ConfigurationMeans) -> list[ValueEff
                 difference=difference,
                 error=error if is_known else None,
                 interval=(difference - margin, difference + margin) if is_known else None,
+                decided_at=look.num_rounds if look is not None and abs(difference) > margin else None,
                 is_same=bool(is_same[row]),
             )
     return list(effects.values())
 
 
-def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans) -> Trend | None:
+def with_earlier(present: Sequence[ValueEffect], earlier: Sequence[ValueEffect]) -> list[ValueEffect]:
+    """The effects at a look with what an earlier one has shown: the intervals of all looks hold at once.
+
+    An interval is what both looks allow, and a difference outside it is moved to its nearer end. Where two intervals
+    have nothing in common, one of the looks is wrong, and the present one counts.
+    """
+    found = []
+    before = {effect.value: effect for effect in earlier}
+    for effect in present:
+        other = before.get(effect.value)
+        if effect.interval is not None and effect.difference is not None and other is not None and other.interval:
+            low, high = max(effect.interval[0], other.interval[0]), min(effect.interval[1], other.interval[1])
+            if low <= high:
+                decided = effect.decided_at if other.decided_at is None else other.decided_at
+                within = min(max(effect.difference, low), high)
+                effect = replace(effect, difference=within, interval=(low, high), decided_at=decided)
+        found.append(effect)
+    return found
+
+
+def find_trend(
+    key: SearchedKey, params: Sequence[Mapping[str, Any]], means: ConfigurationMeans, look: Look | None = None
+) -> Trend | None:
     """Whether a score rises or falls over the numbers of a grid's key, and from which one on that is significant.
 
     The linear contrast over all values in their order is tested, then that without the value farthest from the base,
@@ -105,6 +131,7 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
         key: with listed values.
         params: of each configuration; of several keys those count that all values were trained with.
         means: of the configurations.
+        look: at the sweep; None: the only one.
 
     Returns:
         None if no contrast is significant or the means do not rise or fall at every value; if the values are not three
@@ -128,7 +155,7 @@ def find_trend(key: SearchedKey, params: Sequence[Mapping[str, Any]], means: Con
     first = None
     for count in range(len(values), 1, -1):
         coefficients = (np.arange(count) - (count - 1) / 2) @ rows[:count]
-        (margin,) = margins_control(means, coefficients[None])  # nan without replicates
+        (margin,) = margins_control(means, coefficients[None], look=look)  # nan without replicates
         if not np.abs(means.estimate(coefficients[None])[0]) > margin:
             break
         first = values[count - 1]

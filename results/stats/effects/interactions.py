@@ -9,9 +9,11 @@ import numpy as np
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from results.stats.configuration_means import ConfigurationMeans, training_covariance
-from results.stats.resampling import CONFIDENCE, Floats
-from results.stats.searched_keys import SearchedKey, other_params
+from results.stats.configuration_means import ConfigurationMeans, contrasts, training_covariance
+from results.stats.effects.searched_keys import SearchedKey, other_params
+from results.stats.error_spending import ERROR, Look, adjusted_p_value
+from results.stats.margins import SINGLE_QUANTILE, level_of
+from results.stats.resampling import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,16 +22,20 @@ class Interaction:
 
     keys: tuple[str, str]
     p_value: float
-    """Of the hypothesis that neither key's effect depends on the other; adjusted over all pairs of keys (Holm)."""
+    """Of the hypothesis that neither key's effect depends on the other; adjusted over all pairs of keys (Holm)
+    and over all looks."""
 
     @property
     def is_significant(self) -> bool:
         """Whether the hypothesis is rejected."""
-        return self.p_value < 1 - CONFIDENCE
+        return self.p_value < ERROR
 
 
 def find_interactions(
-    keys: Sequence[SearchedKey], means: ConfigurationMeans, params: Sequence[Mapping[str, Any]]
+    keys: Sequence[SearchedKey],
+    means: ConfigurationMeans,
+    params: Sequence[Mapping[str, Any]],
+    look: Look | None = None,
 ) -> list[Interaction]:
     """The interactions of all pairs of keys; empty where training was not repeated.
 
@@ -40,6 +46,7 @@ def find_interactions(
         keys: those with listed values.
         means: of the configurations.
         params: of each configuration.
+        look: at the sweep; None: the only one.
     """
     if not means.has_replicates:
         return []
@@ -47,7 +54,9 @@ def find_interactions(
     for first, second in combinations(keys, 2):
         coefficients = interaction_contrasts(first, second, params)
         if len(coefficients):
-            found[first.name, second.name] = wald_test(means, coefficients)
+            p_value, compared = wald_test(means, coefficients), contrasts(means, coefficients)
+            level = ERROR if look is None else level_of(look, means, compared, SINGLE_QUANTILE)
+            found[first.name, second.name] = adjusted_p_value(p_value, level)
     if not found:
         return []
     adjusted = multipletests(list(found.values()), method="holm")[1]

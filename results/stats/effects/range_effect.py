@@ -14,9 +14,10 @@ import numpy as np
 from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, training_covariance
-from results.stats.key_effects import ValueContrasts
-from results.stats.resampling import CONFIDENCE, Floats
-from results.stats.searched_keys import KeyRange, SearchedKey
+from results.stats.effects.key_effects import ValueContrasts
+from results.stats.effects.searched_keys import KeyRange, SearchedKey
+from results.stats.error_spending import ERROR, Look, adjusted_p_value
+from results.stats.resampling import Floats
 
 POINTS = 101
 """Of a curve, from one end of the range to the other."""
@@ -25,7 +26,7 @@ CONFIGURATIONS_PER_TERM = 4
 CONFIGURATIONS_PER_LINEAR_TERM = 3
 """Fewest for each term of a fit with lines alone: with fewer there is none."""
 MAX_POWER = 3
-NUM_CURVES = 4000
+NUM_CURVES = 20_000
 """Drawn around the fitted one, for the interval of the optimum."""
 EDGE = 0.02
 """Share of the range (in the scale it was sampled on) within which an optimum counts as at its edge."""
@@ -45,12 +46,12 @@ class RangeEffect:
     errors: Floats
     """(points,) standard errors of the differences."""
     half_widths: Floats
-    """(points,) of the differences' 95 % band, at each point alone."""
+    """(points,) of the differences' 95 % band, at each point alone and over all looks."""
     optimum: float
     optimum_interval: tuple[float, float]
-    """95 %."""
+    """95 %, over all looks."""
     p_value: float
-    """Of the hypothesis that the key has no effect."""
+    """Of the hypothesis that the key has no effect, adjusted over all looks."""
     edge: str
     """`low` or `high` where the fitted optimum lies at that end of the range, else empty; of a line, whose optimum
     always does and says nothing, it is empty."""
@@ -160,9 +161,10 @@ def fit_design(design: Floats, columns: dict[str, slice], means: ConfigurationMe
     )
 
 
-def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
-    """The curve of a key with a range."""
+def range_effect(key: SearchedKey, fit: Fit, look: Look | None = None) -> RangeEffect:
+    """The curve of a key with a range, at a look at the sweep; None: the only one."""
     assert key.range is not None
+    level = ERROR if look is None else look.level(fit.degrees)
     own = fit.columns[key.name]
     power = own.stop - own.start
     is_linear = power == 1
@@ -174,7 +176,7 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
     errors = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", centred, covariance, centred), 0.0))
     draws = draw_coefficients(coefficients, covariance, fit.degrees)
     best = scale[(draws @ terms.T).argmax(axis=1)]
-    low, high = np.quantile(best, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    low, high = np.quantile(best, (level / 2, 1 - level / 2))
     optimum = scale[curve.argmax()]
     statistic = coefficients @ np.linalg.pinv(covariance) @ coefficients / power
     return RangeEffect(
@@ -183,10 +185,10 @@ def range_effect(key: SearchedKey, fit: Fit) -> RangeEffect:
         means=fit.design.mean(axis=0) @ (fit.inverse @ fit.means.means) + curve,
         differences=curve,
         errors=errors,
-        half_widths=errors * stats.t.ppf((1 + CONFIDENCE) / 2, fit.degrees),
+        half_widths=errors * stats.t.isf(level / 2, fit.degrees),
         optimum=float(values_at(key.range, optimum)),
         optimum_interval=(float(values_at(key.range, low)), float(values_at(key.range, high))),
-        p_value=float(stats.f.sf(statistic, power, fit.degrees)),
+        p_value=adjusted_p_value(float(stats.f.sf(statistic, power, fit.degrees)), level),
         edge="" if is_linear else "low" if optimum <= -1 + 2 * EDGE else "high" if optimum >= 1 - 2 * EDGE else "",
         is_linear=is_linear,
         num_configurations=len(fit.means.degrees),

@@ -10,7 +10,7 @@ import pytest
 
 from mtlib.config.schema import to_dict
 from results.records.trials import TrialRecord
-from results.stats.searched_keys import (
+from results.stats.effects.searched_keys import (
     NO_VALUE,
     KeyRange,
     SearchedKey,

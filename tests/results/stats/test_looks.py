@@ -1,0 +1,74 @@
+"""Rounds are complete once all their trials have ended, no matter which later ones have."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from results.records.trials import TrialRecord
+from results.stats.error_spending import Look
+from results.stats.looks import looks_at
+
+MakeRecord = Callable[..., TrialRecord]
+GRID = {"search": "grid", "num_configurations": 2}
+
+
+def records_of(make_record: MakeRecord, statuses: Mapping[tuple[int, int], str]) -> list[TrialRecord]:
+    return [make_record(number, replicate, status=status) for (number, replicate), status in statuses.items()]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "num_rounds"),
+    [
+        ({}, 0),
+        ({(0, 0): "complete"}, 0),
+        ({(0, 0): "complete", (0, 1): "complete", (0, 2): "complete"}, 0),
+        ({(0, 0): "complete", (1, 0): "running"}, 0),
+        ({(0, 0): "complete", (1, 0): "reused", (0, 1): "complete"}, 1),
+        ({(0, 0): "complete", (1, 0): "complete", (0, 1): "complete", (1, 1): "interrupted"}, 1),
+        ({(0, 0): "complete", (1, 0): "complete", (0, 1): "complete", (1, 1): "failed"}, 2),
+        ({(0, 0): "complete", (1, 0): "failed", (0, 1): "complete"}, 2),
+        ({(0, 0): "complete", (1, 0): "pruned", (0, 1): "complete", (0, 2): "queued"}, 2),
+        ({(0, 0): "failed", (1, 0): "failed"}, 1),
+    ],
+)
+def test_round_is_complete_once_all_its_trials_have_ended(
+    statuses: Mapping[tuple[int, int], str], num_rounds: int, make_record: MakeRecord
+) -> None:
+    assert looks_at(GRID, records_of(make_record, statuses)).num_rounds == num_rounds
+
+
+def test_trials_of_complete_rounds_count(make_record: MakeRecord) -> None:
+    records = records_of(make_record, {(n, r): "complete" for n in range(2) for r in range(3)})
+    looks = looks_at(GRID | {"first_look": {"configurations": 2, "replicates": 2}}, records[:-1])
+    assert [looks.has(record.replicate) for record in records] == [True, True, False] * 2
+    assert (looks.num_rounds, looks.declared) == (2, 2)
+    assert looks.kept == (looks.now,)
+
+
+def test_declared_look_is_kept_once_it_is_past(make_record: MakeRecord) -> None:
+    records = records_of(make_record, {(n, r): "complete" for n in range(2) for r in range(5)})
+    looks = looks_at(GRID | {"first_look": {"configurations": 2, "replicates": 3}}, records)
+    assert looks.kept == (Look(num_rounds=3, declared=3), Look(num_rounds=5, declared=3))
+    assert [looks.has(record.replicate, looks.kept[0]) for record in records[:5]] == [True, True, True, False, False]
+
+
+def test_only_the_best_have_the_rounds_that_only_they_are_trained_in(make_record: MakeRecord) -> None:
+    options = {"replicates": 3, "replicate_best": 2, "chosen_by": 1}
+    trained = {(0, 0): "complete", (1, 0): "complete", (2, 0): "complete", (0, 1): "complete", (2, 1): "complete"}
+    info = {"search": "grid", "num_configurations": 3, "options": options}
+    assert looks_at(info, records_of(make_record, trained)).num_rounds == 2
+    assert looks_at(info, records_of(make_record, trained | {(0, 2): "complete"})).num_rounds == 2
+
+
+@pytest.mark.parametrize("first", [None, {"configurations": 2, "replicates": 3}])
+def test_search_counts_trainings_and_a_pruned_one_as_all_of_its_configuration(
+    first: dict[str, int] | None, make_record: MakeRecord
+) -> None:
+    statuses = {(0, 0): "complete", (0, 1): "complete", (0, 2): "failed", (1, 0): "pruned", (2, 0): "running"}
+    info: dict[str, Any] = {"search": "tpe", "options": {"replicates": 3}, "first_look": first}
+    records = records_of(make_record, statuses)
+    looks = looks_at(info, records)
+    assert (looks.num_rounds, looks.declared) == (6, 6)
+    assert looks.has(2)
+    assert looks.kept == (looks.now,)
