@@ -30,6 +30,7 @@ from results.records.predictions import (
     read_predictions,
     stack_predictions,
 )
+from results.records.race import RaceRecord
 from results.records.replicated_best import replicated_best
 from results.records.tables import read_with_warnings, trials_table
 from results.records.trials import (
@@ -43,6 +44,7 @@ from results.records.trials import (
 from results.stats.effects.searched_keys import base_number, searched_keys
 from results.stats.effects.sweep_effects import SweepEffects, sweep_effects
 from results.stats.looks import Looks, looks_at
+from results.stats.race import decide_complete_rounds
 from results.stats.ranking import RankedConfiguration, rank, searched_names, to_frame
 from results.stats.texts import value_text
 from results.stats.trial_scores import TrialScores, best_overall_epochs, early_trials, read_scores
@@ -225,6 +227,13 @@ class Sweep:
     def looks(self) -> Looks:
         """How many of its rounds are complete, and at which it was first to be looked at."""
         return looks_at(self.info, self.records)
+
+    def decide_race(self) -> RaceRecord:
+        """What its race decides after its complete rounds; raises as `ranking`, or if tasks differ."""
+        keys = searched_keys(self.info, self.records)
+        is_grid = self.info["search"] == "grid"
+        base = base_number(keys, self.records) if is_grid and len(keys) == 1 else None
+        return decide_complete_rounds(self.info, self.records, self.scores, base)
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:

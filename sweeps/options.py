@@ -12,11 +12,14 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import join_location, local_path
 from mtlib.tasks import Task
+from results.records.race import RaceRecord
 from search_spaces.space import SearchSpace, grid_trials
 
 Search = Literal["grid", "tpe", "random"]
 Scheduler = Literal["asha", "none"]
 
+MOST_RACED, BEST_RACED = 20, 8
+"""With --until-decided: the most replicates, and the configurations of a search, when their flags are left out."""
 DEFAULT_TRIALS = 20
 """Configurations that `tpe` and `random` draw when --trials is left out."""
 
@@ -26,6 +29,7 @@ NOT_SAVED = ("name", "storage", "address", *OF_ONE_COMMAND)
 SAVED_KEYS = {"set": "changes"}
 """Options whose key in `sweep.json` is not their name."""
 
+MARGIN_RULE = "--until-decided must be a difference in score of at least 0"
 BEST_RULE = "--replicate-best must be at least 2, as the best configurations are compared with each other"
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -66,6 +70,9 @@ class SweepOptions:
     """Configurations, the best by their dev scores, that get all `replicates`, at least 2; None for all."""
     chosen_by: int = 1
     """With `replicate_best`: the trainings of every configuration, by whose mean score the best are chosen."""
+    until_decided: float | None = None
+    """Whether replicates go on only until it is decided which configuration is the best, at least 0: a difference in
+    score below which two count as equal; `replicates` are the most. None: each configuration gets all of them."""
     scheduler: Scheduler = "none"
     name: str
     """Name of the sweep and of its folder."""
@@ -112,6 +119,11 @@ class SweepOptions:
         for flag in (*counts, "checkpoint-steps", "max-steps"):
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
+        require(self.until_decided is None or self.until_decided >= 0, MARGIN_RULE, self.until_decided)
+        can_race = self.until_decided is None or self.replicates >= 2
+        require(can_race, "--replicates must be at least 2 with --until-decided", self.replicates)
+        can_race = self.until_decided is None or self.search == "grid" or self.replicate_best is not None
+        require(can_race, "--until-decided of a search must come with --replicate-best", "none")
         check_value(Search, self.search, "--search")
         check_value(Scheduler, self.scheduler, "--scheduler")
         require(self.seed >= 0, "--seed must be at least 0", self.seed)
@@ -164,12 +176,15 @@ class SweepOptions:
     @property
     def common_replicates(self) -> int:
         """Trainings that every configuration gets, unless its first one is pruned or fails."""
-        return self.replicates if self.replicate_best is None else self.chosen_by
+        if self.replicate_best is not None:
+            return self.chosen_by
+        return self.replicates if self.until_decided is None else 1
 
     def num_trials(self, num_configurations: int, num_alone: int = 0) -> int:
         """Trials of so many configurations; of `num_alone`, whose first trial did not complete, that trial only."""
         num_repeated = num_configurations - num_alone
-        num_further = min(self.replicate_best or 0, num_repeated) * (self.replicates - self.common_replicates)
+        num_best = num_repeated if self.replicate_best is None else min(self.replicate_best, num_repeated)
+        num_further = num_best * (self.replicates - self.common_replicates)
         return num_alone + num_repeated * self.common_replicates + num_further
 
     @property
@@ -193,6 +208,8 @@ class SweepPlan:
     data_folder: Path
     num_parameters: int = 0
     """Of the encoder, from which the memory of a worker is estimated."""
+    race: RaceRecord | None = None
+    """What a race has decided before this run; None if the sweep is none."""
 
     @property
     def tasks(self) -> Mapping[str, Task]:

@@ -9,6 +9,7 @@ from mtlib.runtime.console import COMMAND_INDENT
 from results.answers.key_answer import MOST_WORTH, KeyAnswer, forecast, key_answer
 from results.answers.key_words import forecast_words, p_text, range_words, replicates_text, value_words
 from results.answers.next_commands import resume_command
+from results.answers.race_words import race_answer
 from results.answers.ranking_table import searched_values, why_unknown
 from results.records.trials import COMPLETED, OVERALL, UNFINISHED, TrialRecord
 from results.stats.effects.searched_keys import NO_VALUE
@@ -53,9 +54,11 @@ def answer_question(
         return [effects.question, f"Not known yet: {effects.why_none}.", *left_out(effects, records)]
     main = score_answer(effects, records, difference) if effects.metric in effects.columns else task_answers(effects)
     found = [*early_answer(effects, early), *best_found(effects, ranked, base_number)]
+    decided = race_answer(effects.race, records)
     return [
         effects.question,
         *([*found, *main] if needs_early(effects) else [*main, *found]),  # what is known first
+        *([decided] if decided else []),
         *training_line(effects, records),
         *remarks(effects, difference),
         *left_out(effects, records),
@@ -77,6 +80,8 @@ def score_answer(effects: SweepEffects, records: Sequence[TrialRecord], differen
             )
     answers = list(key_answers(effects, column))
     yield from (words for _, words in answers)
+    if effects.race.decisions and difference is None:
+        return  # which says what more replicates would show
     more = what_more_shows(effects, column, records, [answer for answer, _ in answers if answer], difference)
     if more:
         yield more
@@ -249,9 +254,10 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
     """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
     lines = []
+    race_words = " that are still compared" if effects.race.decisions else ""
     if effects.num_early:
         own = f"{counted(effects.num_early, 'finished trial')} {'counts' if effects.num_early == 1 else 'count'}"
-        lines.append(f"{own} once all configurations have as many replicates.")
+        lines.append(f"{own} once all configurations{race_words} have as many replicates.")
     if not effects.left_out:
         return lines
     by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}

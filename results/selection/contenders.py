@@ -63,4 +63,4 @@ def find_contenders(pool: Pool, looks: Mapping[str, Looks] | None = None) -> tup
 
 def is_counted(candidate: Candidate, looks: Looks | None) -> bool:
     """Whether a candidate is compared: it was not dropped, and its round is complete."""
-    return not candidate.was_dropped and (looks is None or looks.has(candidate.replicate))
+    return not candidate.was_dropped and (looks is None or looks.has(candidate.number, candidate.replicate))

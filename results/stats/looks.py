@@ -1,17 +1,19 @@
 """How far a sweep is when it is looked at: its complete rounds, and the look that was declared at its start.
 
 In a round of a grid each configuration is trained once more, by one replicate. A round counts once all its trials have
-ended, so what is claimed does not depend on which trials happen to be done at the moment. A search has no rounds:
-configurations come and go, so its trainings are counted instead, and all that have ended count.
+ended, so what is claimed does not depend on which trials happen to be done at the moment. In a race
+(`results.stats.race`) configurations leave after a round, and later rounds are those of the others. A search has no
+rounds: configurations come and go, so its trainings are counted instead, and all that have ended count.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from results.records.race import RaceRecord, race_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, FIRST_LOOK, UNFINISHED, TrialRecord
-from results.stats.error_spending import Look
+from results.stats.error_spending import RACE, Look
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +21,13 @@ class Looks:
     """The looks at a sweep up to now."""
 
     is_by_round: bool
-    """Whether it is a grid."""
+    """Whether it is a grid, or a race between the best of a search."""
     num_rounds: int
     """Complete ones; of a search, trainings that have ended."""
     declared: int
-    """Those of the declared look."""
+    """Those of the declared look; `RACE` if each round of a race is one."""
+    race: RaceRecord = field(default_factory=RaceRecord)
+    """What left a race, and when."""
 
     @property
     def now(self) -> Look:
@@ -32,19 +36,20 @@ class Looks:
 
     @property
     def kept(self) -> tuple[Look, ...]:
-        """The looks whose claims hold now, the present one last: the declared one is among them once it is past."""
-        is_past = self.is_by_round and 2 <= self.declared < self.num_rounds
-        return (look_after(self.declared, self.declared), self.now) if is_past else (self.now,)
+        """The looks whose claims hold now, the present one last: the declared one, and those after which some left."""
+        rounds = {self.declared, *self.race.left_at.values()} if self.is_by_round else set()
+        past = sorted(number for number in rounds if 2 <= number < self.num_rounds)
+        return (*(look_after(number, self.declared) for number in past), self.now)
 
-    def has(self, replicate: int, look: Look | None = None) -> bool:
-        """Whether trials of a replicate, from 0, count at a look, by default the present one."""
+    def has(self, number: int, replicate: int, look: Look | None = None) -> bool:
+        """Whether the trial of a configuration's replicate, from 0, counts at a look, by default the present one."""
         num_rounds = max(1, self.num_rounds) if look is None else look.num_rounds
-        return not self.is_by_round or replicate < num_rounds
+        return not self.is_by_round or replicate < min(num_rounds, self.race.left_at.get(number, num_rounds))
 
 
 def look_after(num_rounds: int, declared: int) -> Look:
     """The look after so many rounds; before the second there is nothing to claim."""
-    return Look(num_rounds=max(2, num_rounds), declared=max(2, declared))
+    return Look(num_rounds=max(2, num_rounds), declared=declared if declared == RACE else max(2, declared))
 
 
 def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> Looks:
@@ -54,30 +59,32 @@ def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> Looks:
         info: the content of `sweep.json`.
         records: the sweep's trials.
     """
-    is_grid = info.get("search") == "grid"
+    race = race_of(info)
+    is_by_round = info.get("search") == "grid" or race is not None
     first, options = info.get(FIRST_LOOK), info.get("options") or {}
-    if is_grid:
+    if is_by_round:
         num_rounds = complete_rounds(info, records)
         declared = first["replicates"] if first else options.get("replicates", num_rounds)
     else:
         num_rounds = ended_trainings(records, options)
         declared = first["configurations"] * first["replicates"] if first else num_rounds
-    return Looks(is_by_round=is_grid, num_rounds=num_rounds, declared=declared)
+    return Looks(is_by_round=is_by_round, num_rounds=num_rounds, declared=declared, race=race or RaceRecord())
 
 
 def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
     """How many replicates, from the first on, all configurations have that should have them."""
     ended = {(record.number, record.replicate) for record in records if record.status not in UNFINISHED}
     numbers = {record.number for record in records}
-    if len({number for number, replicate in ended if replicate == 0}) < max(
-        len(numbers), info.get("num_configurations") or 0
-    ):
+    expected = max(len(numbers), info.get("num_configurations") or 0)
+    if len({number for number, replicate in ended if replicate == 0}) < expected:
         return 0
     repeated = {record.number for record in records if record.replicate == 0 and record.status in COMPLETED}
-    best = replicated_best(info, records)
+    best, race = replicated_best(info, records), race_of(info) or RaceRecord()
     num_rounds = 1
     while True:
-        wanted = repeated if best is None or num_rounds < best.chosen_by else repeated & best.numbers
+        wanted = {number for number in repeated if race.left_at.get(number, num_rounds + 1) > num_rounds}
+        if best is not None and num_rounds >= best.chosen_by:
+            wanted &= best.numbers
         if not wanted or any((number, num_rounds) not in ended for number in wanted):
             return num_rounds
         num_rounds += 1

@@ -241,14 +241,11 @@ class ConfidenceSet:
     """(configurations,) difference of the highest mean from each."""
     margins: Floats
     """(configurations,) by which each must be below to be significantly worse; nan where training was not repeated."""
-
-    @property
-    def is_left(self) -> Mask:
-        """(configurations,): which are in the set; all where training was not repeated, and always the best."""
-        return ~(self.below_best > self.margins)
+    is_left: Mask
+    """(configurations,): which are in the set; all where training was not repeated, and always the best."""
 
 
-def confidence_set(means: ConfigurationMeans, *, look: Look | None = None) -> ConfidenceSet:
+def confidence_set(means: ConfigurationMeans, among: Mask | None = None, *, look: Look | None = None) -> ConfidenceSet:
     """The model confidence set, by the range statistic: the largest difference, in standard errors, of all pairs.
 
     Configurations that are significantly below the best are eliminated, then the others are compared again with the
@@ -256,17 +253,23 @@ def confidence_set(means: ConfigurationMeans, *, look: Look | None = None) -> Co
 
     Args:
         means: of the configurations.
+        among: (configurations,): those that may be the best, as nothing has eliminated them before; None for all.
         look: as in `margins_best`.
+
+    Returns:
+        Those that are not among these have no margin, and are not in the set.
 
     Source: Hansen, Lunde and Nason (2011), "The Model Confidence Set", section 3.1.2, T_R. Its distribution is taken
     from `margins_best` instead of a bootstrap.
     """
-    one, best = np.eye(len(means.means)), int(means.means.argmax())
+    left = np.ones(len(means.means), np.bool_) if among is None else among
+    one, best = np.eye(len(left)), int(np.where(left, means.means, -np.inf).argmax())
     compared = contrasts(means, one[best] - one)
-    margins, left = np.full(len(one), np.nan), np.ones(len(one), np.bool_)
-    while True:
+    margins = np.full(len(one), np.nan)
+    while left.sum() > 1:
         margins[left] = margins_best(means, compared, left, look=look)[left]
-        found = ConfidenceSet(below_best=compared.estimates, margins=margins)
-        if np.array_equal(found.is_left, left) or found.is_left.sum() == 1:
-            return found
-        left = found.is_left
+        is_left = left & ~(compared.estimates > margins)
+        if np.array_equal(is_left, left):
+            break
+        left = is_left
+    return ConfidenceSet(below_best=compared.estimates, margins=margins, is_left=left)

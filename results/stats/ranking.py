@@ -157,24 +157,33 @@ def compare_with_best(
     if len(rows) < 2 or not rows[0].scores or rows[0].was_dropped:
         return list(rows)
     trials = [[records[trial] for trial in row.trials] for row in rows]
-    counted = [[one for one in own if looks.has(one.replicate)] or own for own in trials]
-    found = confidence_set(configuration_means(scores.of_models(TOTAL, rows[0].tasks, counted)), look=looks.now)
-    decided_at = dict.fromkeys(np.flatnonzero(~found.is_left).tolist(), looks.num_rounds)
+    decided_at = {
+        place: looks.race.worse_at[row.number] for place, row in enumerate(rows) if row.number in looks.race.worse_at
+    }
+    counted = [[one for one in own if looks.has(one.number, one.replicate)] or own for own in trials]
+    means = configuration_means(scores.of_models(TOTAL, rows[0].tasks, counted))
+    among = np.array([place not in decided_at for place in range(len(rows))])
+    found = confidence_set(means, among, look=looks.now)
+    best = int(np.where(among, means.means, -np.inf).argmax())
     for look in looks.kept[:-1]:
-        earlier = [[one for one in own if looks.has(one.replicate, look)] for own in trials]
-        worse = distinguished(rows[0].tasks, scores, earlier, look)
-        if int(found.below_best.argmin()) not in worse:
-            decided_at |= dict.fromkeys(worse, look.num_rounds)
+        if look.num_rounds not in looks.race.left_at.values():
+            earlier = [[one for one in own if looks.has(one.number, one.replicate, look)] for own in trials]
+            worse = distinguished(rows[0].tasks, scores, earlier, look)
+            if best not in worse:
+                decided_at = dict.fromkeys(worse, look.num_rounds) | decided_at
+    decided_at = dict.fromkeys(np.flatnonzero(~found.is_left).tolist(), looks.num_rounds) | decided_at
     compared = [
         replace(
             row,
             below_best=float(below),
             margin=None if np.isnan(margin) else float(margin),
-            decided_at=decided_at.get(number),
+            decided_at=decided_at.get(place),
         )
-        for number, (row, below, margin) in enumerate(zip(rows, found.below_best, found.margins, strict=True))
+        for place, (row, below, margin) in enumerate(zip(rows, found.below_best, found.margins, strict=True))
     ]
-    return [compared[index] for index in np.argsort(found.below_best, kind="stable")]
+    return sorted(
+        compared, key=lambda row: (row.decided_at is not None and (row.below_best or 0.0) < 0, row.below_best)
+    )
 
 
 def distinguished(

@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
 from search_spaces.vary import NAME, is_range
 from sweeps.cluster.ray_settings import set_driver_variables
-from sweeps.options import DEFAULT_TRIALS, Scheduler, Search, SweepOptions
+from sweeps.options import BEST_RACED, DEFAULT_TRIALS, MOST_RACED, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
 
 AUTO = "auto"
@@ -43,6 +43,7 @@ CHANGEABLE_OPTIONS = (
     "extend",
     "replicates",
     "replicate_best",
+    "until_decided",
     "retry_failed",
     "dry_run",
 )
@@ -154,6 +155,12 @@ def add_search(group: argparse._ArgumentGroup) -> None:
         help="train each configuration once, or as often as the resumed sweep has, and only the B best by dev score K "
         "times (default: all of them)",
     )
+    words = (
+        "after each round of replicates, train only configurations that may still be the best by more than MARGIN "
+        "(default: 0), until one is left or no more rounds can decide; --replicates is the most (default: "
+        f"{MOST_RACED}); of a search the --replicate-best B (default: {BEST_RACED})"
+    )
+    add("--until-decided", type=number, nargs="?", const=0.0, metavar="MARGIN", help=words)
     words = "asha stops the trials that lag behind (default: %(default)s)"
     add("--scheduler", metavar="|".join(get_args(Scheduler)), help=words)
     add("--seed", type=whole_number, metavar="S", help="seed of everything random (default: %(default)s)")
@@ -280,6 +287,8 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         "gpus_per_worker": 1.0 if arguments.gpus_per_worker == AUTO else arguments.gpus_per_worker,
         "packs_gpus": arguments.gpus_per_worker == AUTO,
     }
+    if arguments.until_decided is not None:
+        derived |= race_defaults(arguments.given, derived["search"])
     names = {field.name for field in fields(SweepOptions)}
     return SweepOptions(**{name: value for name, value in vars(arguments).items() if name in names} | derived)
 
@@ -297,6 +306,11 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
     begun = read_saved_options(folder, {})
     rule = "--replicates must not be lowered with --resume, as what was trained stays"
     require(changes.get("replicates", begun.replicates) >= begun.replicates, rule, changes.get("replicates"))
+    if "until_decided" in changes and begun.until_decided is None:
+        changes = race_defaults(arguments.given, begun.search) | changes
+        changes["replicates"] = max(changes["replicates"], begun.replicates)
+        if begun.replicate_best is not None:
+            changes["replicate_best"] = begun.replicate_best
     if "replicate_best" in changes and begun.replicate_best is None:
         changes["chosen_by"] = begun.replicates
     if "data" in changes:
@@ -315,6 +329,12 @@ def find_sweep_folder(name: str, storage: str) -> str:
     folder = absolute_location(name) if is_place else join_location(storage, name)
     read_sweep(folder)
     return folder
+
+
+def race_defaults(given: Mapping[str, str], search: str) -> dict[str, int]:
+    """Options of a race whose flags were not given."""
+    most = {} if "--replicates" in given else {"replicates": MOST_RACED}
+    return most if search == "grid" or "--replicate-best" in given else {**most, "replicate_best": BEST_RACED}
 
 
 def read_storage(text: str) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from mtlib.runtime.command_line import duration
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, ShowLines, redrawn_lines, show_lines, table_lines
 from mtlib.tasks import value_of
+from results.answers.race_words import progress_words
 from results.records.trial_folder import log_path
 from results.records.trials import TrialRecord
 from results.stats.texts import value_text
@@ -156,6 +157,8 @@ def summary(ledger: Ledger, started: float) -> str:
         trial_id, score = ledger.best
         name = ledger.plan.space.metric
         parts.append(f"best {name} {value_of(name, score, ledger.plan.tasks):.3f} ({trial_id})")
+    if ledger.race is not None and (decided := progress_words(ledger.race)):
+        parts.append(decided)
     elapsed = f"{duration(time.time() - started)} elapsed"
     left = ledger_seconds_left(ledger, time.time())
     parts.append(elapsed if left is None else f"{elapsed}, about {duration(left)} left")

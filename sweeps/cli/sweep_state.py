@@ -12,6 +12,7 @@ from mtlib.runtime.storage import join_location, split_location
 from mtlib.tasks import Task, in_order, title_of, value_of
 from results.answers.next_commands import program, resume_command
 from results.records.driver_file import Progress, TrialProgress, read_driver
+from results.records.race import race_of
 from results.records.tables import read_trials
 from results.records.trials import (
     COMPLETED,
@@ -164,7 +165,7 @@ def read_sweep_state(folder: str) -> SweepState:
         metric=str(space.get("metric", OVERALL)),
         tasks=sweep_tasks(info),
         records=tuple(records),
-        num_expected=max(len(records), num_expected_trials(options, num_configurations, records)),
+        num_expected=max(len(records), num_expected_trials(options, num_configurations, records, race_of(info))),
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
 from sweeps.lanes.channel import Event
@@ -24,13 +25,15 @@ class Ledger:
     """Of running trials, as in `driver.json` (`results.records.driver_file.Progress`)."""
     lanes: dict[str, str] = field(default_factory=dict)
     """Host of each open lane, by its name."""
+    race: RaceRecord | None = None
+    """What a race has decided so far."""
 
     @property
     def counts(self) -> dict[str, int]:
         """Trials by status; those not suggested yet count as queued."""
         records, plan = list(self.records.values()), self.plan
         counts = Counter(record.status for record in records)
-        waiting = num_expected_trials(plan.options, plan.num_configurations, records) - len(records)
+        waiting = num_expected_trials(plan.options, plan.num_configurations, records, self.race) - len(records)
         return dict(counts + Counter(queued=max(0, waiting)))
 
     @property
@@ -49,7 +52,7 @@ class Ledger:
 
 def open_ledger(plan: SweepPlan, known: Iterable[TrialRecord] = ()) -> Ledger:
     """A ledger of the trials of a resumed sweep and of the points of a grid."""
-    ledger = Ledger(plan=plan, records={record.trial_id: record for record in known})
+    ledger = Ledger(plan=plan, records={record.trial_id: record for record in known}, race=plan.race)
     points = grid_trials(plan.space) if plan.options.search == "grid" else []
     for number, params in enumerate(points):
         add_trial(ledger, make_trial(plan.space, number, 0, params))

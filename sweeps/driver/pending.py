@@ -10,7 +10,7 @@ from sweeps.search.trial import known_configurations, left_to_run, trial_id_of
 def is_sweep_over(plan: SweepPlan, records: Sequence[TrialRecord]) -> bool:
     """Whether nothing is left to run."""
     known = known_configurations(plan, records)
-    return len(known) == plan.num_configurations and not left_to_run(plan, known)
+    return len(known) == plan.num_configurations and not left_to_run(plan, known, plan.race)
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
@@ -27,7 +27,7 @@ def list_pending(plan: SweepPlan, records: Sequence[TrialRecord], before: Mappin
     """A line for each trial to be run, with its last status, and one for the configurations yet to be sampled."""
     known = known_configurations(plan, records)
     num_new = plan.num_configurations - len(known)
-    states = [(name, before.get(name)) for name in (trial_id_of(*pair) for pair in left_to_run(plan, known))]
+    states = [(name, before.get(name)) for name in (trial_id_of(*pair) for pair in left_to_run(plan, known, plan.race))]
     lines = [f"  {trial_id}  {'queued' if record is None else describe_state(record)}" for trial_id, record in states]
     lines += [f"  {num_new} configuration{'s' * (num_new != 1)} that no trial has been given yet"] if num_new else []
     return ["To be run:", *lines] if lines else []

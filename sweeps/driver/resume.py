@@ -11,6 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
+from results.records.race import DECIDED, RACE_KEY, RaceRecord, race_of, race_to_json
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import FIRST_LOOK, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
@@ -75,9 +76,12 @@ def resume_sweep(
     write_moved(options.folder, found.records, known.records)
     resumed = {"command": command_line(arguments), "time": datetime.now(UTC).isoformat(timespec="seconds")}
     begun = info["options"]
+    race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
-    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
+    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
+    if race is not None:
+        info[RACE_KEY] = race_to_json(race.decisions)
     info["num_configurations"] = plan.num_configurations
     info[FIRST_LOOK] = declared_look(info, begun, plan)
     base = inputs.space.base  # files and encoder may have other names
@@ -88,6 +92,16 @@ def resume_sweep(
     write_sweep(options.folder, info)
     notes = [*describe_mending(damage), *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
+
+
+def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
+    """The decisions of a race so far; one that had no more rounds, or no hope, goes on where it may have more now."""
+    if options.until_decided is None:
+        return None
+    race = race_of(info) or RaceRecord()
+    if race.end in ("", DECIDED) or options.replicates <= info["replicates"]:
+        return race
+    return RaceRecord(decisions=(*race.decisions[:-1], replace(race.decisions[-1], end="")))
 
 
 def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int]:
@@ -110,7 +124,8 @@ def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | N
     """What `resume_sweep` would run, in lines; nothing is changed. `encoder` is None if its weights are not here."""
     info = read_sweep(options.folder)
     check_unchanged(info, inputs, encoder)
-    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
+    race = continued_race(info, options)
+    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder, race=race)
     known = as_present(read_known(options, inputs.space.metric, inputs.space.base.data.tasks), options, inputs.space)
     before = {record.trial_id: record for record in read_sweep_tables(options.folder).records}
     left = list_pending(plan, known.records, before)

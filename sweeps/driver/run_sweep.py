@@ -39,6 +39,7 @@ from sweeps.cluster.shared_storage import check_storage_of_nodes
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.driver.limits import Limits
+from sweeps.driver.race_watch import RaceWatch
 from sweeps.driver.ray_metrics import SweepMetrics
 from sweeps.lanes.channel import Channel, Event, channel_name
 from sweeps.lanes.lanes import Lanes, close, note_event, remove_ended, scale, why_none_opens
@@ -131,6 +132,8 @@ class RunningSweep:
     metrics: SweepMetrics
     suggested: "queue.SimpleQueue[Trial]"
     """Trials that Tune's thread has suggested and the ledger does not have yet."""
+    race: RaceWatch | None = None
+    """Of a sweep that is a race."""
     failure: str | None = None
     """Why the sweep cannot go on."""
     next_journal: float = 0.0
@@ -258,6 +261,8 @@ def run_on_ray(run: SweepRun) -> str | None:
             return describe_ray_error(lost)
         try:
             error = handle_until_end(sweep)
+            if error is None and sweep.race is not None:
+                take_decisions(sweep, sweep.race.finish())
             if error is None and not run.ledger.num_unfinished:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.ledger)
@@ -302,6 +307,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     known, history = run.known.records, run.known.reports
     searcher = SweepSearcher(plan, study, suggested.put, max_live=lanes.num_live, known=known, history=history)
     stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
+    race = None if plan.race is None else RaceWatch(folder, plan.race)
     return RunningSweep(
         run=run,
         channel=channel,
@@ -313,6 +319,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         metrics=SweepMetrics(),
         tune_run=start_tune(channel, searcher, scheduler, stopper, open_folder(folder), run.scratch),
         suggested=suggested,
+        race=race,
     )
 
 
@@ -354,6 +361,8 @@ def handle_until_end(sweep: RunningSweep) -> str | None:
         if error is None:
             keep_house(sweep)
         if error is None and not is_winding_down and sweep.services.are_well:
+            if sweep.race is not None:
+                take_decisions(sweep, sweep.race.update(sweep.run.ledger.records.values()))
             adjust_lanes(sweep)
             is_winding_down = wind_down_at_limit(sweep)
         if sweep.run.interrupts.is_stop_requested or error:
@@ -395,6 +404,14 @@ def adjust_lanes(sweep: RunningSweep) -> None:
         sweep.run.interrupts.request_stop(f"no node that a trial fits came within {minutes:g} minutes")
     for text in sweep.silent_workers.watch():
         sweep.run.note(text)
+
+
+def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
+    """Lets searcher and ledger know what a race has decided, and shows it."""
+    assert sweep.race is not None
+    sweep.searcher.race = sweep.run.ledger.race = sweep.race.race
+    for line in lines:
+        sweep.run.note(line)
 
 
 def watch_storage(sweep: RunningSweep) -> None:

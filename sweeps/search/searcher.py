@@ -55,6 +55,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """
         super().__init__(metric="best", mode="max")
         self.max_live = max_live
+        self.race = plan.race
+        """What a race has decided so far; the sweep changes it."""
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
         self._history = history or {}
@@ -130,17 +132,28 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _next_trial(self) -> Trial | None:
         """The trial to start now, sampled if need be; None if there is none, or each needs a stage in training.
 
-        Replicates of complete configurations come first.
+        Replicates of complete configurations come first. In a race one round follows another, and in a round those
+        come first that are likely to stay: the next round begins before it is decided who leaves.
         """
         while True:
-            left = self._not_running(left_to_run(self._plan, self._known))
-            waiting = sorted(left, key=lambda pair: pair[1] == 0 or not self._known[pair[0]].is_complete)
+            left = self._not_running(left_to_run(self._plan, self._known, self.race))
+            waiting = sorted(left, key=self._raced_late if self.race is not None else self._is_first)
             if (chosen := self._choose(waiting)) is not None:
                 return self._trial(*chosen)
             if len(self._known) == self._plan.num_configurations or len(waiting) >= self.max_live:
                 chosen = self._choose(self._early_replicates())
                 return None if chosen is None else self._trial(*chosen)
             self._sample()
+
+    def _is_first(self, pair: tuple[int, int]) -> bool:
+        """Whether a trial, by number and replicate, is no replicate of a complete configuration."""
+        return pair[1] == 0 or not self._known[pair[0]].is_complete
+
+    def _raced_late(self, pair: tuple[int, int]) -> tuple[int, float]:
+        """What orders the trials of a race: the replicate, then the configuration's mean score, the highest first."""
+        metric, completed = self._plan.space.metric, self._known[pair[0]].completed(self._plan.options.replicates)
+        scores = [record.best[metric] for record in completed if metric in record.best]
+        return pair[1], -mean(scores) if scores else 0.0
 
     def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
         """The one of some trials, by number and replicate, that starts now; None if each needs a stage in training."""
@@ -153,7 +166,8 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return []
         firsts = [trial.number for trial in self._running.values() if trial.replicate == 0]
         pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
-        return [(number, again) for number, again in pairs if again not in self._known[number].records]
+        early = [(number, again) for number, again in pairs if again not in self._known[number].records]
+        return early if self.race is None else sorted(early, key=self._raced_late)
 
     def _not_running(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those of some trials, by number and replicate, that do not run."""

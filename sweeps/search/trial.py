@@ -1,10 +1,12 @@
 """A trial, and which trials of a sweep are left to run, by the records of those that there are."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
+from results.records.race import RaceRecord
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepOptions, SweepPlan
@@ -104,25 +106,37 @@ def known_configurations(plan: SweepPlan, records: Iterable[TrialRecord]) -> dic
     return dict(sorted(found.items()))
 
 
-def left_to_run(plan: SweepPlan, known: Mapping[int, KnownConfiguration]) -> list[tuple[int, int]]:
+def left_to_run(
+    plan: SweepPlan, known: Mapping[int, KnownConfiguration], race: RaceRecord | None = None
+) -> list[tuple[int, int]]:
     """Number and replicate of each trial of the known configurations that has not ended, running ones among them.
 
-    Further replicates of the best configurations are among them once all other trials of the sweep have ended.
+    Further replicates of the best configurations are among them once all other trials of the sweep have ended. In a
+    race of a grid every complete configuration has some; one that has left has no more, and none has once it has ended.
     """
     options = plan.options
     found = [(number, again) for number, one in known.items() for again in one.left(options.common_replicates)]
     is_open = len(known) < plan.num_configurations or any(again < options.common_replicates for _, again in found)
-    return found if is_open else [*found, *further_replicates(plan, known)]
+    if not is_open or options.replicate_best is None:
+        found = [*found, *further_replicates(plan, known)]
+    return [(number, again) for number, again in found if again < most_replicates(options, race, number)]
+
+
+def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int) -> int:
+    """The replicates that a configuration gets at most."""
+    if race is None:
+        return options.replicates
+    return race.left_at.get(number, race.num_rounds if race.end else options.replicates)
 
 
 def further_replicates(plan: SweepPlan, known: Mapping[int, KnownConfiguration]) -> list[tuple[int, int]]:
-    """Number and replicate of the trials that only the best configurations get, and that have not begun.
+    """Number and replicate of the trials that only the best configurations, or those of a race, get and lack.
 
     The best are chosen by the trainings that every configuration gets, so the choice is the same after a kill. One
     whose first training failed gets none, though a replicate of it may have completed.
     """
     options, metric = plan.options, plan.space.metric
-    if options.replicate_best is None:
+    if options.replicate_best is None and options.until_decided is None:
         return []
     scores = {
         number: mean([record.best[metric] for record in one.completed(options.common_replicates)])
@@ -139,12 +153,20 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def num_expected_trials(options: SweepOptions, num_configurations: int, records: Iterable[TrialRecord]) -> int:
+def num_expected_trials(
+    options: SweepOptions, num_configurations: int, records: Iterable[TrialRecord], race: RaceRecord | None = None
+) -> int:
     """The number of trials that a sweep will have had at its end, by what is on record.
 
-    After a first trial that was pruned or failed no replicates begin; those that had begun before count.
+    After a first trial that was pruned or failed no replicates begin; those that had begun before count. The rounds of
+    a race are those that its last decision expects, and at most before its first one.
     """
     known = list(records)
+    if race is not None and race.decisions:
+        begun, raced = Counter(record.number for record in known), race.expected_at
+        further = {number: max(begun[number], most) for number, most in raced.items()}
+        others = [max(count, 1) for number, count in begun.items() if number not in raced]
+        return sum(further.values()) + sum(others)
     alone = {record.number for record in known if record.replicate == 0 and record.status in NOT_REPLICATED}
     num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in known)
     return options.num_trials(num_configurations, len(alone)) + num_begun

@@ -20,6 +20,7 @@ from mtlib.runtime.storage import (
 )
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
+from results.records.race import RACE_KEY, RaceRecord, race_to_json
 from results.records.trials import FIRST_LOOK, SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
@@ -40,7 +41,8 @@ def create_sweep(
         ValueError: the storage cannot be written, or the name is taken.
     """
     space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
-    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters)
+    race = None if options.until_decided is None else RaceRecord()
+    plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     with writing_to(options.storage):
         if not make_folder(options.folder):
             check_name_is_free(options)  # raises: another command has taken it since
@@ -68,14 +70,20 @@ def discard_unstarted(folder: str) -> None:
 
 
 def first_look(plan: SweepPlan) -> dict[str, int]:
-    """What the first look at a sweep sees: the trainings that its command declares before it starts."""
-    return {"configurations": plan.num_configurations, "replicates": plan.options.replicates}
+    """What the first look at a sweep sees: the trainings that its command declares before it starts.
+
+    A race declares none: it looks after every round.
+    """
+    is_race = plan.options.until_decided is not None
+    return {"configurations": plan.num_configurations, "replicates": 0 if is_race else plan.options.replicates}
 
 
 def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
     """The content of `sweep.json`, without its schema version: everything that the results depend on."""
     options, space = plan.options, plan.space
+    race = {} if plan.race is None else {RACE_KEY: race_to_json(plan.race.decisions)}
     return {
+        **race,
         "name": options.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command_line(arguments),

@@ -26,6 +26,7 @@ UNUSUAL_OPTIONS: dict[str, Any] = {
     "cpus_per_worker": 3,
     "gpus_per_worker": 1.0,
     "concurrent": 4,
+    "until_decided": 0.01,
     "search": "tpe",
     "trials": 9,
     "replicates": 5,

@@ -31,9 +31,20 @@ def test_best_get_more_trainings_than_all_others() -> None:
         options_with(replicates=3, replicate_best=1)
 
 
+def test_race_needs_rounds_and_of_a_search_those_that_are_raced() -> None:
+    assert options_with(replicates=3, until_decided=0.0).common_replicates == 1
+    with pytest.raises(ValueError, match=r"^--until-decided must be a difference in score of at least 0, got -0.1$"):
+        options_with(replicates=3, until_decided=-0.1)
+    with pytest.raises(ValueError, match=r"^--replicates must be at least 2 with --until-decided, got 1$"):
+        options_with(until_decided=0.0)
+    with pytest.raises(ValueError, match=r"^--until-decided of a search must come with --replicate-best, got none$"):
+        options_with(search="tpe", replicates=3, until_decided=0.0)
+
+
 @pytest.mark.parametrize(
     ("options", "num_alone", "expected"),
     [
+        ({"replicates": 5, "until_decided": 0.0}, 2, 42),
         ({}, 0, 10),
         ({"replicates": 3}, 0, 30),
         ({"replicates": 3}, 2, 26),

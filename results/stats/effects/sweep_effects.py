@@ -9,6 +9,7 @@ import numpy as np
 
 from mtlib.runtime.storage import Location
 from mtlib.tasks import Task, title_of, value_of
+from results.records.race import RaceRecord
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, OVERALL, TrialRecord
 from results.stats.configuration_means import ConfigurationMeans, configuration_means
@@ -97,6 +98,8 @@ class SweepEffects:
     """Number of trials that do not count, by status."""
     num_early: int = 0
     """Finished trials of a grid that do not count yet, as not all configurations have as many replicates."""
+    race: RaceRecord = field(default_factory=RaceRecord)
+    """What was decided after rounds of replicates; nothing of a sweep that is no race."""
     num_dropped: int = 0
     """Finished configurations that were not among the best, which alone were trained again."""
     has_different_tasks: bool = False
@@ -152,7 +155,7 @@ def sweep_effects(
     """
     looks = looks_at(info, records)
     ended = [record for record in records if record.status in COMPLETED]
-    finished = [record for record in ended if looks.has(record.replicate)]
+    finished = [record for record in ended if looks.has(record.number, record.replicate)]
     counted, best = finished, replicated_best(info, records)
     if best is not None:
         is_grid = info.get("search") == "grid"
@@ -176,6 +179,7 @@ def sweep_effects(
         columns=columns,
         left_out=dict(Counter(record.status for record in records if record.status not in COMPLETED)),
         num_early=len(ended) - len(finished),
+        race=looks.race,
         num_dropped=0 if best is None else len({record.number for record in finished} - best.numbers),
         has_different_tasks=has_different_tasks,
     )
@@ -208,7 +212,9 @@ def column_effects(
     if looks.is_by_round:
         found = grid_effects(varied, params, means, looks.now)
         for look in looks.kept[:-1]:
-            before = [[record for record in group if looks.has(record.replicate, look)] for group in groups]
+            before = [
+                [record for record in group if looks.has(record.number, record.replicate, look)] for group in groups
+            ]
             before = [group for group in before if group]
             own = configuration_means(scores.of_models((task, "dev"), counted, before))
             found = found.with_earlier(grid_effects(varied, [group[0].params for group in before], own, look))

@@ -14,7 +14,7 @@ from results.stats.error_spending import (
     deepen,
     rounds_looked_at,
     spent,
-    spent_levels,
+    watched,
 )
 
 
@@ -29,9 +29,9 @@ def test_margin_of_one_difference_is_wider_by_the_stated_factor_at_the_declared_
 @pytest.mark.parametrize("comparisons", [1.0, 8.0])
 def test_looks_make_the_error_together_that_is_spent(ratio: float, comparisons: float) -> None:
     """The statistics of looks are normal; two of them have the correlation of sums with a common part."""
-    levels = spent_levels(5, 3, 0.035, ratio, comparisons)
-    bounds = stats.norm.isf(np.array(levels) / comparisons / 2)
     looks = rounds_looked_at(5, 3)
+    levels = [watched(number, 3, 0.035, ratio, comparisons).level for number in looks]
+    bounds = stats.norm.isf(np.array(levels) / comparisons / 2)
     variances = {number: ratio + 1 / number for number in looks}
     correlation = np.eye(len(looks))
     for (row, first), (column, second) in itertools.combinations(enumerate(looks), 2):
@@ -58,8 +58,7 @@ def test_examples_that_are_the_same_at_every_look_are_not_paid_again() -> None:
     assert shares[-1] > 0.034 > 10 * shares[0]
 
 
-def test_no_round_after_a_look_changes_it() -> None:
-    assert spent_levels(30, 3, 0.03, 0.25, 4.0)[:9] == spent_levels(10, 3, 0.03, 0.25, 4.0)
+def test_looks_at_earlier_rounds_are_the_same_ones_later() -> None:
     assert rounds_looked_at(200, 33)[: len(rounds_looked_at(60, 33)) - 1] == rounds_looked_at(60, 33)[:-1]
 
 

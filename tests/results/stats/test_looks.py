@@ -41,7 +41,7 @@ def test_round_is_complete_once_all_its_trials_have_ended(
 def test_trials_of_complete_rounds_count(make_record: MakeRecord) -> None:
     records = records_of(make_record, {(n, r): "complete" for n in range(2) for r in range(3)})
     looks = looks_at(GRID | {"first_look": {"configurations": 2, "replicates": 2}}, records[:-1])
-    assert [looks.has(record.replicate) for record in records] == [True, True, False] * 2
+    assert [looks.has(record.number, record.replicate) for record in records] == [True, True, False] * 2
     assert (looks.num_rounds, looks.declared) == (2, 2)
     assert looks.kept == (looks.now,)
 
@@ -50,7 +50,7 @@ def test_declared_look_is_kept_once_it_is_past(make_record: MakeRecord) -> None:
     records = records_of(make_record, {(n, r): "complete" for n in range(2) for r in range(5)})
     looks = looks_at(GRID | {"first_look": {"configurations": 2, "replicates": 3}}, records)
     assert looks.kept == (Look(num_rounds=3, declared=3), Look(num_rounds=5, declared=3))
-    assert [looks.has(record.replicate, looks.kept[0]) for record in records[:5]] == [True, True, True, False, False]
+    assert [looks.has(0, replicate, looks.kept[0]) for replicate in range(5)] == [True, True, True, False, False]
 
 
 def test_only_the_best_have_the_rounds_that_only_they_are_trained_in(make_record: MakeRecord) -> None:
@@ -70,5 +70,5 @@ def test_search_counts_trainings_and_a_pruned_one_as_all_of_its_configuration(
     records = records_of(make_record, statuses)
     looks = looks_at(info, records)
     assert (looks.num_rounds, looks.declared) == (6, 6)
-    assert looks.has(2)
+    assert looks.has(0, 2)
     assert looks.kept == (looks.now,)

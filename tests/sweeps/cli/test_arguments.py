@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from mtlib.runtime.command_line import parse_words
 from results.records.trials import write_sweep
 from sweeps.cli.arguments import build_parser, find_sweep_folder, read_options
-from sweeps.options import SweepOptions, saved_options
+from sweeps.options import BEST_RACED, MOST_RACED, SweepOptions, saved_options
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
 NOW = datetime(2025, 3, 7, 14, 15, 3)
@@ -41,6 +42,8 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *(
             "--replicates",
             "5",
+            "--until-decided",
+            "0.01",
             "--replicate-best",
             "3",
             "--scheduler",
@@ -254,6 +257,33 @@ def test_replicates_can_be_raised_and_not_lowered(tmp_path: Path) -> None:
     assert read("--resume", str(options.folder), "--replicates", "9").replicates == 9
     with pytest.raises(ValueError, match=r"^--replicates must not be lowered with --resume.*, got 2$"):
         read("--resume", str(options.folder), "--replicates", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "margin", "replicates", "best"),
+    [
+        ([], 0.0, MOST_RACED, None),
+        (["0.01", "--replicates", "6"], 0.01, 6, None),
+        (["--search", "tpe"], 0.0, MOST_RACED, BEST_RACED),
+        (["--search", "tpe", "--replicate-best", "3"], 0.0, MOST_RACED, 3),
+    ],
+)
+def test_race_has_defaults_for_its_rounds_and_of_a_search_for_those_that_are_raced(
+    words: list[str], margin: float, replicates: int, best: int | None
+) -> None:
+    options = read("--space", "smart_lambda", "--until-decided", *words)
+    assert (options.until_decided, options.replicates, options.replicate_best) == (margin, replicates, best)
+
+
+def test_sweep_can_become_a_race_when_it_is_resumed(tmp_path: Path) -> None:
+    options = SweepOptions(space="smart_lambda", name="grid", storage=str(tmp_path), replicates=3)
+    write_sweep(options.folder, {"options": saved_options(options)})
+    raced = read("--resume", str(options.folder), "--until-decided")
+    assert (raced.until_decided, raced.replicates) == (0.0, MOST_RACED)
+    write_sweep(options.folder, {"options": saved_options(raced)})
+    again = read("--resume", str(options.folder), "--replicates", "30")
+    assert (again.until_decided, again.replicates) == (0.0, 30)
+    assert read("--resume", str(options.folder)) == replace(raced, resume=True)
 
 
 @pytest.mark.parametrize("begun", [1, 3])

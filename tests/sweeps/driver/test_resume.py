@@ -13,6 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.records.examples import read_hold_out
+from results.records.race import LAST_ROUND, RaceRecord, RoundDecision, race_of, race_to_json
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
@@ -52,7 +53,9 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
     """Makes a sweep with a trial of each status, after two epochs, and gives its stored options, some replaced."""
 
     def build(*statuses: str, **own: Any) -> SweepOptions:
-        first = dataclasses.replace(options, trials=len(statuses), replicates=1, replicate_best=None)
+        first = dataclasses.replace(
+            options, trials=len(statuses), replicates=1, replicate_best=None, until_decided=None
+        )
         plan = create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
         for number, status in enumerate(statuses):
             if status != "queued":  # which has no folder
@@ -220,12 +223,30 @@ def test_declared_look_is_that_of_the_first_command_that_can_tell_anything_apart
         space = dataclasses.replace(inputs.space, ranges={}, grid={"smart.weight": (0.0, 1.0)})
         inputs = dataclasses.replace(inputs, space=space)
     trials = None if search == "grid" else 2
-    own = dataclasses.replace(options, search=search, trials=trials, replicate_best=None, extend=0)
+    own = dataclasses.replace(options, search=search, trials=trials, replicate_best=None, until_decided=None, extend=0)
     first, *later = (dataclasses.replace(own, replicates=number) for number in replicates)
     create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
     for following in later:
         resume_sweep(following, inputs, ENCODER, [])
     assert read_sweep(own.folder)["first_look"] == {"configurations": 2, "replicates": declared}
+
+
+def test_race_that_had_no_more_rounds_goes_on_where_it_may_have_more(
+    options: SweepOptions, inputs: SweepInputs
+) -> None:
+    own = dataclasses.replace(options, extend=0)
+    create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
+    info = read_sweep(own.folder)
+    assert (info["race"], info["first_look"]["replicates"]) == ([], 0)
+    last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=LAST_ROUND)
+    info["race"] = race_to_json([last])
+    info.pop("schema_version")
+    write_sweep(own.folder, info)
+    assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
+    more = dataclasses.replace(own, replicates=9)
+    going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
+    assert resume_sweep(more, inputs, ENCODER, []).plan.race == going
+    assert race_of(read_sweep(own.folder)) == going
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:

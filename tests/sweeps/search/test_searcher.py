@@ -12,6 +12,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from ray.tune.search import Searcher
 
+from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Choice, Condition, Float
 from sweeps.options import SweepPlan
@@ -141,6 +142,26 @@ def test_best_configurations_get_replicates_once_all_have_ended(make_plan: MakeP
     assert run.run_to_end(0.1) == ["0004-r1", "0003-r1", "0004-r2", "0003-r2"]
     after = [(trial.state, trial.value) for trial in run.trials]
     assert after == before, "the study keeps comparable values"
+
+
+def test_rounds_of_a_race_follow_each_other_the_best_first_and_those_that_left_stop(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=3, until_decided=0.0, grid={"smart.weight": (0.0, 0.1, 0.2)})
+    run = Run(replace(plan, race=RaceRecord()), max_live=2)
+    assert [run.suggest(), run.suggest()] == ["0000-r0", "0001-r0"]
+    run.end(1, 0.5, tune_id=1)
+    run.end(1, 0.7, tune_id=2)
+    assert [run.suggest(), run.suggest()] == ["0002-r0", "0001-r1"], "no lane waits for a round's end"
+    run.end(1, 0.6, tune_id=3)
+    run.end(1, 0.7, tune_id=4)
+    assert [run.suggest(), run.suggest()] == ["0002-r1", "0000-r1"]
+    run.end(1, 0.6, tune_id=5)
+    run.end(1, 0.5, tune_id=6)
+    second = RoundDecision(num_rounds=2, open=(1, 2), worse=(0,), expected_rounds=(3, 3))
+    run.searcher.race = RaceRecord(decisions=(second,))
+    assert [run.suggest(), run.suggest()] == ["0001-r2", "0002-r2"]
+    assert [(trial.state, trial.value) for trial in run.trials] == [
+        (TrialState.COMPLETE, value) for value in (0.5, 0.7, 0.6)
+    ]
 
 
 @pytest.mark.parametrize("status", ["", "failed"])

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
+from results.records.race import RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from search_spaces.domain import Float
 from sweeps.options import SweepPlan
-from sweeps.search.trial import KnownConfiguration, known_configurations, left_to_run, make_trial, queued_record
+from sweeps.search.trial import (
+    KnownConfiguration,
+    known_configurations,
+    left_to_run,
+    make_trial,
+    num_expected_trials,
+    queued_record,
+)
 from tests.sweeps.conftest import MakePlan, with_options
 
 PARAMS = {"smart.weight": 0.3}
@@ -113,3 +121,31 @@ def test_recorded_trial_runs_as_recorded(make_plan: MakePlan) -> None:
     trial = one.make_trial(plan.space, 0)
     assert (trial.trial_id, trial.config, trial.params) == ("0001-r0", own, PARAMS)
     assert one.make_trial(plan.space, 1) == make_trial(plan.space, 1, 1, PARAMS)
+
+
+def test_every_complete_configuration_of_a_race_has_further_rounds(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=3, until_decided=0.0, grid={"smart.weight": (0.0, 0.1, 0.2)})
+    known = scored(plan, {(0, 0): 0.5, (1, 0): 0.7})
+    assert left_to_run(plan, known, RaceRecord()) == [(2, 0), (1, 1), (0, 1), (1, 2), (0, 2)]
+    assert plan.options.num_trials(3) == 9
+
+
+def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=4, until_decided=0.0, grid={"smart.weight": (0.0, 0.1, 0.2)})
+    scores = {(number, again): 0.5 + number / 10 for number in range(3) for again in range(2)}
+    second = RoundDecision(num_rounds=2, open=(0, 2), worse=(1,), expected_rounds=(4, 3))
+    race = RaceRecord(decisions=(second,))
+    assert left_to_run(plan, scored(plan, scores), race) == [(2, 2), (0, 2), (2, 3), (0, 3)]
+    records = [record for one in scored(plan, scores).values() for record in one.records.values()]
+    assert num_expected_trials(plan.options, 3, records, race) == 4 + 3 + 2
+    ended = RaceRecord(decisions=(replace(second, end="decided", expected_rounds=()),))
+    assert left_to_run(plan, scored(plan, scores), ended) == []
+    assert num_expected_trials(plan.options, 3, records, ended) == 6
+
+
+def test_only_the_best_of_a_search_are_raced(make_plan: MakePlan) -> None:
+    plan = drawn(make_plan, 3, replicates=3, replicate_best=2, until_decided=0.01)
+    known = scored(plan, {(0, 0): 0.5, (1, 0): 0.7, (2, 0): 0.6})
+    assert left_to_run(plan, known, RaceRecord()) == [(1, 1), (2, 1), (1, 2), (2, 2)]
+    race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(1,), worse=(2,), end="decided"),))
+    assert left_to_run(plan, known, race) == [(1, 1), (2, 1)]

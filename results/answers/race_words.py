@@ -1,0 +1,57 @@
+"""What a race has decided, in words: after each round, in progress, and below the answer."""
+
+from collections.abc import Sequence
+
+from mtlib.runtime.command_line import counted
+from results.records.race import DECIDED, LAST_ROUND, RaceRecord, RoundDecision
+from results.records.trials import COMPLETED, TrialRecord
+from results.stats.texts import named
+
+
+def decision_line(decision: RoundDecision) -> str:
+    """E.g. `Round 3: 0004, 0005 are worse than the best; 5 go on.`"""
+    whys = (
+        (decision.worse, "worse than the best"),
+        (decision.worse_than_base, "worse than the base"),
+        (decision.equal, "equal to the best within the margin"),
+    )
+    parts = [f"{named(numbers_of(own))} {'is' if len(own) == 1 else 'are'} {why}" for own, why in whys if own]
+    going = f"{len(decision.open)} go on, expected to be decided after round {max(decision.expected_rounds, default=0)}"
+    return f"Round {decision.num_rounds}: {'; '.join([*(parts or ['none has left']), ending_words(decision) or going])}"
+
+
+def ending_words(decision: RoundDecision) -> str:
+    """Why the race ends after a round; empty if it goes on."""
+    left = named(numbers_of(decision.open))
+    if not decision.end:
+        return ""
+    if decision.end == DECIDED:
+        return f"decided: {left} is left"
+    why = "there are no more rounds" if decision.end == LAST_ROUND else "no number of rounds is likely"
+    return f"{why} to decide which of {left} is the best"
+
+
+def numbers_of(numbers: Sequence[int]) -> list[str]:
+    """Configurations as tables show them: `0003`."""
+    return [f"{number:04d}" for number in numbers]
+
+
+def progress_words(race: RaceRecord) -> str:
+    """E.g. `3 of 7 decided after round 4`; empty before the first decision."""
+    if not race.decisions:
+        return ""
+    num_open = len(race.decisions[-1].open)
+    return f"{len(race.left_at)} of {len(race.left_at) + num_open} decided after round {race.num_rounds}"
+
+
+def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
+    """How the race stands, or ended, and what it cost against training all configurations alike; empty before."""
+    if not race.decisions:
+        return ""
+    last = race.decisions[-1]
+    raced = {*race.left_at, *last.open}
+    cost = sum(record.number in raced and record.status in COMPLETED for record in records)
+    alike = len(raced) * race.num_rounds
+    state = ending_words(last) or progress_words(race)
+    spent = f"{counted(cost, 'training')}, where {alike} would have given all configurations as many"
+    return f"{state[:1].upper()}{state[1:]}: {counted(race.num_rounds, 'round')}, {spent}."

@@ -1,0 +1,91 @@
+"""The decisions of a race between configurations, in `sweep.json`: which of them left after which round, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+RACE_KEY = "race"
+"""Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
+
+DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
+"""Why a race ended: one configuration is left, or no number of rounds is likely to decide, or there are no more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundDecision:
+    """What was decided after a round. Configurations are given by their numbers."""
+
+    num_rounds: int
+    """Complete rounds, with this one."""
+    open: tuple[int, ...]
+    """Which may still be the best: they go on, unless the race ended."""
+    worse: tuple[int, ...] = ()
+    """Which left as significantly worse than the best."""
+    worse_than_base: tuple[int, ...] = ()
+    """Which left as significantly worse than the base configuration."""
+    equal: tuple[int, ...] = ()
+    """Which left as no more than the margin below the best."""
+    expected_rounds: tuple[int, ...] = ()
+    """For each that goes on, the rounds after which it is expected to be decided."""
+    end: str = ""
+    """Why the race ended after this round; empty if it goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceRecord:
+    """All decisions so far, in order."""
+
+    decisions: tuple[RoundDecision, ...] = ()
+
+    @property
+    def left_at(self) -> dict[int, int]:
+        """Rounds after which each configuration that has left did so."""
+        return {
+            number: own.num_rounds
+            for own in self.decisions
+            for number in (*own.worse, *own.worse_than_base, *own.equal)
+        }
+
+    @property
+    def expected_at(self) -> dict[int, int]:
+        """Rounds after which each configuration has left, or is expected to be decided; empty before any decision."""
+        if not self.decisions:
+            return {}
+        last = self.decisions[-1]
+        return (
+            dict(zip(last.open, last.expected_rounds or [last.num_rounds] * len(last.open), strict=True)) | self.left_at
+        )
+
+    @property
+    def worse_at(self) -> dict[int, int]:
+        """Rounds after which each configuration was significantly worse than the best."""
+        return {number: own.num_rounds for own in self.decisions for number in own.worse}
+
+    @property
+    def end(self) -> str:
+        """Why it ended; empty if it goes on."""
+        return self.decisions[-1].end if self.decisions else ""
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds that were decided on."""
+        return self.decisions[-1].num_rounds if self.decisions else 0
+
+
+def race_of(info: Mapping[str, Any]) -> RaceRecord | None:
+    """The race of a sweep by the content of its `sweep.json`; None if it is none."""
+    kept = info.get(RACE_KEY)
+    if kept is None:
+        return None
+    return RaceRecord(decisions=tuple(map(decision_of, kept)))
+
+
+def decision_of(kept: Mapping[str, Any]) -> RoundDecision:
+    """A decision as `sweep.json` keeps it."""
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in kept.items()}
+    return RoundDecision(**values)
+
+
+def race_to_json(decisions: Sequence[RoundDecision]) -> list[dict[str, Any]]:
+    """The decisions as `sweep.json` keeps them."""
+    return [asdict(decision) for decision in decisions]

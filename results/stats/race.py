@@ -1,0 +1,219 @@
+"""Decides, round by round, which configurations of a sweep need further replicates (`--until-decided`).
+
+After each complete round a configuration leaves the race if it is significantly worse than the best one or than the
+base, or is shown to be at most a margin below the best. The race ends when one configuration is left, or when no number
+of rounds that it may still have is likely to distinguish any of the others from the best. Its claims hold at 95 % over
+all rounds together, whenever it ends (`results.stats.error_spending`): ending early because nothing can be decided
+makes no claim.
+
+A decision depends on the trials of complete rounds alone, so it is the same after a kill, and no matter what
+else has been trained meanwhile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from statsmodels.stats.libqsturng import qsturng
+
+from mtlib.runtime.errors import require
+from results.records.race import (
+    DECIDED,
+    LAST_ROUND,
+    RACE_KEY,
+    UNDECIDABLE,
+    RaceRecord,
+    RoundDecision,
+    race_of,
+    race_to_json,
+)
+from results.records.replicated_best import replicated_best
+from results.records.trials import COMPLETED, TrialRecord
+from results.stats.configuration_means import (
+    MAX_DEGREES,
+    ConfigurationMeans,
+    Contrasts,
+    ModelScores,
+    configuration_means,
+    contrasts,
+)
+from results.stats.error_spending import Look, deepen
+from results.stats.looks import look_after, looks_at
+from results.stats.margins import LARGE_DEGREES, Mask, confidence_set, level_of, margins_control
+from results.stats.resampling import CONFIDENCE, Floats, Numbers
+from results.stats.trial_scores import TrialScores, group_by_configuration
+
+HOPE = 1.0
+"""Standard errors by which a difference may still move in the hoped direction before the race may end: the chance that
+it moves further is a sixth."""
+FEWEST_ROUNDS = 4
+"""Before the race may end because no more rounds are likely to decide: differences after fewer say little."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceRules:
+    """What a race is for, and what it may cost."""
+
+    margin: float = 0.0
+    """A configuration leaves when it is shown to be at most so much below the best, in score."""
+    most_rounds: int
+    """Rounds after which it ends at the latest."""
+    base: int | None = None
+    """Number of the configuration that others are compared with; None if there is none."""
+
+
+def decide_round(
+    models: ModelScores, numbers: Sequence[int], race: RaceRecord, look: Look, rules: RaceRules
+) -> RoundDecision:
+    """The decision after a complete round.
+
+    Args:
+        models: scores of the trials that count at this look, also of configurations that have left before.
+        numbers: of the configurations, in the order of `models`.
+        race: the decisions after earlier rounds.
+        look: with the number of rounds.
+        rules: of the race.
+    """
+    means, numbered = configuration_means(models), np.asarray(numbers)
+    among = ~np.isin(numbered, list(race.left_at))
+    found = confidence_set(means, among, look=look)
+    is_worse = among & ~found.is_left
+    is_below_base = among & ~is_worse & below_base(means, np.flatnonzero(numbered == rules.base), look)
+    left = among & ~is_worse & ~is_below_base
+    is_best = np.arange(len(left)) == np.where(left, means.means, -np.inf).argmax()
+    is_equal = left & ~is_best & (found.below_best + found.margins <= rules.margin)
+    left &= ~is_equal
+    needed = rounds_needed(means, left, look, rules)
+    if not needed and look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds):
+        needed = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds)
+    end = ""
+    if left.sum() == 1:
+        end = DECIDED
+    elif look.num_rounds >= rules.most_rounds:
+        end = LAST_ROUND
+    elif not needed:
+        end = UNDECIDABLE
+
+    def chosen(mask: Mask) -> tuple[int, ...]:
+        return tuple(numbered[mask].tolist())
+
+    return RoundDecision(
+        num_rounds=look.num_rounds,
+        open=chosen(left),
+        worse=chosen(is_worse),
+        worse_than_base=chosen(is_below_base),
+        equal=chosen(is_equal),
+        expected_rounds=()
+        if end
+        else tuple(needed.get(int(place), max(needed.values())) for place in np.flatnonzero(left)),
+        end=end,
+    )
+
+
+def below_base(means: ConfigurationMeans, base: Numbers, look: Look) -> Mask:
+    """(configurations,): which are significantly worse than the base, given by its place, if there is one.
+
+    The margins are those of the intervals that the effects have (`results.stats.effects.key_effects`).
+    """
+    found = np.zeros(len(means.means), np.bool_)
+    if len(base) and len(found) > 1:
+        others, one = np.delete(np.arange(len(found)), base), np.eye(len(found))
+        to_base = one[others] - one[base]
+        found[others] = means.estimate(to_base) < -margins_control(means, to_base, look=look)
+    return found
+
+
+def rounds_needed(means: ConfigurationMeans, left: Mask, look: Look, rules: RaceRules) -> dict[int, int]:
+    """The rounds after which each configuration but the best is expected to be decided, by its place.
+
+    Left out are those that even a difference which moves by `HOPE` standard errors would not decide within the rounds
+    of the race.
+
+    Args:
+        means: of the configurations.
+        left: (configurations,): which may be the best.
+        look: at the last complete round.
+        rules: of the race.
+    """
+    best, one = int(np.where(left, means.means, -np.inf).argmax()), np.eye(len(left))
+    others = np.flatnonzero(left & (np.arange(len(left)) != best))
+    later = range(look.num_rounds + 1, rules.most_rounds + 1)
+    if not later or not len(others):
+        return {}
+    if not means.total_degrees:
+        return {int(place): later[0] for place in others}
+    compared = contrasts(means, one[best] - one[others])
+    margins = np.stack([expected_margins(means, compared, len(others) + 1, look, number) for number in later])
+    moves = HOPE * np.sqrt([1 - look.num_rounds / number for number in later])[:, None] * compared.training_errors
+    differences = compared.estimates
+    is_expected = (differences > margins) | (differences + margins <= rules.margin)
+    is_possible = (differences + moves > margins) | (np.maximum(differences - moves, 0) + margins <= rules.margin)
+    return {
+        int(place): later[int(is_expected[:, row].argmax())] if is_expected[:, row].any() else rules.most_rounds
+        for row, place in enumerate(others)
+        if is_possible[:, row].any()
+    }
+
+
+def expected_margins(
+    means: ConfigurationMeans, compared: Contrasts, num_left: int, look: Look, num_rounds: int
+) -> Floats:
+    """(contrasts,) by which configurations must be below the best after so many rounds, as variances are now."""
+    degrees = means.total_degrees + (num_left - 1) * (num_rounds - look.num_rounds)
+    known, estimated = range_quantile(num_left, MAX_DEGREES), range_quantile(num_left, degrees)
+    training = compared.training_errors * np.sqrt(look.num_rounds / num_rounds)
+    level = level_of(look.at(num_rounds), means, replace(compared, training_errors=training), known)
+    examples = deepen(known, MAX_DEGREES, level) * compared.example_errors
+    return np.asarray(np.hypot(deepen(estimated, degrees, level) * training, examples))
+
+
+def range_quantile(number: int, degrees: float) -> float:
+    """Of the studentised range of so many, at 95 %, in standard errors of a difference."""
+    return float(qsturng(CONFIDENCE, number, min(degrees, LARGE_DEGREES)) / np.sqrt(2))
+
+
+def decide_complete_rounds(
+    info: Mapping[str, Any], records: Sequence[TrialRecord], scores: TrialScores, base: int | None
+) -> RaceRecord:
+    """The decisions of a race up to its last complete round, those on record first.
+
+    Args:
+        info: the content of `sweep.json`.
+        records: the sweep's trials.
+        scores: of these trials.
+        base: number of the configuration that others are compared with, if there is one.
+
+    Raises:
+        ValueError: the configurations have different tasks, so that their scores cannot be compared.
+    """
+    race, options = race_of(info) or RaceRecord(), info["options"]
+    rules = RaceRules(margin=options["until_decided"], most_rounds=options["replicates"], base=base)
+    best = replicated_best(info, records)
+    finished = [record for record in records if record.status in COMPLETED and record.trial_id in scores.epochs]
+    raced = [record for record in finished if best is None or record.number in best.numbers]
+    metric = info["space"]["metric"]
+    while not race.end:
+        info = {**info, RACE_KEY: race_to_json(race.decisions)}
+        looks, num_rounds = looks_at(info, records), max(2, race.num_rounds + 1)
+        if looks.num_rounds < num_rounds:
+            break
+        look = look_after(num_rounds, looks.declared)
+        groups = group_by_configuration([own for own in raced if looks.has(own.number, own.replicate, look)])
+        tasks = compared_tasks(groups, scores)
+        models = scores.of_models((metric, "dev"), tasks, groups)
+        decision = decide_round(models, [group[0].number for group in groups], race, look, rules)
+        race = RaceRecord(decisions=(*race.decisions, decision))
+    return race
+
+
+def compared_tasks(groups: Sequence[Sequence[TrialRecord]], scores: TrialScores) -> list[str]:
+    """The tasks of all configurations; ValueError if some have others."""
+    found = {
+        tuple(task for task in scores.tasks if group[0].trial_id in scores.values.get((task, "dev"), {}))
+        for group in groups
+    }
+    require(
+        len(found) == 1, "--until-decided must compare configurations of the same tasks", f"{len(found)} sets of tasks"
+    )
+    return list(found.pop())

@@ -1,0 +1,41 @@
+"""What users read of a race."""
+
+from collections.abc import Callable
+
+from results.answers.race_words import decision_line, progress_words, race_answer
+from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.trials import TrialRecord
+
+SECOND = RoundDecision(num_rounds=2, open=(0, 1, 3), worse=(4, 5), equal=(2,), expected_rounds=(5, 3, 5))
+
+
+def test_round_has_a_line_of_what_left_and_when_the_rest_is_expected_to_be_decided() -> None:
+    expected = "0004, 0005 are worse than the best; 0002 is equal to the best within the margin"
+    assert decision_line(SECOND) == f"Round 2: {expected}; 3 go on, expected to be decided after round 5"
+    nothing = RoundDecision(num_rounds=3, open=(0, 1), expected_rounds=(9, 9))
+    assert decision_line(nothing) == "Round 3: none has left; 2 go on, expected to be decided after round 9"
+
+
+def test_end_says_why() -> None:
+    ends = {end: RoundDecision(num_rounds=4, open=(0, 3), end=end) for end in (UNDECIDABLE, LAST_ROUND)}
+    left = "which of 0000, 0003 is the best"
+    assert decision_line(ends[UNDECIDABLE]).endswith(f"no number of rounds is likely to decide {left}")
+    assert decision_line(ends[LAST_ROUND]).endswith(f"there are no more rounds to decide {left}")
+    last = RoundDecision(num_rounds=4, open=(0,), worse_than_base=(3,), end=DECIDED)
+    assert decision_line(last) == "Round 4: 0003 is worse than the base; decided: 0000 is left"
+
+
+def test_progress_counts_what_is_decided() -> None:
+    assert progress_words(RaceRecord()) == ""
+    assert progress_words(RaceRecord(decisions=(SECOND,))) == "3 of 6 decided after round 2"
+
+
+def test_answer_has_the_cost_beside_that_of_training_all_alike(make_record: Callable[..., TrialRecord]) -> None:
+    last = RoundDecision(num_rounds=3, open=(0,), worse=(1, 3), end=DECIDED)
+    race = RaceRecord(decisions=(SECOND, last))
+    trained = [*((number, again) for number in range(6) for again in range(2)), (0, 2), (1, 2), (3, 2)]
+    records = [make_record(*one) for one in [*trained, (7, 0)]]
+    assert race_answer(race, records) == (
+        "Decided: 0000 is left: 3 rounds, 15 trainings, where 18 would have given all configurations as many."
+    )
+    assert race_answer(RaceRecord(), records) == ""

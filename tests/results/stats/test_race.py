@@ -1,0 +1,142 @@
+"""Decisions of a race: who leaves and why, when it ends, and how often a best one is called worse."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mtlib.training.epoch_report import EpochReport
+from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.trials import TrialRecord
+from results.stats.error_spending import RACE, Look
+from results.stats.race import RaceRules, decide_complete_rounds, decide_round
+from results.stats.resampling import Floats
+from tests.one_line_error import one_line_error
+from tests.results.stats.test_configuration_means import model_scores
+from tests.results.stats.test_trial_scores import scores_of
+
+MakeReport = Callable[..., EpochReport]
+MakeRecord = Callable[..., TrialRecord]
+
+
+def draw(true: Floats, num_rounds: int, seed: int, noise: float = 0.01) -> Floats:
+    """(configurations, replicates) scores with effects of replicates."""
+    stream = np.random.default_rng(seed)
+    return true[:, None] + 0.05 * stream.normal(size=num_rounds) + noise * stream.normal(size=(len(true), num_rounds))
+
+
+def run_race(table: Floats, rules: RaceRules, examples: float = 0.0) -> RaceRecord:
+    """All decisions of a race over the columns of a table; `examples` is the variance over examples of each score."""
+    race = RaceRecord()
+    for num_rounds in range(2, rules.most_rounds + 1):
+        own = table[:, :num_rounds].copy()
+        for number, last in race.left_at.items():
+            own[number, last:] = np.nan
+        shared = np.kron(np.eye(len(table)), np.ones((num_rounds, num_rounds)))[~np.isnan(own.ravel())]
+        models = model_scores(own, np.asarray(examples * shared[:, ~np.isnan(own.ravel())], dtype=np.float64))
+        look = Look(num_rounds=num_rounds, declared=RACE)
+        decision = decide_round(models, range(len(table)), race, look, rules)
+        race = RaceRecord(decisions=(*race.decisions, decision))
+        if race.end:
+            break
+    return race
+
+
+def test_hopeless_ones_leave_early_and_close_ones_late() -> None:
+    race = run_race(draw(np.array([0.7, 0.685, 0.65, 0.3]), 16, 0), RaceRules(most_rounds=16))
+    assert race.end == DECIDED
+    assert race.decisions[-1].open == (0,)
+    assert race.left_at[3] < race.left_at[2] < race.left_at[1]
+    assert race.worse_at == race.left_at
+
+
+def test_values_worse_than_the_base_leave_by_the_narrower_margins_of_fewer_comparisons() -> None:
+    table = draw(np.array([0.7, *[0.685] * 5]), 12, 1)
+    with_base, alone = (run_race(table, RaceRules(most_rounds=12, base=base)) for base in (0, None))
+    assert any(decision.worse_than_base for decision in with_base.decisions)
+    assert sum(with_base.left_at.values()) < sum(alone.left_at.values())
+
+
+def test_configuration_shown_to_be_equal_within_the_margin_leaves() -> None:
+    race = run_race(draw(np.array([0.7, 0.7, 0.5]), 12, 2), RaceRules(most_rounds=12, margin=0.03))
+    assert race.end == DECIDED
+    equal = [number for decision in race.decisions for number in decision.equal]
+    assert len(equal) == 1
+    assert 2 in race.worse_at
+
+
+def test_race_that_no_round_can_decide_ends_early() -> None:
+    """The dev examples alone leave a difference unknown that is larger than those there are."""
+    race = run_race(draw(np.array([0.7, 0.699, 0.698]), 20, 3), RaceRules(most_rounds=20), examples=0.02**2)
+    assert race.end == UNDECIDABLE
+    assert race.num_rounds < 10
+    assert race.decisions[-1].open == (0, 1, 2)
+
+
+def test_race_ends_with_its_last_round() -> None:
+    race = run_race(draw(np.array([0.7, 0.69, 0.69]), 3, 4), RaceRules(most_rounds=3))
+    assert (race.end, race.num_rounds) == (LAST_ROUND, 3)
+    assert all(rounds == 3 for rounds in race.decisions[0].expected_rounds)
+
+
+def test_expected_rounds_grow_as_differences_shrink() -> None:
+    (first, *_) = run_race(draw(np.array([0.7, 0.685, 0.67]), 20, 6), RaceRules(most_rounds=20)).decisions
+    best, close, far = (first.expected_rounds[first.open.index(number)] for number in range(3))
+    assert far <= close <= best
+
+
+@pytest.mark.parametrize("examples", [0.0, 0.005**2])
+def test_best_one_of_equals_hardly_ever_leaves(examples: float) -> None:
+    """None of four equal configurations may be called worse than another, in more than a race of twenty."""
+    is_wrong = []
+    for seed in range(100):
+        table = draw(np.full(4, 0.7), 8, seed) + np.sqrt(examples) * np.random.default_rng(seed).normal(size=(4, 1))
+        is_wrong.append(bool(run_race(table, RaceRules(most_rounds=8, base=0), examples).left_at))
+    assert np.mean(is_wrong) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
+
+
+INFO = {
+    "search": "grid",
+    "num_configurations": 3,
+    "options": {"until_decided": 0.0, "replicates": 6},
+    "space": {"metric": "overall"},
+    "first_look": {"configurations": 3, "replicates": RACE},
+    "race": [],
+}
+
+
+def test_decisions_are_the_same_with_trials_of_later_rounds(make_report: MakeReport, make_record: MakeRecord) -> None:
+    skills = {0: 1.0, 1: 1.02, 2: 0.1}
+    names = [(number, again) for number in skills for again in range(4)]
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n] + 0.01 * r, seed=9 * n + r)] for n, r in names}
+    records = [make_record(*name) for name in names]
+    found = decide_complete_rounds(INFO, records, scores_of(records, reports), base=None)
+    assert len(found.decisions) > 2
+    early = [record for record in records if record.replicate < 3 or record.number == 1]
+    again = decide_complete_rounds(INFO, early, scores_of(early, reports), base=None)
+    assert again.decisions == found.decisions[:2]
+
+
+def test_nothing_is_decided_before_the_second_round(make_report: MakeReport, make_record: MakeRecord) -> None:
+    names = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)]
+    records = [make_record(*name) for name in names]
+    scores = scores_of(records, {f"{n:04d}-r{r}": [make_report(1, seed=9 * n + r)] for n, r in names})
+    assert decide_complete_rounds(INFO, records, scores, base=None) == RaceRecord()
+
+
+def test_configurations_of_different_tasks_are_refused(make_report: MakeReport, make_record: MakeRecord) -> None:
+    names = [(number, again) for number in range(3) for again in range(2)]
+    tasks = {0: ("sst",), 1: ("sst", "qqp"), 2: ("sst", "qqp")}
+    reports = {f"{n:04d}-r{r}": [make_report(1, seed=9 * n + r, tasks=tasks[n])] for n, r in names}
+    records = [make_record(*name) for name in names]
+    error = one_line_error(decide_complete_rounds, INFO, records, scores_of(records, reports), None)
+    assert error == "--until-decided must compare configurations of the same tasks, got 2 sets of tasks"
+
+
+def test_decisions_on_record_stay(make_report: MakeReport, make_record: MakeRecord) -> None:
+    names = [(number, again) for number in range(3) for again in range(2)]
+    records = [make_record(*name) for name in names]
+    scores = scores_of(records, {f"{n:04d}-r{r}": [make_report(1, seed=9 * n + r)] for n, r in names})
+    kept = RoundDecision(num_rounds=2, open=(0,), worse=(1, 2), end=DECIDED)
+    info = INFO | {"race": [vars(kept)]}
+    assert decide_complete_rounds(info, records, scores, base=None) == RaceRecord(decisions=(kept,))

@@ -1,0 +1,70 @@
+"""Decisions are made in a thread once a round is complete, and are on record before the search hears of them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from results.records.race import RaceRecord, race_of
+from results.records.tables import read_trials
+from results.records.trials import TrialRecord, read_sweep, write_sweep
+from sweeps.driver.race_watch import RaceWatch
+from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
+
+RACE = {"options": {"data": None, "until_decided": 0.0, "replicates": 3}, "race": [], "num_configurations": 3}
+RACE |= {"first_look": {"configurations": 3, "replicates": 0}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A race of three weights with three rounds."""
+    folder = tmp_path / "mine"
+    write_recorded_sweep(folder, num_replicates=3)
+    write_sweep(folder, sweep_info("mine", **RACE))
+    return folder
+
+
+def wait_for(watch: RaceWatch, records: list[TrialRecord]) -> list[str]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if lines := watch.update(records):
+            return lines
+        time.sleep(0.02)
+    raise AssertionError("nothing was decided")
+
+
+def test_complete_rounds_are_decided_and_recorded(folder: Path) -> None:
+    watch, records = RaceWatch(str(folder), RaceRecord()), read_trials(folder)
+    lines = wait_for(watch, records)
+    assert [line.partition(":")[0] for line in lines] == [f"Round {n}" for n in range(2, 2 + len(lines))]
+    assert watch.race.decisions
+    assert race_of(read_sweep(folder)) == watch.race
+    assert watch.finish() == []
+
+
+def test_nothing_is_decided_while_a_round_is_incomplete(folder: Path) -> None:
+    watch = RaceWatch(str(folder), RaceRecord())
+    first = [record for record in read_trials(folder) if record.replicate == 0]
+    assert watch.update(first) == []
+    assert watch.race == RaceRecord()
+    assert read_sweep(folder)["race"] == []
+
+
+def test_finish_decides_what_is_complete(folder: Path) -> None:
+    watch = RaceWatch(str(folder), RaceRecord())
+    assert watch.finish()
+    assert watch.race.end
+    again = RaceWatch(str(folder), watch.race)
+    before = (folder / "sweep.json").read_bytes()
+    assert again.finish() == []
+    assert (folder / "sweep.json").read_bytes() == before
+
+
+def test_scores_that_cannot_be_compared_stop_the_sweep(folder: Path) -> None:
+    info = json.loads((folder / "sweep.json").read_text())
+    info["space"]["metric"] = "unknown"
+    info.pop("schema_version")
+    write_sweep(folder, info)
+    with pytest.raises(Exception, match="unknown"):
+        RaceWatch(str(folder), RaceRecord()).finish()
