@@ -33,6 +33,9 @@ Plan = tuple[PlannedStage, ...]
 
 MAX_SKIPPED_ROWS = 10
 """Unusable rows that are named; `sweep.json` names them all."""
+ROUNDS_OF_EQUALS = 8
+"""After which a race of equal configurations ends on average, as none is likely to be distinguished: simulated with 7
+configurations and 2,000 dev rows (`docs/measurements/statistics.md`)."""
 
 
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
@@ -106,6 +109,9 @@ def describe_trials(options: SweepOptions, inputs: SweepInputs) -> list[str]:
 def describe_times(options: SweepOptions) -> str:
     """How often each configuration is trained."""
     common, total = ("once" if n == 1 else f"{n} times" for n in (options.common_replicates, options.replicates))
+    if options.until_decided is not None:
+        which = "" if options.replicate_best is None else f"the {options.replicate_best} best "
+        return f"{common}, then {which}in rounds until it is decided, at most {total} in all"
     return (
         common if options.replicate_best is None else f"{common}, then the {options.replicate_best} best {total} in all"
     )
@@ -159,16 +165,31 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
     """Trainings and optimizer steps of the whole sweep, and the steps that sharing stages saves."""
     plans, times = planned_stages(options, inputs), options.common_replicates
     own = sorted(map(plan_steps, plans), reverse=True)
-    further = sum(own[: options.replicate_best or 0]) * (options.replicates - times)
+    best = own if options.replicate_best is None else own[: options.replicate_best]
+    further = sum(best) * (options.replicates - times)
     steps = sum(own) * times + further
-    bound = "at most " if further and own[0] > own[-1] else ""
-    total = f"In all {options.num_trials(len(plans))} trainings and {bound}{steps:,} optimizer steps"
+    is_race = options.until_decided is not None
+    bound = "at most " if is_race or (further and own[0] > own[-1]) else ""
+    num_trials = options.num_trials(len(plans))
+    total = f"In all {'at most ' * is_race}{num_trials} trainings and {bound}{steps:,} optimizer steps"
     drawn = ", counted as in the space's base configuration" if options.num_drawn is not None else ""
     stopped = f", fewer where {options.scheduler} stops trials" if options.scheduler != "none" else ""
     trained = sum(segment.steps for segment in distinct(shared_paths(options, inputs)))
     shared = (sum(own) - trained) * times
     saved = f"; sharing stages saves {shared:,} of them ({shared / steps:.1%})"
-    return f"{total}{drawn}{stopped}{saved if shared else ''}."
+    race = f" {describe_race(options, len(plans))}" if is_race else ""
+    return f"{total}{drawn}{stopped}{saved if shared else ''}.{race}"
+
+
+def describe_race(options: SweepOptions, num_configurations: int) -> str:
+    """What a race costs at least, and where nothing differs."""
+    raced = num_configurations if options.replicate_best is None else options.replicate_best
+    rounds = min(ROUNDS_OF_EQUALS, options.replicates)
+    others = (num_configurations - raced) * options.common_replicates
+    return (
+        f"Configurations leave once they are worse than the best: if none differs, a race ends after about {rounds} "
+        f"rounds, {others + raced * rounds} trainings."
+    )
 
 
 def stage_table(plan: Plan) -> list[str]:

@@ -1,0 +1,234 @@
+"""How often is whoever looks after every round wrong, and what does a race save against equal replicates?
+
+Command:  python benchmarks/racing.py looks|races [--sweeps 200] [--kinds normal ...] [--configurations 2 7 24]
+          [--rows 300 2000] [--spreads 0 0.06 0.12] [--rounds 20] [--declared 3] [--recorded SWEEP ...]
+Cost:     of a sweep with 7 configurations on one core about 1 s (`looks`, `races`), with 24 about 4 s
+Prints:   `looks`: shares of sweeps of equally good configurations in which at some round the ranking leaves one
+          unmarked, or the effects call one different from the base: with the margins of each look alone (`alone`), and
+          with those that are valid over all rounds (`valid`). `races`: the mean number of trainings and rounds, the
+          share of races that eliminated the best one (`false`), of configurations that were distinguished from it, and
+          of races that left it alone (`decided`); then how many trainings equal replicates take, judged once at a
+          number that is known beforehand, until they distinguish as many, and until they decide as often.
+
+Sweeps are those of `false_differences.py`: models are right on an example by its difficulty, by what the configuration
+makes of it and by chance. With `--spreads` S the configurations' accuracies are spread evenly over S, the base is the
+best. With `--recorded` they are made from sweeps with replicates instead: training errors are drawn from the residuals
+of the recorded scores, errors over examples from the recorded covariance; spreads are of the overall score.
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.false_differences import (
+    CONFIGURATION,
+    COVARIANCE_ROWS,
+    DIFFICULTY,
+    KINDS,
+    MEAN_LOGIT,
+    MODEL,
+    TASK,
+    TRAINING_ERROR,
+    Design,
+    draw_shifts,
+    spread_of_logits,
+)
+from results.records.race import RaceRecord
+from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.error_spending import RACE, Look
+from results.stats.margins import confidence_set, margins_control
+from results.stats.race import RaceRules, decide_round
+from results.stats.resampling import Floats
+from results.stats.trial_scores import TOTAL, group_by_configuration
+from results.sweep import Sweep, load_sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What is simulated."""
+
+    title: str
+    num_configurations: int
+    num_rows: int = 0
+    kind: str = ""
+    recorded: Sweep | None = None
+    spread: float = 0.0
+    """Between the best and the worst configuration."""
+
+    @property
+    def true(self) -> Floats:
+        """(configurations,) how far each is from the best; the first one is it."""
+        return -self.spread * np.arange(self.num_configurations) / max(1, self.num_configurations - 1)
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=("looks", "races"))
+    parser.add_argument("--sweeps", type=int, default=200)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--configurations", nargs="+", type=int, default=(2, 7, 24))
+    parser.add_argument("--rows", nargs="+", type=int, default=(300, 2000))
+    parser.add_argument("--spreads", nargs="+", type=float, default=(0.0, 0.06, 0.12))
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--declared", type=int, default=3, help="rounds that are declared for the first look")
+    parser.add_argument("--margin", type=float, default=0.0, help="of races: within which configurations are equal")
+    parser.add_argument("--recorded", nargs="+", default=(), metavar="SWEEP")
+    options = parser.parse_args()
+    print(f"{options.sweeps} sweeps each, at most {options.rounds} rounds")
+    for world in worlds(options):
+        tables = [draw_scores(world, options.rounds, seed) for seed in range(options.sweeps)]
+        name = f"{world.title:16} {world.num_configurations:3} {world.num_rows or '':6} {world.spread:5.3g}"
+        if options.table == "looks":
+            found = np.mean([look_everywhere(models, options.rounds, options.declared) for models in tables], axis=0)
+            print(name, "alone {:.3f} {:.3f}  valid {:.3f} {:.3f}".format(*found), flush=True)
+        else:
+            print(name, race_line(world, tables, options.rounds, options.margin), flush=True)
+
+
+def worlds(options: argparse.Namespace) -> Iterator[World]:
+    """All worlds of a table."""
+    spreads = (0.0,) if options.table == "looks" else options.spreads
+    if options.recorded:
+        for sweep, spread in itertools.product(map(load_sweep, options.recorded), spreads):
+            number = len({record.number for record in sweep.finished})
+            yield World(title=sweep.name[:16], num_configurations=number, recorded=sweep, spread=spread)
+        return
+    for kind, number, rows, spread in itertools.product(options.kinds, options.configurations, options.rows, spreads):
+        yield World(title=kind, kind=kind, num_configurations=number, num_rows=rows, spread=spread)
+
+
+def draw_scores(world: World, num_rounds: int, seed: int) -> ModelScores:
+    """Scores of all configurations with all rounds."""
+    stream = np.random.default_rng([seed, world.num_configurations, world.num_rows])
+    shape = (world.num_configurations, num_rounds)
+    numbers = np.arange(shape[0] * shape[1])
+    scores, covariance = simulated(world, shape, stream) if world.recorded is None else resampled(world, shape, stream)
+    return ModelScores(
+        configurations=numbers // num_rounds,
+        replicates=numbers % num_rounds,
+        scores=scores.ravel(),
+        covariance=covariance,
+        trainings=numbers,
+    )
+
+
+def simulated(world: World, shape: tuple[int, int], stream: np.random.Generator) -> tuple[Floats, Floats]:
+    """Accuracies, (configurations, rounds), and their covariance over examples; as in `false_differences.py`."""
+    rows, spread = world.num_rows, spread_of_logits(TRAINING_ERROR)
+    design = Design(kind=world.kind, num_configurations=shape[0], num_replicates=shape[1], num_rows=rows)
+    items = MEAN_LOGIT + DIFFICULTY * stream.standard_normal(rows, dtype=np.float32)
+    shifts, by_row, by_model = draw_shifts(design, stream), items, items
+    right = np.empty((*shape, rows), np.bool_)
+    for number, below in enumerate(world.true):
+        is_copy = world.kind == "copies" and number % 2 == 1
+        own = MODEL * stream.standard_normal((shape[1], rows), dtype=np.float32)
+        by_row = by_row if is_copy else CONFIGURATION * stream.standard_normal(rows, dtype=np.float32)
+        by_model = by_model + 0.1 * own if is_copy else own
+        rise = spread * stats.norm.ppf(stats.norm.cdf(MEAN_LOGIT / spread) + below) - MEAN_LOGIT
+        right[number] = items + by_row + by_model + TRAINING_ERROR * shifts[number][:, None] + rise > 0
+    models = right.reshape(-1, rows)
+    some = models[:, :COVARIANCE_ROWS].astype(np.float64)
+    covariance = covariance_over_examples(influence_values(TASK, some, np.ones(some.shape[1])))
+    return models.mean(axis=1), covariance * (some.shape[1] / rows)
+
+
+def resampled(world: World, shape: tuple[int, int], stream: np.random.Generator) -> tuple[Floats, Floats]:
+    """Overall scores, (configurations, rounds), and their covariance, with the errors of a recorded sweep."""
+    assert world.recorded is not None
+    groups = group_by_configuration(world.recorded.finished)
+    models = world.recorded.scores.of_models(TOTAL, list(world.recorded.tasks), groups)
+    means, design = configuration_means(models), design_matrix(models)
+    residuals = models.scores - design @ np.linalg.pinv(design) @ models.scores
+    residuals *= np.sqrt(len(residuals) / means.total_degrees)
+    alone = max(0.0, float(np.mean(np.diag(models.covariance)) - np.mean(np.diag(means.examples))))
+    values, vectors = np.linalg.eigh(means.examples)
+    shared = (vectors * np.maximum(values, 0)) @ vectors.T
+    by_examples = stream.multivariate_normal(np.zeros(shape[0]), shared, method="eigh")
+    scores = world.true[:, None] + by_examples[:, None] + stream.choice(residuals, size=shape)
+    covariance = np.kron(shared, np.ones((shape[1], shape[1]))) + alone * np.eye(shape[0] * shape[1])
+    return scores.ravel(), covariance
+
+
+def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tuple[bool, bool, bool, bool]:
+    """Whether ranking and effects are wrong at some round, by the margins of single looks and by valid ones."""
+    wrong = np.zeros(4, np.bool_)
+    for number in range(2, num_rounds + 1):
+        means = configuration_means(models.select(np.flatnonzero(models.replicates < number)))
+        one = np.eye(len(means.means))
+        to_base = one[1:] - one[0]
+        estimates = np.abs(contrasts(means, to_base).estimates)
+        for place, look in ((0, None), (2, Look(num_rounds=number, declared=declared))):
+            wrong[place] |= not confidence_set(means, look=look).is_left.all()
+            wrong[place + 1] |= bool((estimates > margins_control(means, to_base, look=look)).any())
+    return bool(wrong[0]), bool(wrong[1]), bool(wrong[2]), bool(wrong[3])
+
+
+def race_line(world: World, tables: list[ModelScores], num_rounds: int, margin: float) -> str:
+    """The races over some sweeps, beside equal replicates of the same sweeps."""
+    races = [run_race(models, num_rounds, margin) for models in tables]
+    others = max(1, world.num_configurations - 1)
+    costs = [trainings(race, world.num_configurations) for race in races]
+    rounds = [race.num_rounds for race in races]
+    best = set(np.flatnonzero(world.true == world.true.max()).tolist())
+    lost = [{n for own in race.decisions for n in (*own.worse, *own.worse_than_base)} for race in races]
+    share, decided = np.mean([len(own) / others for own in lost]), np.mean([len(own) == others for own in lost])
+    false = np.mean([bool(own & best) for own in lost])
+    line = f"race {np.mean(costs):6.1f} in {np.mean(rounds):4.1f} rounds  false {false:.3f}"
+    line += f"  distinguished {share:.2f}  decided {decided:.2f}"
+    if world.spread == 0:
+        return line
+    for title, column, wanted in (("as many", 0, share), ("as often decided", 1, decided)):
+        number = next((n for n in range(2, num_rounds + 1) if equal(tables, n, column) >= wanted), None)
+        if number is None:
+            line += f"  {title}: more than {num_rounds} rounds"
+        elif wanted > 0:
+            cost = world.num_configurations * number
+            line += f"  {title}: {number} rounds {cost} (ratio {np.mean(costs) / cost:.2f})"
+    return line
+
+
+def run_race(models: ModelScores, num_rounds: int, margin: float) -> RaceRecord:
+    """A race over these scores; the first configuration is the base."""
+    race, rules = RaceRecord(), RaceRules(margin=margin, most_rounds=num_rounds, base=0)
+    number = int(models.configurations.max()) + 1
+    while not race.end:
+        now = max(2, race.num_rounds + 1)
+        last = np.array([race.left_at.get(one, now) for one in range(number)])
+        counted = np.flatnonzero(models.replicates < last[models.configurations])
+        look = Look(num_rounds=now, declared=RACE)
+        decision = decide_round(models.select(counted), range(number), race, look, rules)
+        race = replace(race, decisions=(*race.decisions, decision))
+    return race
+
+
+def trainings(race: RaceRecord, num_configurations: int) -> int:
+    """How many a race took."""
+    return sum(race.left_at.get(number, race.num_rounds) for number in range(num_configurations))
+
+
+def equal(tables: list[ModelScores], num_rounds: int, column: int) -> float:
+    """With equal replicates, judged once: the share of configurations that are distinguished, or of decided sweeps."""
+    found = []
+    for models in tables:
+        means = configuration_means(models.select(np.flatnonzero(models.replicates < num_rounds)))
+        is_out = ~confidence_set(means).is_left
+        one = np.eye(len(is_out))
+        to_base = one[1:] - one[0]
+        is_out[1:] |= contrasts(means, to_base).estimates < -margins_control(means, to_base)
+        found.append((is_out.sum() / (len(is_out) - 1), is_out.sum() == len(is_out) - 1))
+    return float(np.mean(found, axis=0)[column])
+
+
+if __name__ == "__main__":
+    main()
