@@ -157,8 +157,8 @@ def sweep_effects(
     ended = [record for record in records if record.status in COMPLETED]
     finished = [record for record in ended if looks.has(record.number, record.replicate)]
     counted, best = finished, replicated_best(info, records)
+    is_grid = info["search"] == "grid"
     if best is not None:
-        is_grid = info.get("search") == "grid"
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
     scored = {task: [r for r in counted if r.trial_id in scores.values.get((task, "dev"), {})] for task in scores.tasks}
@@ -169,7 +169,7 @@ def sweep_effects(
     for task in tasks if has_different_tasks else [*tasks, OVERALL]:
         groups = group_by_configuration(scored[task])
         if len(groups) > 1:
-            columns[task] = column_effects(task, tasks, keys, groups, scores, looks)
+            columns[task] = column_effects(task, tasks, keys, groups, scores, looks, is_grid=is_grid)
     return SweepEffects(
         path=path,
         question=info["space"]["question"],
@@ -192,6 +192,8 @@ def column_effects(
     groups: Sequence[Sequence[TrialRecord]],
     scores: TrialScores,
     looks: Looks,
+    *,
+    is_grid: bool,
 ) -> ColumnEffects:
     """The effects on one score.
 
@@ -202,6 +204,7 @@ def column_effects(
         groups: the trials of each configuration.
         scores: of these trials.
         looks: at the sweep.
+        is_grid: whether it searches a grid: a race between the best of a search has rounds, too, and still curves.
     """
     params, models = [group[0].params for group in groups], scores.of_models((task, "dev"), counted, groups)
     means, counts = configuration_means(models), np.bincount(models.configurations)
@@ -209,7 +212,7 @@ def column_effects(
     found = GridEffects()
     curves: dict[str, RangeEffect] = {}
     is_fitted = True
-    if looks.is_by_round:
+    if is_grid:
         found = grid_effects(varied, params, means, looks.now)
         for look in looks.kept[:-1]:
             before = [

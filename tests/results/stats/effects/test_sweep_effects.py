@@ -161,6 +161,20 @@ def test_curve_is_fitted_to_the_trainings_that_all_configurations_have(
     np.testing.assert_allclose(curves[0].means, curves[1].means)
 
 
+def test_search_whose_best_are_raced_has_the_curve_of_all(make_report: MakeReport, make_record: MakeRecord) -> None:
+    """Rounds of a race are no grid: the keys still have ranges."""
+    skills = {(n, 0): 0.1 + 0.06 * n for n in range(24)} | {(n, 1): 3.0 for n in (22, 23)}
+    ranges = [["weight", {"Float": {"low": 0.0, "high": 23.0, "log": False}}]]
+    space = {"question": "How strongly?", "metric": "overall", "grid": [], "ranges": ranges}
+    info = {"space": space, "base": {"weight": 1}, "search": "tpe", "options": BEST, "race": []}
+    records, reports = grid_sweep(make_report, make_record, skills)
+    found = sweep_effects("/sweeps/mine", info, records, scores_of(records, reports))
+    column = found.columns["overall"]
+    assert column.num_trials == 24
+    assert column.curves["weight"].optimum > 15
+    assert not column.values
+
+
 def test_overall_is_left_out_where_tasks_differ(make_report: MakeReport, make_record: MakeRecord) -> None:
     records, reports = grid_sweep(make_report, make_record, {(0, 0): 0.5, (1, 0): 0.6}, tasks=("sst",))
     more_records, more_reports = grid_sweep(make_report, make_record, {(2, 0): 0.5}, tasks=("sst", "qqp"))
