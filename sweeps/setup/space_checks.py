@@ -19,10 +19,11 @@ def check_starts(space: SearchSpace) -> None:
 
 
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
-    """Raises ValueError if the search or the scheduler compares trials that train different tasks."""
+    """Raises ValueError if the search, the scheduler or a race compares trials that train different tasks."""
     found = sorted({config.active_tasks for config in space.configs})
-    is_compared = options.search == "tpe" or options.scheduler != "none"
-    rule = f"--search tpe and --scheduler compare trials, which in space '{space.name}' train different tasks"
+    is_compared = options.search == "tpe" or options.scheduler != "none" or options.until_decided is not None
+    compares = "--search tpe and --scheduler compare" if options.until_decided is None else "--until-decided compares"
+    rule = f"{compares} trials, which in space '{space.name}' train different tasks"
     require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
 
 

@@ -95,6 +95,12 @@ def test_scheduler_is_refused_for_trials_of_different_tasks(options: Options, ch
     assert read_inputs(options(space="baselines", search="grid")).space.name == "baselines"
 
 
+def test_race_is_refused_for_trials_of_different_tasks_before_any_is_trained(options: Options) -> None:
+    rule = r"^--until-decided compares trials, which in space 'baselines' train different tasks, got qqp; "
+    with pytest.raises(ValueError, match=rule):
+        read_inputs(options(space="baselines", search="grid", until_decided=0.0, replicates=5))
+
+
 def test_data_alone_uses_the_spaces_encoder(options: Options, tiny_folder: Path) -> None:
     inputs = read_inputs(options(data=tiny_folder))
     assert inputs.space.base == load_space("smart_lambda").base
