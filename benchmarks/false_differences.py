@@ -20,6 +20,7 @@ is that of the first 4,000 rows, scaled to all, so it is less exact than that of
 
 import argparse
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,11 +96,11 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
     """Whether ranking and effects claim a difference, an interval holds a real one, and the effects find one."""
     stream = np.random.default_rng([seed, design.num_configurations, design.num_replicates, design.num_rows])
     right, better = simulate_models(design, stream)
-    means, one = means_of(right, design), np.eye(design.num_configurations)
+    means, one = means_of(right), np.eye(design.num_configurations)
     to_base = one[1:] - one[0]
     margins, estimates = margins_control(means, to_base), contrasts(means, to_base).estimates
     precision = precision_of(means, to_base, margins)
-    raised = means_of(np.concatenate([right[:-1], better[None]]), design)
+    raised = means_of(np.concatenate([right[:-1], better[None]]))
     missed = contrasts(raised, to_base).estimates[-1] - TRUE_DIFFERENCE
     return (
         not confidence_set(means).is_left.all(),
@@ -111,22 +112,30 @@ def simulate(design: Design, seed: int) -> tuple[bool, bool, bool, float]:
 
 def simulate_models(design: Design, stream: np.random.Generator) -> tuple[Right, Right]:
     """On which examples models are right: (configurations, replicates, rows), and the last one if it were better."""
+    right = np.empty((design.num_configurations, design.num_replicates, design.num_rows), bool)
+    for number, logits in enumerate(draw_logits(design, stream)):
+        right[number] = logits > 0
+    is_unstable = UNSTABLE.get(design.kind) == design.num_configurations - 1
+    return right, logits + logit_rise(TRUE_DIFFERENCE, TRAINING_ERROR * (INSTABILITY if is_unstable else 1)) > 0
+
+
+def draw_logits(design: Design, stream: np.random.Generator) -> Iterator[npt.NDArray[np.float32]]:
+    """The logits of each configuration's models, (replicates, rows), in turn; all are equally good."""
     shape = (design.num_replicates, design.num_rows)
     items = MEAN_LOGIT + DIFFICULTY * stream.standard_normal(shape[1], dtype=np.float32)
-    shifts = draw_shifts(design, stream)
-    right, logits, by_row, by_model = np.empty((design.num_configurations, *shape), bool), items, items, items
-    for number, shift in enumerate(shifts):
+    by_row, by_model = items, items
+    for number, shift in enumerate(draw_shifts(design, stream)):
         is_copy = design.kind == "copies" and number % 2 == 1
         own = MODEL * stream.standard_normal(shape, dtype=np.float32)
         by_row = by_row if is_copy else CONFIGURATION * stream.standard_normal(shape[1], dtype=np.float32)
         by_model = by_model + 0.1 * own if is_copy else own
-        logits = items + by_row + by_model + TRAINING_ERROR * shift[:, None]
-        right[number] = logits > 0
-    is_unstable = UNSTABLE.get(design.kind) == design.num_configurations - 1
-    error = TRAINING_ERROR * (INSTABILITY if is_unstable else 1)
-    spread, mean = spread_of_logits(error), mean_logit(error)
-    rise = spread * stats.norm.ppf(stats.norm.cdf(mean / spread) + TRUE_DIFFERENCE) - mean
-    return right, logits + rise > 0
+        yield items + by_row + by_model + TRAINING_ERROR * shift[:, None]
+
+
+def logit_rise(difference: float, training_error: float) -> float:
+    """What raises the accuracy of a configuration with this training error by a difference."""
+    spread, mean = spread_of_logits(training_error), mean_logit(training_error)
+    return float(spread * stats.norm.ppf(stats.norm.cdf(mean / spread) + difference) - mean)
 
 
 def spread_of_logits(training_error: float) -> float:
@@ -155,20 +164,24 @@ def draw_shifts(design: Design, stream: np.random.Generator) -> npt.NDArray[np.f
     return shifts.astype(np.float32)
 
 
-def means_of(right: Right, design: Design) -> ConfigurationMeans:
+def means_of(right: Right) -> ConfigurationMeans:
     """Means of accuracies, with their variances."""
-    models = right.reshape(-1, design.num_rows)
+    return configuration_means(scores_of(right))
+
+
+def scores_of(right: Right) -> ModelScores:
+    """Accuracies of models, (configurations, replicates, rows), with their covariance over examples."""
+    num_replicates, num_rows = right.shape[1:]
+    models = right.reshape(-1, num_rows)
     some = models[:, :COVARIANCE_ROWS].astype(np.float64)
     influence = influence_values(TASK, some, np.ones(some.shape[1]))
     numbers = np.arange(len(models))
-    return configuration_means(
-        ModelScores(
-            configurations=numbers // design.num_replicates,
-            replicates=numbers % design.num_replicates,
-            scores=models.mean(axis=1),
-            covariance=covariance_over_examples(influence) * (some.shape[1] / design.num_rows),
-            trainings=numbers,
-        )
+    return ModelScores(
+        configurations=numbers // num_replicates,
+        replicates=numbers % num_replicates,
+        scores=models.mean(axis=1),
+        covariance=covariance_over_examples(influence) * (some.shape[1] / num_rows),
+        trainings=numbers,
     )
 
 

@@ -27,27 +27,13 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
-from scipy import stats
 
-from benchmarks.false_differences import (
-    CONFIGURATION,
-    COVARIANCE_ROWS,
-    DIFFICULTY,
-    KINDS,
-    MEAN_LOGIT,
-    MODEL,
-    TASK,
-    TRAINING_ERROR,
-    Design,
-    draw_shifts,
-    spread_of_logits,
-)
-from results.records.race import RaceRecord
+from benchmarks.false_differences import KINDS, TRAINING_ERROR, Design, draw_logits, logit_rise, scores_of
+from results.records.race import RACE, RaceRecord
 from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
-from results.stats.covariance import covariance_over_examples, influence_values
-from results.stats.error_spending import RACE, Look
+from results.stats.error_spending import Look
 from results.stats.margins import confidence_set, margins_control
-from results.stats.race import RaceRules, decide_round
+from results.stats.race import RaceRules, below_base, decide_round
 from results.stats.resampling import Floats
 from results.stats.trial_scores import TOTAL, group_by_configuration
 from results.sweep import Sweep, load_sweep
@@ -111,53 +97,37 @@ def worlds(options: argparse.Namespace) -> Iterator[World]:
 def draw_scores(world: World, num_rounds: int, seed: int) -> ModelScores:
     """Scores of all configurations with all rounds."""
     stream = np.random.default_rng([seed, world.num_configurations, world.num_rows])
-    shape = (world.num_configurations, num_rounds)
-    numbers = np.arange(shape[0] * shape[1])
-    scores, covariance = simulated(world, shape, stream) if world.recorded is None else resampled(world, shape, stream)
+    if world.recorded is not None:
+        return resampled(world.recorded, world.true, num_rounds, stream)
+    design = Design(
+        kind=world.kind,
+        num_configurations=world.num_configurations,
+        num_replicates=num_rounds,
+        num_rows=world.num_rows,
+    )
+    logits = zip(draw_logits(design, stream), world.true, strict=True)
+    return scores_of(np.stack([own + logit_rise(float(below), TRAINING_ERROR) > 0 for own, below in logits]))
+
+
+def resampled(sweep: Sweep, true: Floats, num_rounds: int, stream: np.random.Generator) -> ModelScores:
+    """Overall scores with the errors of a recorded sweep, around true ones, (configurations,)."""
+    recorded = sweep.scores.of_models(TOTAL, list(sweep.tasks), group_by_configuration(sweep.finished))
+    means, design = configuration_means(recorded), design_matrix(recorded)
+    residuals = recorded.scores - design @ np.linalg.pinv(design) @ recorded.scores
+    residuals *= np.sqrt(len(residuals) / means.total_degrees)
+    alone = max(0.0, float(np.mean(np.diag(recorded.covariance)) - np.mean(np.diag(means.examples))))
+    values, vectors = np.linalg.eigh(means.examples)
+    shared = (vectors * np.maximum(values, 0)) @ vectors.T
+    by_examples = stream.multivariate_normal(np.zeros(len(true)), shared, method="eigh")
+    scores = true[:, None] + by_examples[:, None] + stream.choice(residuals, size=(len(true), num_rounds))
+    numbers = np.arange(scores.size)
     return ModelScores(
         configurations=numbers // num_rounds,
         replicates=numbers % num_rounds,
         scores=scores.ravel(),
-        covariance=covariance,
+        covariance=np.kron(shared, np.ones((num_rounds, num_rounds))) + alone * np.eye(scores.size),
         trainings=numbers,
     )
-
-
-def simulated(world: World, shape: tuple[int, int], stream: np.random.Generator) -> tuple[Floats, Floats]:
-    """Accuracies, (configurations, rounds), and their covariance over examples; as in `false_differences.py`."""
-    rows, spread = world.num_rows, spread_of_logits(TRAINING_ERROR)
-    design = Design(kind=world.kind, num_configurations=shape[0], num_replicates=shape[1], num_rows=rows)
-    items = MEAN_LOGIT + DIFFICULTY * stream.standard_normal(rows, dtype=np.float32)
-    shifts, by_row, by_model = draw_shifts(design, stream), items, items
-    right = np.empty((*shape, rows), np.bool_)
-    for number, below in enumerate(world.true):
-        is_copy = world.kind == "copies" and number % 2 == 1
-        own = MODEL * stream.standard_normal((shape[1], rows), dtype=np.float32)
-        by_row = by_row if is_copy else CONFIGURATION * stream.standard_normal(rows, dtype=np.float32)
-        by_model = by_model + 0.1 * own if is_copy else own
-        rise = spread * stats.norm.ppf(stats.norm.cdf(MEAN_LOGIT / spread) + below) - MEAN_LOGIT
-        right[number] = items + by_row + by_model + TRAINING_ERROR * shifts[number][:, None] + rise > 0
-    models = right.reshape(-1, rows)
-    some = models[:, :COVARIANCE_ROWS].astype(np.float64)
-    covariance = covariance_over_examples(influence_values(TASK, some, np.ones(some.shape[1])))
-    return models.mean(axis=1), covariance * (some.shape[1] / rows)
-
-
-def resampled(world: World, shape: tuple[int, int], stream: np.random.Generator) -> tuple[Floats, Floats]:
-    """Overall scores, (configurations, rounds), and their covariance, with the errors of a recorded sweep."""
-    assert world.recorded is not None
-    groups = group_by_configuration(world.recorded.finished)
-    models = world.recorded.scores.of_models(TOTAL, list(world.recorded.tasks), groups)
-    means, design = configuration_means(models), design_matrix(models)
-    residuals = models.scores - design @ np.linalg.pinv(design) @ models.scores
-    residuals *= np.sqrt(len(residuals) / means.total_degrees)
-    alone = max(0.0, float(np.mean(np.diag(models.covariance)) - np.mean(np.diag(means.examples))))
-    values, vectors = np.linalg.eigh(means.examples)
-    shared = (vectors * np.maximum(values, 0)) @ vectors.T
-    by_examples = stream.multivariate_normal(np.zeros(shape[0]), shared, method="eigh")
-    scores = world.true[:, None] + by_examples[:, None] + stream.choice(residuals, size=shape)
-    covariance = np.kron(shared, np.ones((shape[1], shape[1]))) + alone * np.eye(shape[0] * shape[1])
-    return scores.ravel(), covariance
 
 
 def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tuple[bool, bool, bool, bool]:
@@ -222,10 +192,7 @@ def equal(tables: list[ModelScores], num_rounds: int, column: int) -> float:
     found = []
     for models in tables:
         means = configuration_means(models.select(np.flatnonzero(models.replicates < num_rounds)))
-        is_out = ~confidence_set(means).is_left
-        one = np.eye(len(is_out))
-        to_base = one[1:] - one[0]
-        is_out[1:] |= contrasts(means, to_base).estimates < -margins_control(means, to_base)
+        is_out = ~confidence_set(means).is_left | below_base(means, np.array([0]))
         found.append((is_out.sum() / (len(is_out) - 1), is_out.sum() == len(is_out) - 1))
     return float(np.mean(found, axis=0)[column])
 

@@ -254,10 +254,10 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
     """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
     lines = []
-    race_words = " that are still compared" if effects.race.decisions else ""
     if effects.num_early:
         own = f"{counted(effects.num_early, 'finished trial')} {'counts' if effects.num_early == 1 else 'count'}"
-        lines.append(f"{own} once all configurations{race_words} have as many replicates.")
+        which = "configurations that are still compared" if effects.race.decisions else "configurations"
+        lines.append(f"{own} once all {which} have as many replicates.")
     if not effects.left_out:
         return lines
     by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}

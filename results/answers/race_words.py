@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mtlib.runtime.command_line import counted
 from results.records.race import DECIDED, LAST_ROUND, RaceRecord, RoundDecision
 from results.records.trials import COMPLETED, TrialRecord
-from results.stats.texts import named
+from results.stats.texts import capitalized, named
 
 
 def decision_line(decision: RoundDecision) -> str:
@@ -54,4 +54,4 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     alike = len(raced) * race.num_rounds
     state = ending_words(last) or progress_words(race)
     spent = f"{counted(cost, 'training')}, where {alike} would have given all configurations as many"
-    return f"{state[:1].upper()}{state[1:]}: {counted(race.num_rounds, 'round')}, {spent}."
+    return f"{capitalized(state)}: {counted(race.num_rounds, 'round')}, {spent}."

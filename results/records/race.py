@@ -7,6 +7,9 @@ from typing import Any
 RACE_KEY = "race"
 """Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
 
+RACE = 0
+"""In place of the replicates of a declared look (`FIRST_LOOK` of `sweep.json`), as a race looks after each round."""
+
 DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
 """Why a race ended: one configuration is left, or no number of rounds is likely to decide, or there are no more."""
 

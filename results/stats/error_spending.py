@@ -23,6 +23,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from results.records.race import RACE
 from results.stats.resampling import CONFIDENCE, Floats
 
 ERROR = 1 - CONFIDENCE
@@ -34,9 +35,8 @@ SPENT_BEFORE = 0.1
 FAR, SPENT_FAR = 8.0, 0.1
 """Rounds, in multiples of the declared ones, up to which error is spent evenly over their logarithm, and the share of
 what the declared look leaves that is kept for those beyond."""
-RACE, RACE_ROUNDS = 0, 20
-"""In place of declared rounds: that none is, as of a race; and the rounds up to which a race spends evenly over their
-logarithm, but for the share that is kept."""
+RACE_ROUNDS = 20
+"""Up to which a race spends evenly over the logarithm of rounds, but for the share that is kept."""
 DENSE_ROUNDS, COARSE_STEP = 20, 1.05
 """Up to so many rounds each is a look; beyond, those at which there are so many times as many as at the last."""
 LEAST_STEP = 0.05
@@ -68,14 +68,14 @@ class Look:
             ratio: of the variance of a difference over examples to that over one round of trainings; 0 is safe.
             comparisons: how many independent ones would need as wide margins, at least 1.
         """
-        at_declared = max(1.0, degrees * max(1, self.declared - 1) / (self.num_rounds - 1))
-        first = 2 * stats.t.sf(
-            WIDER_AT_FIRST * stats.t.ppf(1 - ERROR / 2, round(at_declared, 1)), round(at_declared, 1)
-        )
+        first = 0.0
+        if self.declared != RACE:
+            own = round(max(1.0, degrees * (self.declared - 1) / (self.num_rounds - 1)), 1)
+            first = float(2 * stats.t.sf(WIDER_AT_FIRST * stats.t.ppf(1 - ERROR / 2, own), own))
         known = RATIOS[ratio >= RATIOS]
         rounded = float(known[-1]) if len(known) else 0.0
         more = 2.0 ** (np.ceil(2 * np.log2(max(1.0, comparisons))) / 2)
-        return watched(self.num_rounds, self.declared, float(first), rounded, float(more)).level
+        return watched(self.num_rounds, self.declared, first, rounded, float(more)).level
 
 
 def deepen(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float) -> Floats:
@@ -160,13 +160,8 @@ def watched(num_rounds: int, declared: int, first: float, ratio: float, comparis
         bound = boundary(last.places, last.density, kept, step, (total - last.total) / comparisons)
         places = (NODES + 1) / 2 * bound
         apart = np.stack([places[:, None] - kept * last.places, places[:, None] + kept * last.places])
-        density = (
-            (np.exp(-((apart / step) ** 2) / 2).sum(axis=0) @ last.density)
-            * WEIGHTS
-            * bound
-            / step
-            / np.sqrt(8 * np.pi)
-        )
+        reached = np.exp(-((apart / step) ** 2) / 2).sum(axis=0) @ last.density
+        density = reached * WEIGHTS * bound / step / np.sqrt(8 * np.pi)
     level = float(2 * stats.norm.sf(bound) * comparisons)
     return WatchedStatistic(level=level, total=total, information=information, places=places, density=density)
 

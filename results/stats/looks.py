@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from results.records.race import RaceRecord, race_of
+from results.records.race import RACE, RaceRecord, race_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, FIRST_LOOK, UNFINISHED, TrialRecord
-from results.stats.error_spending import RACE, Look
+from results.stats.error_spending import Look
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +52,19 @@ def look_after(num_rounds: int, declared: int) -> Look:
     return Look(num_rounds=max(2, num_rounds), declared=declared if declared == RACE else max(2, declared))
 
 
-def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> Looks:
+def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord | None = None) -> Looks:
     """The looks at a sweep; without a declared one on record, the present one is it.
 
     Args:
         info: the content of `sweep.json`.
         records: the sweep's trials.
+        race: its decisions; None for those on record, if it is a race.
     """
-    race = race_of(info)
+    race = race_of(info) if race is None else race
     is_by_round = info.get("search") == "grid" or race is not None
     first, options = info.get(FIRST_LOOK), info.get("options") or {}
     if is_by_round:
-        num_rounds = complete_rounds(info, records)
+        num_rounds = complete_rounds(info, records, race or RaceRecord())
         declared = first["replicates"] if first else options.get("replicates", num_rounds)
     else:
         num_rounds = ended_trainings(records, options)
@@ -71,15 +72,15 @@ def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> Looks:
     return Looks(is_by_round=is_by_round, num_rounds=num_rounds, declared=declared, race=race or RaceRecord())
 
 
-def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
-    """How many replicates, from the first on, all configurations have that should have them."""
+def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int:
+    """How many replicates, from the first on, all configurations have that should have them by a race's decisions."""
     ended = {(record.number, record.replicate) for record in records if record.status not in UNFINISHED}
     numbers = {record.number for record in records}
     expected = max(len(numbers), info.get("num_configurations") or 0)
     if len({number for number, replicate in ended if replicate == 0}) < expected:
         return 0
     repeated = {record.number for record in records if record.replicate == 0 and record.status in COMPLETED}
-    best, race = replicated_best(info, records), race_of(info) or RaceRecord()
+    best = replicated_best(info, records)
     num_rounds = 1
     while True:
         wanted = {number for number in repeated if race.left_at.get(number, num_rounds + 1) > num_rounds}

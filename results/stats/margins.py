@@ -71,7 +71,7 @@ def margins_best(
         return np.zeros(len(compared.estimates))
 
     def tukey(degrees: Floats) -> Floats:
-        return np.asarray(qsturng(CONFIDENCE, int(own.sum()), np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
+        return range_quantile(int(own.sum()), degrees)
 
     def largest(drawn: Floats, squares: Floats) -> Floats:
         return largest_range(drawn[:, own], squares[:, own])
@@ -168,6 +168,11 @@ def drawn_quantile(means: ConfigurationMeans, largest: Largest) -> float:
     level = total / stream.chisquare(total, size=(NUM_VARIANCES, 1))
     true = squares * level * degrees / stream.chisquare(degrees, size=size)
     return float(np.quantile(largest(stream.normal(size=size) * np.sqrt(true), squares), CONFIDENCE))
+
+
+def range_quantile(number: int, degrees: Floats) -> Floats:
+    """Quantiles of the studentised range of so many means, in standard errors of a difference, as `degrees`."""
+    return np.asarray(qsturng(CONFIDENCE, number, np.clip(degrees, 1.0, LARGE_DEGREES)) / math.sqrt(2))
 
 
 def dunnett_quantile(means: ConfigurationMeans, coefficients: Floats, degrees: float) -> float:

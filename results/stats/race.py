@@ -15,19 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from statsmodels.stats.libqsturng import qsturng
 
 from mtlib.runtime.errors import require
-from results.records.race import (
-    DECIDED,
-    LAST_ROUND,
-    RACE_KEY,
-    UNDECIDABLE,
-    RaceRecord,
-    RoundDecision,
-    race_of,
-    race_to_json,
-)
+from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of
 from results.records.replicated_best import replicated_best
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.configuration_means import (
@@ -40,8 +30,8 @@ from results.stats.configuration_means import (
 )
 from results.stats.error_spending import Look, deepen
 from results.stats.looks import look_after, looks_at
-from results.stats.margins import LARGE_DEGREES, Mask, confidence_set, level_of, margins_control
-from results.stats.resampling import CONFIDENCE, Floats, Numbers
+from results.stats.margins import Mask, confidence_set, level_of, margins_control, range_quantile
+from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
 
 HOPE = 1.0
@@ -95,6 +85,8 @@ def decide_round(
     elif not needed:
         end = UNDECIDABLE
 
+    expected = [] if end else [needed.get(place, max(needed.values())) for place in np.flatnonzero(left).tolist()]
+
     def chosen(mask: Mask) -> tuple[int, ...]:
         return tuple(numbered[mask].tolist())
 
@@ -104,17 +96,16 @@ def decide_round(
         worse=chosen(is_worse),
         worse_than_base=chosen(is_below_base),
         equal=chosen(is_equal),
-        expected_rounds=()
-        if end
-        else tuple(needed.get(int(place), max(needed.values())) for place in np.flatnonzero(left)),
+        expected_rounds=tuple(expected),
         end=end,
     )
 
 
-def below_base(means: ConfigurationMeans, base: Numbers, look: Look) -> Mask:
+def below_base(means: ConfigurationMeans, base: Numbers, look: Look | None = None) -> Mask:
     """(configurations,): which are significantly worse than the base, given by its place, if there is one.
 
-    The margins are those of the intervals that the effects have (`results.stats.effects.key_effects`).
+    The margins are those of the intervals that the effects have (`results.stats.effects.key_effects`). `look` is None
+    for the only one.
     """
     found = np.zeros(len(means.means), np.bool_)
     if len(base) and len(found) > 1:
@@ -161,16 +152,11 @@ def expected_margins(
 ) -> Floats:
     """(contrasts,) by which configurations must be below the best after so many rounds, as variances are now."""
     degrees = means.total_degrees + (num_left - 1) * (num_rounds - look.num_rounds)
-    known, estimated = range_quantile(num_left, MAX_DEGREES), range_quantile(num_left, degrees)
+    known, estimated = range_quantile(num_left, np.array([MAX_DEGREES, degrees])).tolist()
     training = compared.training_errors * np.sqrt(look.num_rounds / num_rounds)
     level = level_of(look.at(num_rounds), means, replace(compared, training_errors=training), known)
     examples = deepen(known, MAX_DEGREES, level) * compared.example_errors
     return np.asarray(np.hypot(deepen(estimated, degrees, level) * training, examples))
-
-
-def range_quantile(number: int, degrees: float) -> float:
-    """Of the studentised range of so many, at 95 %, in standard errors of a difference."""
-    return float(qsturng(CONFIDENCE, number, min(degrees, LARGE_DEGREES)) / np.sqrt(2))
 
 
 def decide_complete_rounds(
@@ -194,8 +180,7 @@ def decide_complete_rounds(
     raced = [record for record in finished if best is None or record.number in best.numbers]
     metric = info["space"]["metric"]
     while not race.end:
-        info = {**info, RACE_KEY: race_to_json(race.decisions)}
-        looks, num_rounds = looks_at(info, records), max(2, race.num_rounds + 1)
+        looks, num_rounds = looks_at(info, records, race), max(2, race.num_rounds + 1)
         if looks.num_rounds < num_rounds:
             break
         look = look_after(num_rounds, looks.declared)

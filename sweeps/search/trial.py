@@ -164,9 +164,7 @@ def num_expected_trials(
     known = list(records)
     if race is not None and race.decisions:
         begun, raced = Counter(record.number for record in known), race.expected_at
-        further = {number: max(begun[number], most) for number, most in raced.items()}
-        others = [max(count, 1) for number, count in begun.items() if number not in raced]
-        return sum(further.values()) + sum(others)
+        return sum(max(begun[number], raced.get(number, 0)) for number in begun | raced)
     alone = {record.number for record in known if record.replicate == 0 and record.status in NOT_REPLICATED}
     num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in known)
     return options.num_trials(num_configurations, len(alone)) + num_begun

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.race import DECIDED, LAST_ROUND, RACE, UNDECIDABLE, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
-from results.stats.error_spending import RACE, Look
+from results.stats.error_spending import Look
 from results.stats.race import RaceRules, decide_complete_rounds, decide_round
 from results.stats.resampling import Floats
 from tests.one_line_error import one_line_error
