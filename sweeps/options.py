@@ -120,6 +120,8 @@ class SweepOptions:
             value = getattr(self, flag.replace("-", "_"))
             require(value is None or value >= 1, f"--{flag} must be at least 1", value)
         require(self.until_decided is None or self.until_decided >= 0, MARGIN_RULE, self.until_decided)
+        rule = "--until-decided must be below 1, the whole range of a score, e.g. 0.01"
+        require(self.until_decided is None or self.until_decided < 1, rule, self.until_decided)
         can_race = self.until_decided is None or self.replicates >= 2
         require(can_race, "--replicates must be at least 2 with --until-decided", self.replicates)
         can_race = self.until_decided is None or self.search == "grid" or self.replicate_best is not None
