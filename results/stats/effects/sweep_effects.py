@@ -157,7 +157,7 @@ def sweep_effects(
     ended = [record for record in records if record.status in COMPLETED]
     finished = [record for record in ended if looks.has(record.number, record.replicate)]
     counted, best = finished, replicated_best(info, records)
-    is_grid = info["search"] == "grid"
+    is_grid = info.get("search") == "grid"
     if best is not None:
         counted = [r for r in finished if (r.number in best.numbers if is_grid else r.replicate < best.chosen_by)]
     keys, search = with_bases(searched_keys(info, counted), bases or {}), info["search"]
