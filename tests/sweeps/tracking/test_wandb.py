@@ -47,6 +47,7 @@ def read_log(content: bytes) -> Iterator[bytes]:
 
 def records(folder: Path, run: str) -> Iterator[Any]:
     """What the files of a run say, in the order of writing."""
+    wandb.teardown()  # waits for W&B's own process: a run that has finished may still be on its way to the disk
     for path in sorted(folder.glob(f"wandb/offline-run-*-{run}/*.wandb")):
         yield from map(Record.FromString, read_log(path.read_bytes()))
 
