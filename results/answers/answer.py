@@ -254,7 +254,11 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
     """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
     lines = []
-    if effects.num_early:
+    if effects.num_early and effects.race.end:
+        do_not, they = ("does not", "it") if effects.num_early == 1 else ("do not", "they")
+        own = counted(effects.num_early, "finished trial")
+        lines.append(f"{own} {do_not} count: {they} began before the race had ended.")
+    elif effects.num_early:
         own = f"{counted(effects.num_early, 'finished trial')} {'counts' if effects.num_early == 1 else 'count'}"
         which = "configurations that are still compared" if effects.race.decisions else "configurations"
         lines.append(f"{own} once all {which} have as many replicates.")

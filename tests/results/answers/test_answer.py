@@ -9,6 +9,7 @@ import pytest
 
 from mtlib.tasks import TASKS
 from results.answers.answer import answer_question, training_time
+from results.records.race import DECIDED, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from results.stats.effects.interactions import Interaction
 from results.stats.effects.key_effects import ValueEffect
@@ -74,6 +75,9 @@ def lines_of(effects: SweepEffects, records: Sequence[TrialRecord] = ()) -> list
 def test_trials_of_an_incomplete_round_are_mentioned() -> None:
     effects = replace(sweep_of([value(0.0, None), value(1.0, 0.004)]), num_early=5)
     assert lines_of(effects)[-1] == "5 finished trials count once all configurations have as many replicates."
+    ended = RaceRecord(decisions=(RoundDecision(num_rounds=4, open=(1,), end=DECIDED),))
+    unread = replace(effects, num_early=1, race=ended)
+    assert lines_of(unread)[-1] == "1 finished trial does not count: it began before the race had ended."
     alone = sweep_of([value(0.0, None), value(1.0, None)], is_known=False, num_replicates=(1, 1))
     (line, _) = lines_of(replace(alone, num_early=2))
     assert line.startswith("Not known: not all configurations were trained twice yet. For an answer: ")
