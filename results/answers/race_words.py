@@ -53,5 +53,5 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     cost = sum(record.number in raced and record.status in COMPLETED for record in records)
     alike = len(raced) * race.num_rounds
     state = ending_words(last) or progress_words(race)
-    spent = f"{counted(cost, 'training')}, where {alike} would have given all configurations as many"
+    spent = f"{counted(cost, 'training')} ({alike} with equal replicates)"
     return f"{capitalized(state)}: {counted(race.num_rounds, 'round')}, {spent}."
