@@ -27,7 +27,7 @@ def ending_words(decision: RoundDecision) -> str:
         return ""
     if decision.end == DECIDED:
         return f"decided: {left} is left"
-    why = "there are no more rounds" if decision.end == LAST_ROUND else "no number of rounds is likely"
+    why = "there are no more rounds" if decision.end == LAST_ROUND else "the rounds left (--replicates) are not likely"
     return f"{why} to decide which of {left} is the best"
 
 

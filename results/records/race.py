@@ -11,7 +11,7 @@ RACE = 0
 """In place of the replicates of a declared look (`FIRST_LOOK` of `sweep.json`), as a race looks after each round."""
 
 DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
-"""Why a race ended: one configuration is left, or no number of rounds is likely to decide, or there are no more."""
+"""Why a race ended: one configuration is left, or the rounds left are not likely to decide, or there are no more."""
 
 
 @dataclass(frozen=True, kw_only=True)

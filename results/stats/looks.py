@@ -85,6 +85,8 @@ def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
     while True:
         wanted = {number for number in repeated if race.left_at.get(number, num_rounds + 1) > num_rounds}
         if best is not None and num_rounds >= best.chosen_by:
+            if len(repeated & best.numbers) < min(info["options"]["replicate_best"], len(repeated)):
+                return num_rounds  # the first replicate of some of the best has not begun
             wanted &= best.numbers
         if not wanted or any((number, num_rounds) not in ended for number in wanted):
             return num_rounds

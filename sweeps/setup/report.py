@@ -183,7 +183,7 @@ def describe_total(options: SweepOptions, inputs: SweepInputs) -> str:
 
 def describe_race(options: SweepOptions, num_configurations: int) -> str:
     """What a race costs at least, and where nothing differs."""
-    raced = num_configurations if options.replicate_best is None else options.replicate_best
+    raced = min(num_configurations, options.replicate_best or num_configurations)
     rounds = min(ROUNDS_OF_EQUALS, options.replicates)
     others = (num_configurations - raced) * options.common_replicates
     return (
@@ -228,7 +228,8 @@ def describe_disk_need(options: SweepOptions, inputs: SweepInputs, pretrained: P
     """The most disk that the sweep can need, and how much is free where its folder will be."""
     paths = shared_paths(options, inputs)
     num_trials = options.num_trials(len(paths))
-    options = replace(options, replicates=math.ceil(num_trials / len(paths)), replicate_best=None)  # on average
+    on_average = math.ceil(num_trials / len(paths))
+    options = replace(options, replicates=on_average, replicate_best=None, until_decided=None)
     num_concurrent = max_concurrent(options, num_trials)
     measure = functools.cache(lambda config: measure_model(config, pretrained))
     need = disk_need(paths, inputs, measure, options, num_concurrent)

@@ -19,7 +19,7 @@ def test_round_has_a_line_of_what_left_and_when_the_rest_is_expected_to_be_decid
 def test_end_says_why() -> None:
     ends = {end: RoundDecision(num_rounds=4, open=(0, 3), end=end) for end in (UNDECIDABLE, LAST_ROUND)}
     left = "which of 0000, 0003 is the best"
-    assert decision_line(ends[UNDECIDABLE]).endswith(f"no number of rounds is likely to decide {left}")
+    assert decision_line(ends[UNDECIDABLE]).endswith(f"the rounds left (--replicates) are not likely to decide {left}")
     assert decision_line(ends[LAST_ROUND]).endswith(f"there are no more rounds to decide {left}")
     last = RoundDecision(num_rounds=4, open=(0,), worse_than_base=(3,), end=DECIDED)
     assert decision_line(last) == "Round 4: 0003 is worse than the base; decided: 0000 is left"
@@ -35,7 +35,5 @@ def test_answer_has_the_cost_beside_that_of_training_all_alike(make_record: Call
     race = RaceRecord(decisions=(SECOND, last))
     trained = [*((number, again) for number in range(6) for again in range(2)), (0, 2), (1, 2), (3, 2)]
     records = [make_record(*one) for one in [*trained, (7, 0)]]
-    assert race_answer(race, records) == (
-        "Decided: 0000 is left: 3 rounds, 15 trainings (18 with equal replicates)."
-    )
+    assert race_answer(race, records) == ("Decided: 0000 is left: 3 rounds, 15 trainings (18 with equal replicates).")
     assert race_answer(RaceRecord(), records) == ""

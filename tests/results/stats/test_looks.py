@@ -59,6 +59,8 @@ def test_only_the_best_have_the_rounds_that_only_they_are_trained_in(make_record
     info = {"search": "grid", "num_configurations": 3, "options": options}
     assert looks_at(info, records_of(make_record, trained)).num_rounds == 2
     assert looks_at(info, records_of(make_record, trained | {(0, 2): "complete"})).num_rounds == 2
+    del trained[2, 1]  # stopped before it began: nothing is decided among those that have begun
+    assert looks_at(info, records_of(make_record, trained)).num_rounds == 1
 
 
 @pytest.mark.parametrize("first", [None, {"configurations": 2, "replicates": 3}])
