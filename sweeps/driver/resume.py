@@ -11,7 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
-from results.records.race import DECIDED, RACE_KEY, RaceRecord, race_of, race_to_json
+from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
 from results.records.trials import FIRST_LOOK, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
@@ -95,11 +95,17 @@ def resume_sweep(
 
 
 def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord | None:
-    """The decisions of a race so far; one that had no more rounds, or no hope, goes on where it may have more now."""
+    """The decisions of a race so far.
+
+    One that had no more rounds, or no hope, goes on where it may have more rounds now; one without hope also where the
+    margin has changed.
+    """
     if options.until_decided is None:
         return None
     race = race_of(info) or RaceRecord()
-    if race.end in ("", DECIDED) or options.replicates <= info["replicates"]:
+    has_other_margin = race.end == UNDECIDABLE and info["options"].get("until_decided") != options.until_decided
+    may_go_on = options.replicates > info["replicates"] or has_other_margin
+    if race.end in ("", DECIDED) or not may_go_on:
         return race
     return RaceRecord(decisions=(*race.decisions[:-1], replace(race.decisions[-1], end="")))
 

@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.records.examples import read_hold_out
-from results.records.race import LAST_ROUND, RaceRecord, RoundDecision, race_of, race_to_json
+from results.records.race import LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of, race_to_json
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
@@ -247,6 +247,20 @@ def test_race_that_had_no_more_rounds_goes_on_where_it_may_have_more(
     going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
     assert resume_sweep(more, inputs, ENCODER, []).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
+
+
+def test_race_that_had_no_hope_goes_on_with_another_margin(options: SweepOptions, inputs: SweepInputs) -> None:
+    own = dataclasses.replace(options, extend=0)
+    create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
+    info = read_sweep(own.folder)
+    last = RoundDecision(num_rounds=4, open=(0, 1), worse=(2,), end=UNDECIDABLE)
+    info["race"] = race_to_json([last])
+    info.pop("schema_version")
+    write_sweep(own.folder, info)
+    assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
+    wider = dataclasses.replace(own, until_decided=0.05)
+    going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
+    assert resume_sweep(wider, inputs, ENCODER, []).plan.race == going
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:
