@@ -254,14 +254,14 @@ def remarks(effects: SweepEffects, difference: float | None) -> Iterator[str]:
 def left_out(effects: SweepEffects, records: Sequence[TrialRecord]) -> list[str]:
     """The trials that do not count, or not yet, in lines, with what failed ones were trained with."""
     lines = []
-    if effects.num_early and effects.race.end:
-        do_not, they = ("does not", "it") if effects.num_early == 1 else ("do not", "they")
-        own = counted(effects.num_early, "finished trial")
-        lines.append(f"{own} {do_not} count: {they} began before the race had ended.")
-    elif effects.num_early:
-        own = f"{counted(effects.num_early, 'finished trial')} {'counts' if effects.num_early == 1 else 'count'}"
+    if effects.num_early:
+        own, is_one = counted(effects.num_early, "finished trial"), effects.num_early == 1
         which = "configurations that are still compared" if effects.race.decisions else "configurations"
-        lines.append(f"{own} once all {which} have as many replicates.")
+        if effects.race.end:
+            not_counted = "does not count: it" if is_one else "do not count: they"
+            lines.append(f"{own} {not_counted} began before the race had ended.")
+        else:
+            lines.append(f"{own} {'counts' if is_one else 'count'} once all {which} have as many replicates.")
     if not effects.left_out:
         return lines
     by_number = {record.number: searched_text(record) for record in records if record.status == "failed"}

@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS as TASK_FILES
 from mtlib.tasks import TaskFiles
 from results.records.examples import read_hold_out
-from results.records.race import LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of, race_to_json
+from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of, race_to_json
 from results.records.trials import TrialRecord, read_sweep, sweep_tasks, write_sweep
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace
@@ -231,36 +231,40 @@ def test_declared_look_is_that_of_the_first_command_that_can_tell_anything_apart
     assert read_sweep(own.folder)["first_look"] == {"configurations": 2, "replicates": declared}
 
 
-def test_race_that_had_no_more_rounds_goes_on_where_it_may_have_more(
-    options: SweepOptions, inputs: SweepInputs
-) -> None:
+def create_race(options: SweepOptions, inputs: SweepInputs, last: RoundDecision) -> SweepOptions:
+    """Begins a race whose only decision on record is the given one; its options."""
     own = dataclasses.replace(options, extend=0)
     create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
     info = read_sweep(own.folder)
     assert (info["race"], info["first_look"]["replicates"]) == ([], 0)
-    last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=LAST_ROUND)
     info["race"] = race_to_json([last])
     info.pop("schema_version")
     write_sweep(own.folder, info)
+    return own
+
+
+@pytest.mark.parametrize(
+    ("end", "change"),
+    [(LAST_ROUND, {"replicates": 9}), (UNDECIDABLE, {"replicates": 9}), (UNDECIDABLE, {"until_decided": 0.05})],
+)
+def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
+    options: SweepOptions, inputs: SweepInputs, end: str, change: dict[str, Any]
+) -> None:
+    last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
+    own = create_race(options, inputs, last)
     assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
-    more = dataclasses.replace(own, replicates=9)
     going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
-    assert resume_sweep(more, inputs, ENCODER, []).plan.race == going
+    assert resume_sweep(dataclasses.replace(own, **change), inputs, ENCODER, []).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
 
 
-def test_race_that_had_no_hope_goes_on_with_another_margin(options: SweepOptions, inputs: SweepInputs) -> None:
-    own = dataclasses.replace(options, extend=0)
-    create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
-    info = read_sweep(own.folder)
-    last = RoundDecision(num_rounds=4, open=(0, 1), worse=(2,), end=UNDECIDABLE)
-    info["race"] = race_to_json([last])
-    info.pop("schema_version")
-    write_sweep(own.folder, info)
+@pytest.mark.parametrize("end", [LAST_ROUND, DECIDED])
+def test_race_without_rounds_or_with_a_winner_is_not_reopened_by_another_margin(
+    options: SweepOptions, inputs: SweepInputs, end: str
+) -> None:
+    last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
+    own = dataclasses.replace(create_race(options, inputs, last), until_decided=0.05)
     assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
-    wider = dataclasses.replace(own, until_decided=0.05)
-    going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
-    assert resume_sweep(wider, inputs, ENCODER, []).plan.race == going
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:

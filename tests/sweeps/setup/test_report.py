@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -188,7 +187,7 @@ def test_disk_of_a_race_of_the_best_is_that_of_its_most_trainings(
     options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder
 ) -> None:
     best = options(search="tpe", replicates=5, replicate_best=2)
-    race = replace(best, until_decided=0.0)
+    race = dataclasses.replace(best, until_decided=0.0)
     shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
     assert describe_disk_need(race, shared, tiny_encoder) == describe_disk_need(best, shared, tiny_encoder)
 
