@@ -29,7 +29,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 
 from benchmarks.false_differences import KINDS, TRAINING_ERROR, Design, draw_logits, logit_rise, scores_of
-from results.records.race import RACE, RaceRecord
+from results.records.race import RaceRecord
 from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
 from results.stats.error_spending import Look
 from results.stats.margins import confidence_set, margins_control
@@ -176,7 +176,7 @@ def run_race(models: ModelScores, num_rounds: int, margin: float) -> RaceRecord:
         now = max(2, race.num_rounds + 1)
         last = np.array([race.left_at.get(one, now) for one in range(number)])
         counted = np.flatnonzero(models.replicates < last[models.configurations])
-        look = Look(num_rounds=now, declared=RACE)
+        look = Look(num_rounds=now, declared=None)
         decision = decide_round(models.select(counted), range(number), race, look, rules)
         race = replace(race, decisions=(*race.decisions, decision))
     return race

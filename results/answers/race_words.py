@@ -54,4 +54,5 @@ def race_answer(race: RaceRecord, records: Sequence[TrialRecord]) -> str:
     alike = len(raced) * race.num_rounds
     state = ending_words(last) or progress_words(race)
     spent = f"{counted(cost, 'training')} ({alike} with equal replicates)"
-    return f"{capitalized(state)}: {counted(race.num_rounds, 'round')}, {spent}."
+    rounds = f"{counted(race.num_rounds, 'round')} of {counted(len(raced), 'configuration')}"
+    return f"{capitalized(state)}: {rounds}, {spent}."

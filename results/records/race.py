@@ -7,9 +7,6 @@ from typing import Any
 RACE_KEY = "race"
 """Key of `sweep.json`: the decisions after each round so far; absent of a sweep that is no race."""
 
-RACE = 0
-"""In place of the replicates of a declared look (`FIRST_LOOK` of `sweep.json`), as a race looks after each round."""
-
 DECIDED, UNDECIDABLE, LAST_ROUND = "decided", "undecidable", "last round"
 """Why a race ended: one configuration is left, or the rounds left are not likely to decide, or there are no more."""
 
@@ -39,6 +36,11 @@ class RaceRecord:
     """All decisions so far, in order."""
 
     decisions: tuple[RoundDecision, ...] = ()
+
+    @property
+    def raced(self) -> frozenset[int]:
+        """The configurations that were decided on, those that have left among them; empty before any decision."""
+        return frozenset(self.left_at) | frozenset(self.decisions[-1].open if self.decisions else ())
 
     @property
     def left_at(self) -> dict[int, int]:

@@ -1,16 +1,17 @@
-"""Sweeps in which only the best configurations were trained again (`--replicate-best`): which these are.
+"""Which configurations get further replicates: the best of a sweep (`--replicate-best`), or those of a race.
 
-They were chosen by the dev scores of the trainings that all configurations have. Among themselves they are compared
+The best are chosen by the dev scores of the trainings that all configurations have. Among themselves they are compared
 with all their trainings: in simulations this calls equally good ones different no more often than replicates of all
 configurations do, as the choice makes the scores that it uses more alike. The others are not compared: they were
 dropped for low scores, which a second training would raise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.records.trials import TrialRecord
+from results.records.race import RACE_KEY, RaceRecord, race_of
+from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +24,93 @@ class ReplicatedBest:
 
 
 def replicated_best(info: Mapping[str, Any], records: Sequence[TrialRecord]) -> ReplicatedBest | None:
-    """The configurations that alone have further replicates; None if there are none, or all have them.
+    """The configurations that alone have further replicates, or are raced; None if there are none, or all are.
 
     Args:
         info: the content of `sweep.json`.
         records: the sweep's trials.
     """
-    options = info.get("options") or {}
+    options, race = info.get("options") or {}, race_of(info)
     if options.get("replicate_best") is None:
         return None
-    chosen_by = options["chosen_by"]
-    numbers = frozenset(record.number for record in records if record.replicate >= chosen_by)
+    numbers = {record.number for record in records if record.replicate >= options["chosen_by"]}
+    if race is not None:
+        numbers |= further_replicated(info, records, race)
     if not numbers or numbers == {record.number for record in records}:
         return None
-    return ReplicatedBest(numbers=numbers, chosen_by=chosen_by)
+    return ReplicatedBest(numbers=frozenset(numbers), chosen_by=options["chosen_by"])
+
+
+def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], race: RaceRecord) -> set[int]:
+    """The configurations that `choose_replicated` chooses by the options in `sweep.json`, whose content is `info`.
+
+    `race` has the decisions so far; none of a sweep that is no race.
+    """
+    options = info["options"]
+    num_best = options.get("replicate_best")
+    return set(
+        choose_replicated(
+            records,
+            race if RACE_KEY in info else None,
+            metric=info["space"]["metric"],
+            num_configurations=info.get("num_configurations") or options.get("trials") or 0,
+            chosen_by=1 if num_best is None else options["chosen_by"],
+            num_best=num_best,
+        )
+    )
+
+
+def choose_replicated(
+    records: Iterable[TrialRecord],
+    race: RaceRecord | None,
+    *,
+    metric: str,
+    num_configurations: int,
+    chosen_by: int,
+    num_best: int | None,
+) -> list[int]:
+    """Numbers of the configurations that get further replicates, those with the best first trainings first.
+
+    They are chosen once all configurations have the trainings that each gets, so the choice is the same after a kill.
+    One that is raced stays so when others are added to the sweep later. One whose first training did not complete gets
+    no further replicates, though a replicate of it may have completed.
+
+    Args:
+        records: of the sweep's trials.
+        race: its decisions; None if it is no race.
+        metric: the score that the sweep maximises.
+        num_configurations: of the whole sweep.
+        chosen_by: trainings that every configuration gets.
+        num_best: how many are chosen; None for all, each as soon as its first training is complete.
+    """
+    trials: dict[int, dict[int, TrialRecord]] = {}
+    for record in records:
+        trials.setdefault(record.number, {})[record.replicate] = record
+    scores = {
+        number: mean_score([own[again] for again in range(chosen_by) if again in own], metric)
+        for number, own in trials.items()
+        if 0 in own and own[0].status in COMPLETED
+    }
+    best = sorted(scores, key=lambda number: (-scores[number], number))
+    if num_best is None:
+        return best
+    chosen = set[int]()
+    if race is not None:
+        chosen |= race.raced | {number for number, own in trials.items() if max(own) >= chosen_by}
+    if len(trials) >= num_configurations and all(has_common(own, chosen_by) for own in trials.values()):
+        chosen |= set(best[:num_best])
+    return [number for number in best if number in chosen]
+
+
+def has_common(trials: Mapping[int, TrialRecord], chosen_by: int) -> bool:
+    """Whether the trainings that each configuration gets have ended; `trials` are one configuration's, by replicate."""
+    if 0 not in trials:
+        return False
+    wanted = range(chosen_by) if trials[0].status in COMPLETED else [again for again in trials if again < chosen_by]
+    return all(again in trials and trials[again].status not in UNFINISHED for again in wanted)
+
+
+def mean_score(records: Iterable[TrialRecord], metric: str) -> float:
+    """The mean of the best scores of those trials that are complete, of which there is at least one."""
+    scores = [record.best[metric] for record in records if record.status in COMPLETED]
+    return sum(scores) / len(scores)

@@ -23,7 +23,6 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from results.records.race import RACE
 from results.stats.resampling import CONFIDENCE, Floats
 
 ERROR = 1 - CONFIDENCE
@@ -32,15 +31,15 @@ WIDER_AT_FIRST = 1.08
 """How many times as wide the margins of the declared look may be because of the other looks."""
 SPENT_BEFORE = 0.1
 """Share of what the declared look leaves that is spent at the rounds before it."""
-FAR, SPENT_FAR = 8.0, 0.1
-"""Rounds, in multiples of the declared ones, up to which error is spent evenly over their logarithm, and the share of
-what the declared look leaves that is kept for those beyond."""
+LATE, SPENT_LATE = 8.0, 0.1
+"""A look is late if it has more than `LATE` times the declared rounds. Error is spent evenly over the logarithm of
+rounds before, and `SPENT_LATE` of what the declared look leaves is spent at late looks."""
 RACE_ROUNDS = 20
-"""Up to which a race spends evenly over the logarithm of rounds, but for the share that is kept."""
+"""Rounds up to which a race spends evenly over their logarithm; at later ones it spends `SPENT_LATE` of the error."""
 DENSE_ROUNDS, COARSE_STEP = 20, 1.05
-"""Up to so many rounds each is a look; beyond, those at which there are so many times as many as at the last."""
-LEAST_STEP = 0.05
-"""Standard deviation of a statistic given that of the last look, below which the two looks count as one."""
+"""Each of the first `DENSE_ROUNDS` rounds is a look; after these, looks grow by the factor `COARSE_STEP`."""
+LEAST_DEVIATION = 0.05
+"""Two looks count as one if the standard deviation of the second statistic, given the first, is below this."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
 """Of Gauss and Legendre's quadrature over the statistics that are not significant: errors of levels are below 1 %."""
 RATIOS = 2.0 ** np.arange(-7, 7.5, 0.5)
@@ -53,8 +52,8 @@ class Look:
 
     num_rounds: int
     """Complete ones, at least 2."""
-    declared: int
-    """Rounds of the look that was declared, at least 2; `RACE` where a decision follows each round."""
+    declared: int | None
+    """Rounds of the look that was declared, at least 2; None for a race, which looks after each round."""
 
     def at(self, num_rounds: int) -> "Look":
         """Another look at the same sweep."""
@@ -69,16 +68,16 @@ class Look:
             comparisons: how many independent ones would need as wide margins, at least 1.
         """
         first = 0.0
-        if self.declared != RACE:
+        if self.declared is not None:
             own = round(max(1.0, degrees * (self.declared - 1) / (self.num_rounds - 1)), 1)
             first = float(2 * stats.t.sf(WIDER_AT_FIRST * stats.t.ppf(1 - ERROR / 2, own), own))
         known = RATIOS[ratio >= RATIOS]
         rounded = float(known[-1]) if len(known) else 0.0
         more = 2.0 ** (np.ceil(2 * np.log2(max(1.0, comparisons))) / 2)
-        return watched(self.num_rounds, self.declared, first, rounded, float(more)).level
+        return continuation(self.num_rounds, self.declared, first, rounded, float(more)).level
 
 
-def deepen(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float) -> Floats:
+def quantiles_at(quantiles: npt.ArrayLike, degrees: npt.ArrayLike, level: float) -> Floats:
     """Quantiles of the largest of several differences at another level than `ERROR`: that of one look.
 
     The probability that the largest exceeds a high quantile is proportional to that of a single difference, which has
@@ -98,31 +97,31 @@ def adjusted_p_value(p_value: float, level: float) -> float:
     return min(1.0, p_value * ERROR / level)
 
 
-def spent(num_rounds: int, declared: int, first: float) -> float:
+def spent(num_rounds: int, declared: int | None, first: float) -> float:
     """The error that all looks up to this round make together; `first` is that up to the declared one."""
-    if declared == RACE:
-        near = (1 - SPENT_FAR) * min(np.log(num_rounds) / np.log(RACE_ROUNDS), 1.0)
-        return float(ERROR * (near + SPENT_FAR * max(0.0, 1 - RACE_ROUNDS / num_rounds)))
+    if declared is None:
+        near = (1 - SPENT_LATE) * min(np.log(num_rounds) / np.log(RACE_ROUNDS), 1.0)
+        return float(ERROR * (near + SPENT_LATE * max(0.0, 1 - RACE_ROUNDS / num_rounds)))
     left = ERROR - first
     if num_rounds < declared:
         return float(SPENT_BEFORE * left * np.log(num_rounds) / np.log(declared))
     times = num_rounds / declared
-    near = (1 - SPENT_FAR) * min(np.log(times) / np.log(FAR), 1.0)
-    return float(first + left * (near + SPENT_FAR * max(0.0, 1 - FAR / times)))
+    near = (1 - SPENT_LATE) * min(np.log(times) / np.log(LATE), 1.0)
+    return float(first + left * (near + SPENT_LATE * max(0.0, 1 - LATE / times)))
 
 
-def rounds_looked_at(num_rounds: int, declared: int) -> list[int]:
+def rounds_looked_at(num_rounds: int, declared: int | None) -> list[int]:
     """The rounds that count as looks, the last one included."""
     found, number = [], 2
     while number < num_rounds:
         found.append(number)
         number = number + 1 if number < DENSE_ROUNDS else int(np.ceil(number * COARSE_STEP))
-    return sorted({*found, *([declared] if RACE < declared < num_rounds else []), num_rounds})
+    return sorted({*found, *([declared] if declared is not None and declared < num_rounds else []), num_rounds})
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchedStatistic:
-    """A statistic after a look, if it was not significant at this and all earlier looks."""
+class ContinuationDensity:
+    """The density of a statistic after a look, where it was not significant at this and all earlier looks."""
 
     level: float
     """Of the look."""
@@ -130,14 +129,16 @@ class WatchedStatistic:
     """Error that all looks so far make."""
     information: float
     """The inverse of the variance of the difference, where that over one round of trainings is 1."""
-    places: Floats
+    values: Floats
     """(nodes,) absolute values of the statistic."""
-    density: Floats
+    probs: Floats
     """(nodes,) their probabilities."""
 
 
 @functools.cache
-def watched(num_rounds: int, declared: int, first: float, ratio: float, comparisons: float) -> WatchedStatistic:
+def continuation(
+    num_rounds: int, declared: int | None, first: float, ratio: float, comparisons: float
+) -> ContinuationDensity:
     """The statistic after the look at a round; its level is that of `Look.level`.
 
     The density of a statistic that was not significant so far is carried from look to look. Two looks have the
@@ -149,36 +150,36 @@ def watched(num_rounds: int, declared: int, first: float, ratio: float, comparis
     earlier = rounds_looked_at(num_rounds, declared)[:-1]
     if not earlier:
         bound = float(stats.norm.isf(total / comparisons / 2))
-        places = (NODES + 1) / 2 * bound
-        density = WEIGHTS * bound * stats.norm.pdf(places)  # of the absolute value
+        values = (NODES + 1) / 2 * bound
+        probs = WEIGHTS * bound * stats.norm.pdf(values)  # of the absolute value
     else:
-        last = watched(earlier[-1], declared, first, ratio, comparisons)
-        kept = np.sqrt(last.information / information)
-        step = np.sqrt(1 - kept**2)
-        if step < LEAST_STEP:
+        last = continuation(earlier[-1], declared, first, ratio, comparisons)
+        correlation = np.sqrt(last.information / information)
+        deviation = np.sqrt(1 - correlation**2)
+        if deviation < LEAST_DEVIATION:
             return last
-        bound = boundary(last.places, last.density, kept, step, (total - last.total) / comparisons)
-        places = (NODES + 1) / 2 * bound
-        apart = np.stack([places[:, None] - kept * last.places, places[:, None] + kept * last.places])
-        reached = np.exp(-((apart / step) ** 2) / 2).sum(axis=0) @ last.density
-        density = reached * WEIGHTS * bound / step / np.sqrt(8 * np.pi)
+        bound = boundary(last, correlation, deviation, (total - last.total) / comparisons)
+        values = (NODES + 1) / 2 * bound
+        apart = np.stack([values[:, None] - correlation * last.values, values[:, None] + correlation * last.values])
+        reached = np.exp(-((apart / deviation) ** 2) / 2).sum(axis=0) @ last.probs
+        probs = reached * WEIGHTS * bound / deviation / np.sqrt(8 * np.pi)
     level = float(2 * stats.norm.sf(bound) * comparisons)
-    return WatchedStatistic(level=level, total=total, information=information, places=places, density=density)
+    return ContinuationDensity(level=level, total=total, information=information, values=values, probs=probs)
 
 
-def boundary(places: Floats, density: Floats, kept: float, step: float, share: float) -> float:
+def boundary(last: ContinuationDensity, correlation: float, deviation: float, share: float) -> float:
     """The absolute value that the next statistic exceeds with the probability `share`, not having been significant.
 
     Args:
-        places: (nodes,) absolute values of the last statistic.
-        density: (nodes,) their probabilities.
-        kept: correlation of the two statistics.
-        step: standard deviation of the next one given the last.
+        last: the density after the last look.
+        correlation: of the next statistic with the last.
+        deviation: standard deviation of the next statistic given the last.
         share: above 0.
     """
 
     def excess(bound: float) -> float:
-        beyond = ndtr((kept * places - bound) / step) + ndtr((-kept * places - bound) / step)
-        return float(density @ beyond) - share
+        beyond = ndtr((correlation * last.values - bound) / deviation)
+        beyond += ndtr((-correlation * last.values - bound) / deviation)
+        return float(last.probs @ beyond) - share
 
     return float(brentq(excess, 0.0, 40.0, xtol=1e-9))

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from results.records.race import RACE, RaceRecord, race_of
-from results.records.replicated_best import replicated_best
+from results.records.race import RaceRecord, race_of
+from results.records.replicated_best import further_replicated
 from results.records.trials import COMPLETED, FIRST_LOOK, UNFINISHED, TrialRecord
 from results.stats.error_spending import Look
 
@@ -24,8 +24,8 @@ class Looks:
     """Whether it is a grid, or a race between the best of a search."""
     num_rounds: int
     """Complete ones; of a search, trainings that have ended."""
-    declared: int
-    """Those of the declared look; `RACE` if each round of a race is one."""
+    declared: int | None
+    """Those of the declared look; None of a race, of which each round is a look."""
     race: RaceRecord = field(default_factory=RaceRecord)
     """What left a race, and when."""
 
@@ -38,7 +38,7 @@ class Looks:
     def kept(self) -> tuple[Look, ...]:
         """The looks whose claims hold now, the present one last: the declared one, and those after which some left."""
         rounds = {self.declared, *self.race.left_at.values()} if self.is_by_round else set()
-        past = sorted(number for number in rounds if 2 <= number < self.num_rounds)
+        past = sorted(number for number in rounds if number is not None and 2 <= number < self.num_rounds)
         return (*(look_after(number, self.declared) for number in past), self.now)
 
     def has(self, number: int, replicate: int, look: Look | None = None) -> bool:
@@ -47,9 +47,9 @@ class Looks:
         return not self.is_by_round or replicate < min(num_rounds, self.race.left_at.get(number, num_rounds))
 
 
-def look_after(num_rounds: int, declared: int) -> Look:
+def look_after(num_rounds: int, declared: int | None) -> Look:
     """The look after so many rounds; before the second there is nothing to claim."""
-    return Look(num_rounds=max(2, num_rounds), declared=declared if declared == RACE else max(2, declared))
+    return Look(num_rounds=max(2, num_rounds), declared=None if declared is None else max(2, declared))
 
 
 def looks_at(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord | None = None) -> Looks:
@@ -80,17 +80,30 @@ def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
     if len({number for number, replicate in ended if replicate == 0}) < expected:
         return 0
     repeated = {record.number for record in records if record.replicate == 0 and record.status in COMPLETED}
-    best = replicated_best(info, records)
-    num_rounds = 1
+    options, left_at, num_rounds = info.get("options") or {}, race.left_at, 1
+    is_chosen = options.get("replicate_best") is not None
+    further = further_replicated(info, records, race) if is_chosen else repeated
     while True:
-        wanted = {number for number in repeated if race.left_at.get(number, num_rounds + 1) > num_rounds}
-        if best is not None and num_rounds >= best.chosen_by:
-            if len(repeated & best.numbers) < min(info["options"]["replicate_best"], len(repeated)):
-                return num_rounds  # the first replicate of some of the best has not begun
-            wanted &= best.numbers
+        wanted = further if is_chosen and num_rounds >= options["chosen_by"] else repeated
+        wanted = {number for number in wanted if left_at.get(number, num_rounds + 1) > num_rounds}
         if not wanted or any((number, num_rounds) not in ended for number in wanted):
             return num_rounds
         num_rounds += 1
+
+
+def round_to_decide(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int | None:
+    """The complete round that a race must decide on next; None if it has ended, or its next round is not complete.
+
+    If configurations have joined the race since its last decision, by `--extend` or `--retry-failed`, the round of that
+    decision is decided once more, with the new ones among those compared.
+    """
+    has_joined = bool(race.decisions) and not further_replicated(info, records, race) <= race.raced
+    if race.end and not has_joined:
+        return None
+    options = info["options"]
+    first = 2 if options.get("replicate_best") is None else max(2, options["chosen_by"])
+    wanted = race.num_rounds if has_joined else max(first, race.num_rounds + 1)
+    return wanted if complete_rounds(info, records, race) >= wanted else None
 
 
 def ended_trainings(records: Sequence[TrialRecord], options: Mapping[str, Any]) -> int:

@@ -30,7 +30,7 @@ from results.stats.configuration_means import (
     training_covariance,
     training_variances,
 )
-from results.stats.error_spending import ERROR, Look, deepen
+from results.stats.error_spending import ERROR, Look, quantiles_at
 from results.stats.resampling import CONFIDENCE, Floats, Numbers
 
 NUM_PERMUTATIONS = 1000
@@ -132,7 +132,7 @@ def combine_margins(
     estimated = np.maximum(normal(compared.degrees), found)
     if look is not None:
         level = level_of(look, means, compared, float(known.max()))
-        known, estimated = deepen(known, MAX_DEGREES, level), deepen(estimated, compared.degrees, level)
+        known, estimated = quantiles_at(known, MAX_DEGREES, level), quantiles_at(estimated, compared.degrees, level)
     margins = np.hypot(estimated * compared.training_errors, known * compared.example_errors)
     return np.maximum(margins, known * compared.fixed_errors)
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from results.stats.configuration_means import MAX_DEGREES, ConfigurationMeans, contrasts
-from results.stats.error_spending import ERROR, Look, deepen
+from results.stats.error_spending import ERROR, Look, quantiles_at
 from results.stats.margins import SINGLE_QUANTILE, dunnett_quantile
 from results.stats.resampling import Floats
 
@@ -88,7 +88,7 @@ class Precision:
         if self.look is not None:
             level = self.look.at(round(num_replicates)).level(own, ratio, comparisons)
         degrees = MAX_DEGREES if is_known else own
-        return float(deepen(self.quantile_ratio * stats.t.isf(ERROR / 2, degrees), degrees, level))
+        return float(quantiles_at(self.quantile_ratio * stats.t.isf(ERROR / 2, degrees), degrees, level))
 
     @property
     def finest(self) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mtlib.runtime.errors import require
 from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision, race_of
-from results.records.replicated_best import replicated_best
+from results.records.replicated_best import further_replicated
 from results.records.trials import COMPLETED, TrialRecord
 from results.stats.configuration_means import (
     MAX_DEGREES,
@@ -28,8 +28,8 @@ from results.stats.configuration_means import (
     configuration_means,
     contrasts,
 )
-from results.stats.error_spending import Look, deepen
-from results.stats.looks import look_after, looks_at
+from results.stats.error_spending import Look, quantiles_at
+from results.stats.looks import look_after, looks_at, round_to_decide
 from results.stats.margins import Mask, confidence_set, level_of, margins_control, range_quantile
 from results.stats.resampling import Floats, Numbers
 from results.stats.trial_scores import TrialScores, group_by_configuration
@@ -70,13 +70,13 @@ def decide_round(
     found = confidence_set(means, among, look=look)
     is_worse = among & ~found.is_left
     is_below_base = among & ~is_worse & below_base(means, np.flatnonzero(numbered == rules.base), look)
-    left = among & ~is_worse & ~is_below_base
-    is_best = np.arange(len(left)) == np.where(left, means.means, -np.inf).argmax()
-    is_equal = left & ~is_best & (found.below_best + found.margins <= rules.margin)
-    left &= ~is_equal
-    needed = rounds_needed(means, left, look, rules)
-    if not needed and look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds):
-        needed = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds)
+    may_be_best = among & ~is_worse & ~is_below_base
+    is_best = np.arange(len(among)) == np.where(may_be_best, means.means, -np.inf).argmax()
+    is_equal = may_be_best & ~is_best & (found.below_best + found.margins <= rules.margin)
+    left = may_be_best & ~is_equal
+    is_early = look.num_rounds < min(FEWEST_ROUNDS, rules.most_rounds)
+    at_most = dict.fromkeys(np.flatnonzero(left).tolist(), rules.most_rounds) if is_early else {}
+    needed = rounds_needed(means, left, look, rules) or at_most
     end = ""
     if left.sum() == 1:
         end = DECIDED
@@ -155,8 +155,8 @@ def expected_margins(
     known, estimated = range_quantile(num_left, np.array([MAX_DEGREES, degrees])).tolist()
     training = compared.training_errors * np.sqrt(look.num_rounds / num_rounds)
     level = level_of(look.at(num_rounds), means, replace(compared, training_errors=training), known)
-    examples = deepen(known, MAX_DEGREES, level) * compared.example_errors
-    return np.asarray(np.hypot(deepen(estimated, degrees, level) * training, examples))
+    examples = quantiles_at(known, MAX_DEGREES, level) * compared.example_errors
+    return np.asarray(np.hypot(quantiles_at(estimated, degrees, level) * training, examples))
 
 
 def decide_complete_rounds(
@@ -175,20 +175,18 @@ def decide_complete_rounds(
     """
     race, options = race_of(info) or RaceRecord(), info["options"]
     rules = RaceRules(margin=options["until_decided"], most_rounds=options["replicates"], base=base)
-    best = replicated_best(info, records)
-    finished = [record for record in records if record.status in COMPLETED and record.trial_id in scores.epochs]
-    raced = [record for record in finished if best is None or record.number in best.numbers]
     metric = info["space"]["metric"]
-    while not race.end:
-        looks, num_rounds = looks_at(info, records, race), max(2, race.num_rounds + 1)
-        if looks.num_rounds < num_rounds:
-            break
+    finished = [record for record in records if record.status in COMPLETED and record.trial_id in scores.epochs]
+    while (num_rounds := round_to_decide(info, records, race)) is not None:
+        numbers, looks = further_replicated(info, records, race), looks_at(info, records, race)
         look = look_after(num_rounds, looks.declared)
-        groups = group_by_configuration([own for own in raced if looks.has(own.number, own.replicate, look)])
-        tasks = compared_tasks(groups, scores)
-        models = scores.of_models((metric, "dev"), tasks, groups)
+        raced = [own for own in finished if own.number in numbers and looks.has(own.number, own.replicate, look)]
+        groups = group_by_configuration(raced)
+        models = scores.of_models((metric, "dev"), compared_tasks(groups, scores), groups)
         decision = decide_round(models, [group[0].number for group in groups], race, look, rules)
         race = RaceRecord(decisions=(*race.decisions, decision))
+        if not numbers <= race.raced:
+            break  # one that is complete has no overall score: it would be waited for again and again
     return race
 
 

@@ -158,14 +158,16 @@ def read_sweep_state(folder: str) -> SweepState:
     num_configurations = (
         info.get("num_configurations") or options.num_drawn or len({record.number for record in records})
     )
+    metric = str(space.get("metric", OVERALL))
+    num_expected = num_expected_trials(options, num_configurations, records, metric, race_of(info))
     return SweepState(
         folder=folder,
         created=str(info.get("created", "")),
         question=str(space.get("question", "")),
-        metric=str(space.get("metric", OVERALL)),
+        metric=metric,
         tasks=sweep_tasks(info),
         records=tuple(records),
-        num_expected=max(len(records), num_expected_trials(options, num_configurations, records, race_of(info))),
+        num_expected=max(len(records), num_expected),
         is_running=is_running,
         stopped_at=stopped,
         progress=progress,
@@ -175,7 +177,7 @@ def read_sweep_state(folder: str) -> SweepState:
 def saved_counts(info: Mapping[str, Any]) -> SweepOptions:
     """The saved options of a sweep that decide its number of trials; the defaults if it has none."""
     saved = info.get("options") or {}
-    names = ("search", "trials", "replicates", "replicate_best", "chosen_by")
+    names = ("search", "trials", "replicates", "replicate_best", "chosen_by", "until_decided")
     return SweepOptions(name="any", storage="/", **{name: saved[name] for name in names if name in saved})
 
 

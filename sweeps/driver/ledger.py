@@ -9,6 +9,7 @@ from typing import Any
 from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from search_spaces.space import grid_trials
+from sweeps.driver.pending import num_left_to_run
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
 from sweeps.search.trial import Trial, make_trial, num_expected_trials, queued_record
@@ -33,14 +34,17 @@ class Ledger:
         """Trials by status; those not suggested yet count as queued."""
         records, plan = list(self.records.values()), self.plan
         counts = Counter(record.status for record in records)
-        waiting = num_expected_trials(plan.options, plan.num_configurations, records, self.race) - len(records)
-        return dict(counts + Counter(queued=max(0, waiting)))
+        expected = num_expected_trials(plan.options, plan.num_configurations, records, plan.space.metric, self.race)
+        return dict(counts + Counter(queued=max(0, expected - len(records))))
 
     @property
-    def num_unfinished(self) -> int:
-        """The number of trials that have not ended."""
+    def num_left(self) -> int:
+        """The number of trials that are left to run, or run; of a race, in all rounds that it may still have."""
         counts = self.counts
-        return sum(counts.get(status, 0) for status in UNFINISHED)
+        num_unfinished = sum(counts.get(status, 0) for status in UNFINISHED)
+        if self.race is None:
+            return num_unfinished
+        return max(num_unfinished, num_left_to_run(self.plan, list(self.records.values()), self.race))
 
     @property
     def best(self) -> tuple[str, float] | None:

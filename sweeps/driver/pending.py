@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
+from results.records.race import RaceRecord
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.options import SweepPlan
-from sweeps.search.trial import known_configurations, left_to_run, trial_id_of
+from sweeps.search.trial import known_configurations, left_to_run, num_expected_trials, trial_id_of
 
 
 def is_sweep_over(plan: SweepPlan, records: Sequence[TrialRecord]) -> bool:
     """Whether nothing is left to run."""
+    return num_left_to_run(plan, records, plan.race) == 0
+
+
+def num_left_to_run(plan: SweepPlan, records: Sequence[TrialRecord], race: RaceRecord | None) -> int:
+    """Trials of known configurations that have not ended, and the configurations that have not been sampled."""
     known = known_configurations(plan, records)
-    return len(known) == plan.num_configurations and not left_to_run(plan, known, plan.race)
+    return len(left_to_run(plan, known, race)) + plan.num_configurations - len(known)
 
 
 def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str]:
@@ -19,7 +25,7 @@ def describe_progress(plan: SweepPlan, known: Sequence[TrialRecord]) -> list[str
         return [f"All {len(known)} trials have ended: nothing is left to do."]
     num_ended = sum(record.status not in UNFINISHED for record in known)
     num_begun = sum(record.status in UNFINISHED and record.epochs > 0 for record in known)
-    expected = plan.options.num_trials(plan.num_configurations)
+    expected = num_expected_trials(plan.options, plan.num_configurations, known, plan.space.metric, plan.race)
     return [f"{num_ended} of {expected} trials have ended; {num_begun} of the others had begun and will continue."]
 
 

@@ -25,11 +25,11 @@ class RaceWatch:
             ValueError: the scores cannot be compared, or predictions cannot be read.
             OSError: the storage cannot be used.
         """
-        from results.stats.looks import complete_rounds  # here: it loads scipy
+        from results.stats.looks import round_to_decide  # here: it loads scipy
 
         if self._decision is not None:
             return self._take(self._decision) if self._decision.done() else []
-        if not self.race.end and complete_rounds(self._info, list(records), self.race) > max(1, self.race.num_rounds):
+        if round_to_decide(self._info, list(records), self.race) is not None:
             self._decision = self._thread.submit(decide, self._folder)
         return []
 

@@ -19,6 +19,7 @@ from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
 from sweeps.driver.pending import describe_progress, is_sweep_over, list_pending
+from sweeps.driver.race_watch import decide
 from sweeps.options import SAVED_KEYS, SweepOptions, SweepPlan, saved_options
 from sweeps.setup.create import first_look
 from sweeps.setup.inputs import SweepInputs
@@ -90,6 +91,8 @@ def resume_sweep(
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
+    if race is not None:  # a kill, or the sweep before it became a race, may have left complete rounds undecided
+        plan = replace(plan, race=decide(options.folder))
     notes = [*describe_mending(damage), *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
@@ -107,10 +110,12 @@ def continued_race(info: Mapping[str, Any], options: SweepOptions) -> RaceRecord
     may_go_on = options.replicates > info["replicates"] or has_other_margin
     if race.end in ("", DECIDED) or not may_go_on:
         return race
-    return RaceRecord(decisions=(*race.decisions[:-1], replace(race.decisions[-1], end="")))
+    last = race.decisions[-1]
+    going = replace(last, end="", expected_rounds=(options.replicates,) * len(last.open))
+    return RaceRecord(decisions=(*race.decisions[:-1], going))
 
 
-def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int]:
+def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: SweepPlan) -> dict[str, int | None]:
     """The first look, as an earlier command declared it, or this one where earlier ones could tell nothing apart.
 
     Args:
@@ -118,7 +123,7 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
         begun: the options of the last command.
         plan: of this command.
     """
-    earlier: dict[str, int] = info.get(FIRST_LOOK) or {
+    earlier: dict[str, int | None] = info.get(FIRST_LOOK) or {
         "configurations": begun.get("trials") or plan.num_configurations,
         "replicates": begun["replicates"],
     }

@@ -202,7 +202,7 @@ def run_plan(
             ownership.write()  # nothing runs any more
     is_interrupted = interrupts.is_stop_requested and error is None
     why = interrupts.reason if is_interrupted else None
-    limit = limits.reached if ledger.num_unfinished and not is_interrupted and error is None else None
+    limit = limits.reached if ledger.num_left and not is_interrupted and error is None else None
     ended = replace(outcome_of(ledger, closing_errors), is_interrupted=is_interrupted, interruption=why)
     return replace(ended, limit=limit, error=error)
 
@@ -263,7 +263,7 @@ def run_on_ray(run: SweepRun) -> str | None:
             error = handle_until_end(sweep)
             if error is None and sweep.race is not None:
                 take_decisions(sweep, sweep.race.finish())
-            if error is None and not run.ledger.num_unfinished:
+            if error is None and not run.ledger.num_left:
                 with contextlib.suppress(OSError, ValueError):  # they are written again, and an error is told then
                     save_tables(plan, run.ledger)
                 run.on_trained()
@@ -298,14 +298,22 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         ray.kill(channel)
         raise
     lanes = Lanes(plan=plan, channel=channel, inputs=inputs, driver_id=driver_id, scratch=run.scratch)
-    for text in scale(lanes, run.ledger.num_unfinished):
+    for text in scale(lanes, run.ledger.num_left):
         run.note(text)
     counted = ((len(lanes.runs), "lane"), (plan.options.workers, "worker"))
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
     study = open_study(run.journal, plan.options.name, plan.space.metric, folder)
-    known, history = run.known.records, run.known.reports
-    searcher = SweepSearcher(plan, study, suggested.put, max_live=lanes.num_live, known=known, history=history)
+    history = run.known.reports
+    searcher = SweepSearcher(
+        plan,
+        study,
+        suggested.put,
+        max_live=lanes.num_live,
+        known=run.known.records,
+        history=history,
+        find_race=lambda: run.ledger.race,
+    )
     stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
     race = None if plan.race is None else RaceWatch(folder, plan.race)
     return RunningSweep(
@@ -396,7 +404,7 @@ def wind_down_at_limit(sweep: RunningSweep) -> bool:
 
 def adjust_lanes(sweep: RunningSweep) -> None:
     """Opens and closes lanes as the cluster and the trials left change; stops a sweep that has no nodes for long."""
-    for text in scale(sweep.lanes, sweep.run.ledger.num_unfinished):
+    for text in scale(sweep.lanes, sweep.run.ledger.num_left):
         sweep.run.note(text)
     sweep.searcher.max_live = sweep.lanes.num_live
     minutes = sweep.run.plan.options.node_wait_minutes
@@ -407,9 +415,9 @@ def adjust_lanes(sweep: RunningSweep) -> None:
 
 
 def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
-    """Lets searcher and ledger know what a race has decided, and shows it."""
+    """Notes what a race has decided in the ledger, where the searcher reads it, and shows it."""
     assert sweep.race is not None
-    sweep.searcher.race = sweep.run.ledger.race = sweep.race.race
+    sweep.run.ledger.race = sweep.race.race
     for line in lines:
         sweep.run.note(line)
 

@@ -19,6 +19,8 @@ import optuna
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
+from results.records.race import RaceRecord
+from results.records.replicated_best import mean_score
 from results.records.trials import UNFINISHED, TrialRecord
 from sweeps.lanes.channel import BEST_PREFIX
 from sweeps.options import SweepPlan
@@ -30,7 +32,6 @@ from sweeps.search.trial import (
     Trial,
     known_configurations,
     left_to_run,
-    mean,
     queued_record,
     trial_id_of,
 )
@@ -47,16 +48,17 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         max_live: int,
         known: Sequence[TrialRecord] = (),
         history: Mapping[str, Sequence[tuple[int, float]]] | None = None,
+        find_race: Callable[[], RaceRecord | None] = lambda: None,
     ) -> None:
         """Adds the configurations of a resumed sweep, by the records of its `known` trials, that have ended.
 
         `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
         changes this later. `history` has the scored epochs of known trials, and their best score so far at each.
+        `find_race` returns what a race has decided so far; None if the sweep is none.
         """
         super().__init__(metric="best", mode="max")
         self.max_live = max_live
-        self.race = plan.race
-        """What a race has decided so far; the sweep changes it."""
+        self._find_race = find_race
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
         self._history = history or {}
@@ -135,9 +137,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         Replicates of complete configurations come first. In a race one round follows another, and in a round those
         come first that are likely to stay: the next round begins before it is decided who leaves.
         """
+        race = self._find_race()
         while True:
-            left = self._not_running(left_to_run(self._plan, self._known, self.race))
-            waiting = sorted(left, key=self._raced_late if self.race is not None else self._is_first)
+            left = self._not_running(left_to_run(self._plan, self._known, race))
+            waiting = sorted(left, key=self._is_first if race is None else self._raced_late)
             if (chosen := self._choose(waiting)) is not None:
                 return self._trial(*chosen)
             if len(self._known) == self._plan.num_configurations or len(waiting) >= self.max_live:
@@ -152,8 +155,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
     def _raced_late(self, pair: tuple[int, int]) -> tuple[int, float]:
         """What orders the trials of a race: the replicate, then the configuration's mean score, the highest first."""
         metric, completed = self._plan.space.metric, self._known[pair[0]].completed(self._plan.options.replicates)
-        scores = [record.best[metric] for record in completed if metric in record.best]
-        return pair[1], -mean(scores) if scores else 0.0
+        return pair[1], -mean_score(completed, metric) if completed else 0.0
 
     def _choose(self, waiting: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
         """The one of some trials, by number and replicate, that starts now; None if each needs a stage in training."""
@@ -167,7 +169,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         firsts = [trial.number for trial in self._running.values() if trial.replicate == 0]
         pairs = [(number, again) for number in firsts for again in range(1, self._plan.options.common_replicates)]
         early = [(number, again) for number, again in pairs if again not in self._known[number].records]
-        return early if self.race is None else sorted(early, key=self._raced_late)
+        return early if self._plan.options.until_decided is None else sorted(early, key=self._raced_late)
 
     def _not_running(self, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those of some trials, by number and replicate, that do not run."""
@@ -247,7 +249,7 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         """How a configuration ended, the mean of its trials' best scores if it completed, and the trials that count."""
         completed = one.completed(self._plan.options.common_replicates)
         if completed:
-            return TrialState.COMPLETE, mean([record.best[self._plan.space.metric] for record in completed]), completed
+            return TrialState.COMPLETE, mean_score(completed, self._plan.space.metric), completed
         first = one.records.get(0) or next(iter(one.records.values()))
         return (TrialState.PRUNED if first.status == "pruned" else TrialState.FAIL), None, [first]
 

@@ -1,12 +1,13 @@
 """A trial, and which trials of a sweep are left to run, by the records of those that there are."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord
+from results.records.replicated_best import choose_replicated
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepOptions, SweepPlan
@@ -113,13 +114,15 @@ def left_to_run(
 
     Further replicates of the best configurations are among them once all other trials of the sweep have ended. In a
     race of a grid every complete configuration has some; one that has left has no more, and none has once it has ended.
+    A trial that has begun is left to run whatever the race has decided since.
     """
     options = plan.options
     found = [(number, again) for number, one in known.items() for again in one.left(options.common_replicates)]
     is_open = len(known) < plan.num_configurations or any(again < options.common_replicates for _, again in found)
-    if not is_open or options.replicate_best is None:
-        found = [*found, *further_replicates(plan, known)]
-    return [(number, again) for number, again in found if again < most_replicates(options, race, number)]
+    if is_open and options.replicate_best is not None:
+        return found
+    further = further_replicates(plan, known, race)
+    return found + [(number, again) for number, again in further if again < most_replicates(options, race, number)]
 
 
 def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int) -> int:
@@ -129,42 +132,59 @@ def most_replicates(options: SweepOptions, race: RaceRecord | None, number: int)
     return race.left_at.get(number, race.num_rounds if race.end else options.replicates)
 
 
-def further_replicates(plan: SweepPlan, known: Mapping[int, KnownConfiguration]) -> list[tuple[int, int]]:
-    """Number and replicate of the trials that only the best configurations, or those of a race, get and lack.
-
-    The best are chosen by the trainings that every configuration gets, so the choice is the same after a kill. One
-    whose first training failed gets none, though a replicate of it may have completed.
-    """
-    options, metric = plan.options, plan.space.metric
+def further_replicates(
+    plan: SweepPlan, known: Mapping[int, KnownConfiguration], race: RaceRecord | None
+) -> list[tuple[int, int]]:
+    """Number and replicate of the trials that only the best configurations, or those of a race, get and lack."""
+    options = plan.options
     if options.replicate_best is None and options.until_decided is None:
         return []
-    scores = {
-        number: mean([record.best[metric] for record in one.completed(options.common_replicates)])
-        for number, one in known.items()
-        if one.is_complete
-    }
-    best = sorted(scores, key=lambda number: (-scores[number], number))[: options.replicate_best]
+    numbers = choose_replicated(
+        [record for one in known.values() for record in one.records.values()],
+        race,
+        metric=plan.space.metric,
+        num_configurations=plan.num_configurations,
+        chosen_by=options.common_replicates,
+        num_best=options.replicate_best,
+    )
     replicates = range(options.common_replicates, options.replicates)
-    return [(number, again) for again in replicates for number in best if again not in known[number].records]
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of some numbers, added in their order."""
-    return sum(values) / len(values)
+    return [(number, again) for again in replicates for number in numbers if again not in known[number].records]
 
 
 def num_expected_trials(
-    options: SweepOptions, num_configurations: int, records: Iterable[TrialRecord], race: RaceRecord | None = None
+    options: SweepOptions,
+    num_configurations: int,
+    records: Iterable[TrialRecord],
+    metric: str,
+    race: RaceRecord | None = None,
 ) -> int:
     """The number of trials that a sweep will have had at its end, by what is on record.
 
     After a first trial that was pruned or failed no replicates begin; those that had begun before count. The rounds of
-    a race are those that its last decision expects, and at most before its first one.
+    a race are those that its last decision expects, and at most before its first one; configurations that have joined
+    since the last decision catch up with it.
+
+    Args:
+        options: of the sweep; those that decide its number of trials count.
+        num_configurations: of the whole sweep.
+        records: of its trials.
+        metric: the score that it maximises.
+        race: its decisions; None if it is no race.
     """
     known = list(records)
     if race is not None and race.decisions:
-        begun, raced = Counter(record.number for record in known), race.expected_at
-        return sum(max(begun[number], raced.get(number, 0)) for number in begun | raced)
+        raced = choose_replicated(
+            known,
+            race,
+            metric=metric,
+            num_configurations=num_configurations,
+            chosen_by=options.common_replicates,
+            num_best=options.replicate_best,
+        )
+        begun = Counter(record.number for record in known)
+        expected = dict.fromkeys(raced, race.num_rounds) | race.expected_at
+        num_known = sum(max(begun[number], expected.get(number, 1)) for number in begun | expected)
+        return num_known + options.common_replicates * max(0, num_configurations - len(begun | expected))
     alone = {record.number for record in known if record.replicate == 0 and record.status in NOT_REPLICATED}
     num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in known)
     return options.num_trials(num_configurations, len(alone)) + num_begun

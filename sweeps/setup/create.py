@@ -20,7 +20,7 @@ from mtlib.runtime.storage import (
 )
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
-from results.records.race import RACE, RACE_KEY, RaceRecord, race_to_json
+from results.records.race import RACE_KEY, RaceRecord, race_to_json
 from results.records.trials import FIRST_LOOK, SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
@@ -69,13 +69,13 @@ def discard_unstarted(folder: str) -> None:
         delete_folder(open_folder(storage), name)
 
 
-def first_look(plan: SweepPlan) -> dict[str, int]:
+def first_look(plan: SweepPlan) -> dict[str, int | None]:
     """What the first look at a sweep sees: the trainings that its command declares before it starts.
 
     A race declares none: it looks after every round.
     """
     is_race = plan.options.until_decided is not None
-    return {"configurations": plan.num_configurations, "replicates": RACE if is_race else plan.options.replicates}
+    return {"configurations": plan.num_configurations, "replicates": None if is_race else plan.options.replicates}
 
 
 def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:

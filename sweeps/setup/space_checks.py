@@ -6,7 +6,7 @@ from pathlib import Path
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
 from mtlib.runtime.errors import require
-from search_spaces.space import SearchSpace
+from search_spaces.space import SearchSpace, grid_trials
 from sweeps.options import SweepOptions
 
 
@@ -19,12 +19,18 @@ def check_starts(space: SearchSpace) -> None:
 
 
 def check_comparable(space: SearchSpace, options: SweepOptions) -> None:
-    """Raises ValueError if the search, the scheduler or a race compares trials that train different tasks."""
+    """Raises ValueError if the search, the scheduler or a race compares trials that train different tasks.
+
+    A race must have two configurations to compare.
+    """
     found = sorted({config.active_tasks for config in space.configs})
     is_compared = options.search == "tpe" or options.scheduler != "none" or options.until_decided is not None
     compares = "--search tpe and --scheduler compare" if options.until_decided is None else "--until-decided compares"
     rule = f"{compares} trials, which in space '{space.name}' train different tasks"
     require(not is_compared or len(found) == 1, rule, "; ".join(" ".join(tasks) for tasks in found))
+    number = options.num_drawn or len(grid_trials(space))
+    rule = "--until-decided must compare configurations (--vary KEY=A,B, a space with a grid, or --search)"
+    require(options.until_decided is None or number > 1, rule, f"{number} in space '{space.name}'")
 
 
 def check_held_out_share(space: SearchSpace) -> None:

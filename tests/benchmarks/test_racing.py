@@ -32,7 +32,7 @@ def test_equal_replicates_distinguish_more_with_more_rounds() -> None:
     assert 0 <= few < many <= 1
 
 
-def test_margins_of_single_looks_are_wrong_wherever_valid_ones_are() -> None:
+def test_margins_of_single_looks_are_wrong_in_every_sweep_in_which_valid_ones_are() -> None:
     found = np.array([look_everywhere(draw_scores(world(0.0), 8, seed), 8, 3) for seed in range(24)])
     alone, valid = found[:, :2], found[:, 2:]
     assert (alone >= valid).all()

@@ -1,11 +1,14 @@
 """Which configurations alone were trained again, and how often equally good ones of them are called different."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from results.records.replicated_best import replicated_best
+from results.records.race import RaceRecord, RoundDecision
+from results.records.replicated_best import choose_replicated, replicated_best
 from results.records.trials import TrialRecord
 from results.stats.configuration_means import configuration_means, contrasts
 from results.stats.margins import margins_best
@@ -43,3 +46,26 @@ def test_choosing_by_the_first_training_makes_no_false_differences() -> None:
         compared = contrasts(means, np.eye(8)[means.means.argmax()] - np.eye(8))
         num_wrong += bool((compared.estimates > margins_best(means, compared)).any())
     assert num_wrong <= 15
+
+
+def test_best_are_chosen_by_common_trainings_once_all_have_ended(make_record: MakeRecord) -> None:
+    options: dict[str, Any] = {"metric": "overall", "num_configurations": 3, "chosen_by": 2, "num_best": 1}
+    scores = {(0, 0): 0.5, (0, 1): 0.9, (1, 0): 0.8, (1, 1): 0.5, (2, 0): 0.1, (2, 1): 0.1, (1, 2): 5.0}
+    records = [make_record(number, again, best={"overall": score}) for (number, again), score in scores.items()]
+    assert choose_replicated(records, None, **options) == [0]
+    for left in (records[:5], [replace(records[0], status="running"), *records[1:]]):
+        assert choose_replicated(left, None, **options) == []
+    assert choose_replicated(records, None, **(options | {"num_configurations": 4})) == []
+    assert choose_replicated(records, None, **(options | {"num_best": None})) == [0, 1, 2]
+
+
+def test_configuration_that_is_raced_stays_so_where_a_better_one_is_added(make_record: MakeRecord) -> None:
+    options: dict[str, Any] = {"metric": "overall", "num_configurations": 3, "chosen_by": 1, "num_best": 1}
+    scores = {(0, 0): 0.5, (0, 1): 0.9, (1, 0): 0.1, (2, 0): 0.9}
+    records = [make_record(number, again, best={"overall": score}) for (number, again), score in scores.items()]
+    assert choose_replicated(records, None, **options) == [2]
+    assert choose_replicated(records, RaceRecord(), **options) == [2, 0], "its race has begun, nothing is decided yet"
+    left = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(0,), worse=(1,)),))
+    assert choose_replicated(records, left, **options) == [2, 0, 1]
+    added = [replace(own, status="queued") if own.number == 2 else own for own in records]
+    assert choose_replicated(added, left, **options) == [0, 1]

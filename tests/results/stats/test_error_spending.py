@@ -11,10 +11,10 @@ from results.stats.error_spending import (
     WIDER_AT_FIRST,
     Look,
     adjusted_p_value,
-    deepen,
+    continuation,
+    quantiles_at,
     rounds_looked_at,
     spent,
-    watched,
 )
 
 
@@ -22,7 +22,7 @@ from results.stats.error_spending import (
 def test_margin_of_one_difference_is_wider_by_the_stated_factor_at_the_declared_look(degrees: float) -> None:
     quantile = stats.t.ppf(0.975, degrees)
     level = Look(num_rounds=8, declared=8).level(degrees)
-    assert deepen(quantile, degrees, level) == pytest.approx(WIDER_AT_FIRST * quantile, rel=0.02)
+    assert quantiles_at(quantile, degrees, level) == pytest.approx(WIDER_AT_FIRST * quantile, rel=0.02)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 4.0])
@@ -30,7 +30,7 @@ def test_margin_of_one_difference_is_wider_by_the_stated_factor_at_the_declared_
 def test_looks_make_the_error_together_that_is_spent(ratio: float, comparisons: float) -> None:
     """The statistics of looks are normal; two of them have the correlation of sums with a common part."""
     looks = rounds_looked_at(5, 3)
-    levels = [watched(number, 3, 0.035, ratio, comparisons).level for number in looks]
+    levels = [continuation(number, 3, 0.035, ratio, comparisons).level for number in looks]
     bounds = stats.norm.isf(np.array(levels) / comparisons / 2)
     variances = {number: ratio + 1 / number for number in looks}
     correlation = np.eye(len(looks))
@@ -71,15 +71,15 @@ def test_error_is_spent_without_end_and_never_exceeded() -> None:
 
 def test_quantile_at_the_whole_error_stays_and_lower_errors_have_higher_ones() -> None:
     values, degrees = np.array([0.0, 2.0, 3.0]), np.array([5.0, 5.0, 1e6])
-    assert deepen(values, degrees, ERROR) == pytest.approx(values)
-    assert (deepen(values, degrees, 0.01)[1:] > values[1:]).all()
-    assert deepen(stats.norm.isf(0.025), 1e6, 0.01) == pytest.approx(stats.norm.isf(0.005), rel=1e-4)
+    assert quantiles_at(values, degrees, ERROR) == pytest.approx(values)
+    assert (quantiles_at(values, degrees, 0.01)[1:] > values[1:]).all()
+    assert quantiles_at(stats.norm.isf(0.025), 1e6, 0.01) == pytest.approx(stats.norm.isf(0.005), rel=1e-4)
 
 
 def test_studentised_range_at_a_lower_error_is_close_to_scipys() -> None:
     at = {share: stats.studentized_range.ppf(1 - share, 7, 30) / np.sqrt(2) for share in (ERROR, 0.01, 0.002)}
     for share, exact in at.items():
-        assert deepen(at[ERROR], 30.0, share) == pytest.approx(exact, rel=0.02)
+        assert quantiles_at(at[ERROR], 30.0, share) == pytest.approx(exact, rel=0.02)
 
 
 def test_p_value_is_below_the_error_where_it_was_below_its_level() -> None:

@@ -53,14 +53,34 @@ def test_declared_look_is_kept_once_it_is_past(make_record: MakeRecord) -> None:
     assert [looks.has(0, replicate, looks.kept[0]) for replicate in range(5)] == [True, True, True, False, False]
 
 
+BEST = {
+    "search": "grid",
+    "num_configurations": 3,
+    "options": {"replicates": 3, "replicate_best": 2, "chosen_by": 1},
+    "space": {"metric": "overall"},
+}
+
+
+def scored(make_record: MakeRecord, scores: Mapping[tuple[int, int], float]) -> list[TrialRecord]:
+    """Complete trials with these scores, by configuration and replicate."""
+    return [make_record(number, again, best={"overall": score}) for (number, again), score in scores.items()]
+
+
 def test_only_the_best_have_the_rounds_that_only_they_are_trained_in(make_record: MakeRecord) -> None:
-    options = {"replicates": 3, "replicate_best": 2, "chosen_by": 1}
-    trained = {(0, 0): "complete", (1, 0): "complete", (2, 0): "complete", (0, 1): "complete", (2, 1): "complete"}
-    info = {"search": "grid", "num_configurations": 3, "options": options}
-    assert looks_at(info, records_of(make_record, trained)).num_rounds == 2
-    assert looks_at(info, records_of(make_record, trained | {(0, 2): "complete"})).num_rounds == 2
+    trained = {(0, 0): 0.7, (1, 0): 0.5, (2, 0): 0.6, (0, 1): 0.6, (2, 1): 0.6}
+    assert looks_at(BEST, scored(make_record, trained)).num_rounds == 2
+    assert looks_at(BEST, scored(make_record, trained | {(0, 2): 0.7})).num_rounds == 2
     del trained[2, 1]  # stopped before it began: nothing is decided among those that have begun
-    assert looks_at(info, records_of(make_record, trained)).num_rounds == 1
+    assert looks_at(BEST, scored(make_record, trained)).num_rounds == 1
+
+
+def test_rounds_are_those_of_the_best_that_are_trained_further_with_another_number_of_best(
+    make_record: MakeRecord,
+) -> None:
+    """Two had three trainings when the sweep was resumed with `--replicates 4 --replicate-best 1`."""
+    trained = {(n, r): 0.7 - n / 10 for n in range(3) for r in range(3) if n < 2 or r == 0} | {(0, 3): 0.7}
+    info = BEST | {"options": {"replicates": 4, "replicate_best": 1, "chosen_by": 1}}
+    assert looks_at(info, scored(make_record, trained)).num_rounds == 4
 
 
 @pytest.mark.parametrize("first", [None, {"configurations": 2, "replicates": 3}])

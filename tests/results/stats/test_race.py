@@ -1,16 +1,18 @@
 """Decisions of a race: who leaves and why, when it ends, and how often a best one is called worse."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mtlib.training.epoch_report import EpochReport
-from results.records.race import DECIDED, LAST_ROUND, RACE, UNDECIDABLE, RaceRecord, RoundDecision
+from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 from results.stats.error_spending import Look
 from results.stats.race import RaceRules, decide_complete_rounds, decide_round
 from results.stats.resampling import Floats
+from results.stats.trial_scores import TrialScores
 from tests.one_line_error import one_line_error
 from tests.results.stats.test_configuration_means import model_scores
 from tests.results.stats.test_trial_scores import scores_of
@@ -34,7 +36,7 @@ def run_race(table: Floats, rules: RaceRules, examples: float = 0.0) -> RaceReco
             own[number, last:] = np.nan
         shared = np.kron(np.eye(len(table)), np.ones((num_rounds, num_rounds)))[~np.isnan(own.ravel())]
         models = model_scores(own, np.asarray(examples * shared[:, ~np.isnan(own.ravel())], dtype=np.float64))
-        look = Look(num_rounds=num_rounds, declared=RACE)
+        look = Look(num_rounds=num_rounds, declared=None)
         decision = decide_round(models, range(len(table)), race, look, rules)
         race = RaceRecord(decisions=(*race.decisions, decision))
         if race.end:
@@ -100,7 +102,7 @@ INFO = {
     "num_configurations": 3,
     "options": {"until_decided": 0.0, "replicates": 6},
     "space": {"metric": "overall"},
-    "first_look": {"configurations": 3, "replicates": RACE},
+    "first_look": {"configurations": 3, "replicates": None},
     "race": [],
 }
 
@@ -140,3 +142,57 @@ def test_decisions_on_record_stay(make_report: MakeReport, make_record: MakeReco
     kept = RoundDecision(num_rounds=2, open=(0,), worse=(1, 2), end=DECIDED)
     info = INFO | {"race": [vars(kept)]}
     assert decide_complete_rounds(info, records, scores, base=None) == RaceRecord(decisions=(kept,))
+
+
+def with_scores(
+    make_report: MakeReport, make_record: MakeRecord, skills: dict[int, float], num_rounds: dict[int, int]
+) -> tuple[list[TrialRecord], TrialScores]:
+    """Complete trials of configurations with these skills and numbers of trainings."""
+    names = [(number, again) for number in skills for again in range(num_rounds[number])]
+    records = [make_record(number, again, best={"overall": skills[number]}) for number, again in names]
+    reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n] + 0.01 * r, seed=9 * n + r)] for n, r in names}
+    return records, scores_of(records, reports)
+
+
+def test_configuration_that_joins_an_ended_race_is_compared_once_it_has_as_many_rounds(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    """The first training of the third had failed, and was repeated with `--retry-failed`."""
+    kept = RoundDecision(num_rounds=3, open=(0,), worse=(1,), end=DECIDED)
+    info, skills = INFO | {"race": [vars(kept)]}, {0: 1.0, 1: 0.1, 2: 5.0}
+    records, scores = with_scores(make_report, make_record, skills, {0: 3, 1: 3, 2: 2})
+    assert decide_complete_rounds(info, records, scores, base=None).decisions == (kept,)
+    records, scores = with_scores(make_report, make_record, skills, {0: 3, 1: 3, 2: 3})
+    race = decide_complete_rounds(info, records, scores, base=None)
+    assert [(own.num_rounds, own.open, own.worse, own.end) for own in race.decisions] == [
+        (3, (0,), (1,), DECIDED),
+        (3, (2,), (0,), DECIDED),
+    ]
+
+
+def test_race_of_a_search_goes_on_with_those_that_were_raced_and_better_ones_that_are_added(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    options = {"until_decided": 0.0, "replicates": 6, "replicate_best": 2, "chosen_by": 1}
+    kept = RoundDecision(num_rounds=2, open=(0, 1), expected_rounds=(6, 6))
+    info = INFO | {"search": "tpe", "options": options, "race": [vars(kept)], "num_configurations": 5}
+    skills = {0: 1.0, 1: 0.9, 2: 0.1, 3: 5.0, 4: 0.1}
+    for number, rounds in ((4, 0), (3, 1)):  # the fifth is not trained, the fourth, better than both, has not caught up
+        early = {0: 3, 1: 3, 2: 1, 3: 1, 4: 1} | {number: rounds}
+        records, scores = with_scores(make_report, make_record, skills, early)
+        assert decide_complete_rounds(info, records, scores, base=None).decisions == (kept,)
+    records, scores = with_scores(make_report, make_record, skills, {0: 3, 1: 3, 2: 1, 3: 2, 4: 1})
+    decision = decide_complete_rounds(info, records, scores, base=None).decisions[-1]
+    assert (decision.num_rounds, {*decision.open, *decision.worse}) == (2, {0, 1, 3})
+    assert 3 in decision.open
+
+
+def test_configuration_whose_first_training_failed_is_not_raced(
+    make_report: MakeReport, make_record: MakeRecord
+) -> None:
+    """A sweep with replicates, of which some had begun before the first one failed, became a race."""
+    records, scores = with_scores(make_report, make_record, {0: 1.0, 1: 0.1, 2: 0.5}, {0: 3, 1: 3, 2: 3})
+    records = [replace(own, status="failed") if own.trial_id == "0002-r0" else own for own in records]
+    race = decide_complete_rounds(INFO, records, scores, base=None)
+    assert race.decisions
+    assert race.raced == {0, 1}

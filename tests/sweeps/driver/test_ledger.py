@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from results.records.race import RaceRecord, RoundDecision
 from search_spaces.domain import Float
 from sweeps.driver.ledger import Ledger, add_trial, apply_event, close_ledger, open_ledger
 from sweeps.lanes.channel import Event
@@ -46,7 +47,7 @@ def test_trial_goes_from_queued_over_running_to_its_end(make_plan: MakePlan) -> 
     assert (record.status, record.epochs, record.steps) == ("complete", 1, 10)
     assert (record.wall_seconds, record.device_seconds, record.peak_memory_bytes) == (6.0, 4.0, 7)
     assert (record.started, record.host) == (NOON_TEXT, "here")
-    assert (ledger.progress, ledger.num_unfinished) == ({}, 2)
+    assert (ledger.progress, ledger.num_left) == ({}, 2)
 
 
 def test_best_is_kept_per_score_with_its_first_epoch(make_plan: MakePlan) -> None:
@@ -71,7 +72,7 @@ def test_trial_whose_lane_went_down_is_queued_and_its_wait_does_not_count(make_p
     ledger = open_ledger(make_plan())
     start(ledger)
     handle(ledger, "requeued", at=NOON + 100)
-    assert (ledger.counts, ledger.num_unfinished, ledger.progress) == ({"queued": 3}, 3, {})
+    assert (ledger.counts, ledger.num_left, ledger.progress) == ({"queued": 3}, 3, {})
     start(ledger, at=NOON + 500, kind="resumed")
     assert ledger.progress["0000-r0"] == {"since": NOON + 400}
     assert (ledger.records["0000-r0"].status, ledger.records["0000-r0"].started) == ("running", NOON_TEXT)
@@ -173,3 +174,15 @@ def test_known_trials_stay_and_missing_grid_points_are_added(make_plan: MakePlan
     ledger = open_ledger(before.plan, [before.records["0001-r0"]])
     assert ledger.records["0001-r0"] == before.records["0001-r0"]
     assert ledger.counts == {"complete": 1, "queued": 2}
+
+
+def test_race_has_lanes_for_all_rounds_that_it_may_have(make_plan: MakePlan) -> None:
+    """Its progress shows those that are expected; a lane must not wait for the end of a round."""
+    ledger = open_ledger(make_plan(replicates=9, until_decided=0.0))
+    for number in range(3):
+        start(ledger, f"{number:04d}-r0")
+        report(ledger, 1, f"{number:04d}-r0", overall=0.5)
+        end(ledger, "complete", f"{number:04d}-r0")
+    second = RoundDecision(num_rounds=2, open=(0, 1), worse=(2,), expected_rounds=(3, 3))
+    ledger.race = RaceRecord(decisions=(second,))
+    assert (ledger.counts["queued"], ledger.num_left) == (2 + 2 + 1, 8 + 8 + 1)

@@ -13,7 +13,7 @@ from sweeps.driver.race_watch import RaceWatch
 from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
 
 RACE = {"options": {"data": None, "until_decided": 0.0, "replicates": 3}, "race": [], "num_configurations": 3}
-RACE |= {"first_look": {"configurations": 3, "replicates": 0}}
+RACE |= {"first_look": {"configurations": 3, "replicates": None}}
 
 
 @pytest.fixture

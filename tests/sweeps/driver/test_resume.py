@@ -236,7 +236,7 @@ def create_race(options: SweepOptions, inputs: SweepInputs, last: RoundDecision)
     own = dataclasses.replace(options, extend=0)
     create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
     info = read_sweep(own.folder)
-    assert (info["race"], info["first_look"]["replicates"]) == ([], 0)
+    assert (info["race"], info["first_look"]["replicates"]) == ([], None)
     info["race"] = race_to_json([last])
     info.pop("schema_version")
     write_sweep(own.folder, info)
@@ -253,8 +253,9 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
     last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
     own = create_race(options, inputs, last)
     assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
-    going = RaceRecord(decisions=(dataclasses.replace(last, end=""),))
-    assert resume_sweep(dataclasses.replace(own, **change), inputs, ENCODER, []).plan.race == going
+    more = dataclasses.replace(own, **change)
+    going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
+    assert resume_sweep(more, inputs, ENCODER, []).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
 
 
@@ -293,3 +294,13 @@ def test_resumed_sweep_holds_out_the_same_rows_and_detects_changed_ones(tiny_fol
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"^the data must be .* got other rows of sts-held in "):
         resume_sweep(saved, read_inputs(saved), ENCODER, [])
+
+
+def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
+    options: SweepOptions, inputs: SweepInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill may have come between a training and its decision; with nothing left to train no driver decides."""
+    own = create_race(options, inputs, RoundDecision(num_rounds=2, open=(0, 1), expected_rounds=(3, 3)))
+    ended = RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0,), worse=(1,), end=DECIDED),))
+    monkeypatch.setattr("sweeps.driver.resume.decide", lambda folder: {own.folder: ended}[folder])
+    assert resume_sweep(own, inputs, ENCODER, []).plan.race == ended

@@ -351,7 +351,7 @@ def run_without_ray(plan: SweepPlan, monkeypatch: pytest.MonkeyPatch) -> Any:
     }
     for name, answer in answers.items():
         monkeypatch.setattr(sweeps.driver.run_sweep, name, Mock(return_value=answer))
-    run: Any = replace(sweep.run, ledger=Mock(num_unfinished=0))
+    run: Any = replace(sweep.run, ledger=Mock(num_left=0))
     run.inputs.num_bytes, run.interrupts.count = 0, 0
     return run
 

@@ -38,7 +38,10 @@ class Run:
         self.announced: list[Trial] = []
         options = plan.options
         study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric, options.folder)
-        self.searcher = SweepSearcher(plan, study, self.announced.append, max_live, known, history)
+        self.race = plan.race
+        self.searcher = SweepSearcher(
+            plan, study, self.announced.append, max_live, known, history, find_race=lambda: self.race
+        )
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
 
@@ -157,7 +160,7 @@ def test_rounds_of_a_race_follow_each_other_the_best_first_and_those_that_left_s
     run.end(1, 0.6, tune_id=5)
     run.end(1, 0.5, tune_id=6)
     second = RoundDecision(num_rounds=2, open=(1, 2), worse=(0,), expected_rounds=(3, 3))
-    run.searcher.race = RaceRecord(decisions=(second,))
+    run.race = RaceRecord(decisions=(second,))
     assert [run.suggest(), run.suggest()] == ["0001-r2", "0002-r2"]
     assert [(trial.state, trial.value) for trial in run.trials] == [
         (TrialState.COMPLETE, value) for value in (0.5, 0.7, 0.6)

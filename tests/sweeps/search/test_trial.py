@@ -137,10 +137,10 @@ def test_configuration_that_left_a_race_has_no_further_rounds(make_plan: MakePla
     race = RaceRecord(decisions=(second,))
     assert left_to_run(plan, scored(plan, scores), race) == [(2, 2), (0, 2), (2, 3), (0, 3)]
     records = [record for one in scored(plan, scores).values() for record in one.records.values()]
-    assert num_expected_trials(plan.options, 3, records, race) == 4 + 3 + 2
+    assert num_expected_trials(plan.options, 3, records, plan.space.metric, race) == 4 + 3 + 2
     ended = RaceRecord(decisions=(replace(second, end="decided", expected_rounds=()),))
     assert left_to_run(plan, scored(plan, scores), ended) == []
-    assert num_expected_trials(plan.options, 3, records, ended) == 6
+    assert num_expected_trials(plan.options, 3, records, plan.space.metric, ended) == 6
 
 
 def test_only_the_best_of_a_search_are_raced(make_plan: MakePlan) -> None:
@@ -149,3 +149,24 @@ def test_only_the_best_of_a_search_are_raced(make_plan: MakePlan) -> None:
     assert left_to_run(plan, known, RaceRecord()) == [(1, 1), (2, 1), (1, 2), (2, 2)]
     race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(1,), worse=(2,), end="decided"),))
     assert left_to_run(plan, known, race) == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize(("status", "left"), [("interrupted", [(0, 2)]), ("complete", [])])
+def test_trial_that_has_begun_is_finished_though_its_configuration_has_left_the_race(
+    make_plan: MakePlan, status: str, left: list[tuple[int, int]]
+) -> None:
+    """Otherwise a sweep that was killed at the wrong moment would keep an unfinished trial for good."""
+    plan = make_plan(replicates=4, until_decided=0.0, grid={"smart.weight": (0.0, 0.1)})
+    known = scored(plan, {(number, again): 0.5 for number in range(2) for again in range(3 - number)})
+    known[0].records[2] = replace(known[0].records[2], status=status)
+    race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(1,), worse=(0,), end="decided"),))
+    assert left_to_run(plan, known, race) == left
+
+
+def test_configuration_that_joins_an_ended_race_catches_up(make_plan: MakePlan) -> None:
+    plan = make_plan(replicates=9, until_decided=0.0, grid={"smart.weight": (0.0, 0.1, 0.2)})
+    known = scored(plan, {(0, 0): 0.5, (0, 1): 0.5, (0, 2): 0.5, (1, 0): 0.1, (1, 1): 0.1, (1, 2): 0.1, (2, 0): 0.3})
+    race = RaceRecord(decisions=(RoundDecision(num_rounds=3, open=(0,), worse=(1,), end="decided"),))
+    assert left_to_run(plan, known, race) == [(2, 1), (2, 2)]
+    records = [record for one in known.values() for record in one.records.values()]
+    assert num_expected_trials(plan.options, 3, records, plan.space.metric, race) == 3 + 3 + 3

@@ -41,7 +41,8 @@ def grid_sweep(
     make_report: MakeReport, make_record: MakeRecord, skills: Mapping[Key, float], **changes: Any
 ) -> tuple[list[TrialRecord], dict[str, list[EpochReport]]]:
     """Trials by configuration and replicate; the configuration's number is its value of `weight`."""
-    records = [replace(make_record(n, r), params={"weight": n}) for n, r in skills]
+    best = {key: {"overall": skill} for key, skill in skills.items()}
+    records = [replace(make_record(n, r), params={"weight": n}, best=best[n, r]) for n, r in skills]
     reports = {f"{n:04d}-r{r}": [make_report(1, skill=skills[n, r], seed=7 * n + r, **changes)] for n, r in skills}
     return records, reports
 
