@@ -1,14 +1,15 @@
 """How often is whoever looks after every round wrong, and what does a race save against equal replicates?
 
 Command:  python benchmarks/racing.py looks|races [--sweeps 200] [--kinds normal ...] [--configurations 2 7 24]
-          [--rows 300 2000] [--spreads 0 0.06 0.12] [--rounds 20] [--declared 3] [--recorded SWEEP ...]
+          [--rows 300 2000] [--spreads 0 0.06 0.12] [--rounds 20] [--declared 3] [--resumed] [--recorded SWEEP ...]
 Cost:     of a sweep with 7 configurations on one core about 1 s (`looks`, `races`), with 24 about 4 s
 Prints:   `looks`: shares of sweeps of equally good configurations in which at some round the ranking leaves one
           unmarked, or the effects call one different from the base: with the margins of each look alone (`alone`), and
           with those that are valid over all rounds (`valid`). `races`: the mean number of trainings and rounds, the
           share of races that eliminated the best one (`false`), of configurations that were distinguished from it, and
           of races that left it alone (`decided`); then how many trainings equal replicates take, judged once at a
-          number that is known beforehand, until they distinguish as many, and until they decide as often.
+          number that is known beforehand, until they distinguish as many, and until they decide as often. With
+          `--resumed` a race that ends undecided goes on up to the last round, as if its user insisted.
 
 Sweeps are those of `false_differences.py`: models are right on an example by its difficulty, by what the configuration
 makes of it and by chance. With `--spreads` S the configurations' accuracies are spread evenly over S, the base is the
@@ -29,7 +30,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 import numpy as np
 
 from benchmarks.false_differences import KINDS, TRAINING_ERROR, Design, draw_logits, logit_rise, scores_of
-from results.records.race import RaceRecord
+from results.records.race import UNDECIDABLE, RaceRecord
 from results.stats.configuration_means import ModelScores, configuration_means, contrasts, design_matrix
 from results.stats.error_spending import Look
 from results.stats.margins import confidence_set, margins_control
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--declared", type=int, default=3, help="rounds that are declared for the first look")
     parser.add_argument("--margin", type=float, default=0.0, help="of races: within which configurations are equal")
+    parser.add_argument("--resumed", action="store_true", help="races go on where no round is likely to decide")
     parser.add_argument("--recorded", nargs="+", default=(), metavar="SWEEP")
     options = parser.parse_args()
     print(f"{options.sweeps} sweeps each, at most {options.rounds} rounds")
@@ -79,7 +81,8 @@ def main() -> None:
             found = np.mean([look_everywhere(models, options.rounds, options.declared) for models in tables], axis=0)
             print(name, "alone {:.3f} {:.3f}  valid {:.3f} {:.3f}".format(*found), flush=True)
         else:
-            print(name, race_line(world, tables, options.rounds, options.margin), flush=True)
+            races = [run_race(models, options.rounds, options.margin, options.resumed) for models in tables]
+            print(name, race_line(world, tables, races, options.rounds), flush=True)
 
 
 def worlds(options: argparse.Namespace) -> Iterator[World]:
@@ -144,9 +147,8 @@ def look_everywhere(models: ModelScores, num_rounds: int, declared: int) -> tupl
     return bool(wrong[0]), bool(wrong[1]), bool(wrong[2]), bool(wrong[3])
 
 
-def race_line(world: World, tables: list[ModelScores], num_rounds: int, margin: float) -> str:
+def race_line(world: World, tables: list[ModelScores], races: list[RaceRecord], num_rounds: int) -> str:
     """The races over some sweeps, beside equal replicates of the same sweeps."""
-    races = [run_race(models, num_rounds, margin) for models in tables]
     others = max(1, world.num_configurations - 1)
     costs = [trainings(race, world.num_configurations) for race in races]
     rounds = [race.num_rounds for race in races]
@@ -168,11 +170,11 @@ def race_line(world: World, tables: list[ModelScores], num_rounds: int, margin: 
     return line
 
 
-def run_race(models: ModelScores, num_rounds: int, margin: float) -> RaceRecord:
-    """A race over these scores; the first configuration is the base."""
+def run_race(models: ModelScores, num_rounds: int, margin: float, is_resumed: bool = False) -> RaceRecord:
+    """A race over these scores; the first configuration is the base. A resumed one goes on where it ends undecided."""
     race, rules = RaceRecord(), RaceRules(margin=margin, most_rounds=num_rounds, base=0)
     number = int(models.configurations.max()) + 1
-    while not race.end:
+    while not race.end or (is_resumed and race.end == UNDECIDABLE):
         now = max(2, race.num_rounds + 1)
         last = np.array([race.left_at.get(one, now) for one in range(number)])
         counted = np.flatnonzero(models.replicates < last[models.configurations])

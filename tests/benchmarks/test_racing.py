@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.racing import World, draw_scores, equal, look_everywhere, run_race, trainings
-from results.records.race import DECIDED
+from results.records.race import DECIDED, UNDECIDABLE
 from results.stats.configuration_means import configuration_means
 
 
@@ -24,6 +24,12 @@ def test_far_configurations_leave_after_few_rounds_and_cost_no_more() -> None:
     left = race.left_at
     assert set(left) == {1, 2}
     assert trainings(race, 3) == race.num_rounds + left[1] + left[2] < 15
+
+
+def test_resumed_race_of_equal_ones_goes_on_to_its_last_round() -> None:
+    models = draw_scores(world(0.0), 12, 1)
+    assert (run_race(models, 12, 0.0).end, run_race(models, 12, 0.0).num_rounds < 12) == (UNDECIDABLE, True)
+    assert run_race(models, 12, 0.0, is_resumed=True).num_rounds == 12
 
 
 def test_equal_replicates_distinguish_more_with_more_rounds() -> None:

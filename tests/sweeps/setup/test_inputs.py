@@ -102,7 +102,7 @@ def test_race_is_refused_for_trials_of_different_tasks_before_any_is_trained(opt
 
 
 def test_race_of_one_configuration_is_refused(options: Options) -> None:
-    with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'general'$"):
+    with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'vary'$"):
         read_inputs(options(space=None, vary={"smart.weight": "0.3"}, until_decided=0.0, replicates=5))
     searched: dict[str, Any] = {"search": "random", "trials": 1, "replicate_best": 2, "until_decided": 0.0}
     with pytest.raises(ValueError, match=r"^--until-decided must compare configurations .*, got 1 in space 'joint'$"):
