@@ -11,6 +11,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
+from results.answers.race_words import decision_line
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
@@ -91,9 +92,13 @@ def resume_sweep(
     info["resumed"] = [*info.get("resumed", []), resumed]
     info.pop("schema_version")
     write_sweep(options.folder, info)
+    lines = []
     if race is not None:  # a kill, or the sweep before it became a race, may have left complete rounds undecided
-        plan = replace(plan, race=decide(options.folder))
-    notes = [*describe_mending(damage), *known.notes, *describe_progress(plan, known.records), *changed_code(info)]
+        decided = decide(options.folder)
+        plan = replace(plan, race=decided)
+        lines = [decision_line(own) for own in decided.decisions[len(race.decisions) :]]
+    progress = describe_progress(plan, known.records)
+    notes = [*describe_mending(damage), *known.notes, *lines, *progress, *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))
 
 
