@@ -5,7 +5,7 @@ This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtl
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mtlib.metrics.metric import Kind, Metric
 from mtlib.metrics.table import METRICS, check_metric, default_metric
@@ -57,6 +57,8 @@ class TaskFiles:
 class Task:
     """The fixed properties of a task: files, labels, score. `TaskConfig` has its settings."""
 
+    metrics: ClassVar[Mapping[str, Metric]] = METRICS
+    """The table that `metric` names an entry of."""
     name: str
     """Key in a configuration's definitions, in its settings (`tasks.<name>.batch_size`) and in every record."""
     title: str
@@ -78,7 +80,7 @@ class Task:
     file_stem: str = ""
     """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     metric: str = ""
-    """The metric in tables and in the overall score, of `mtlib.metrics.table`; "": `accuracy`, or `pearson` for a
+    """The metric in tables and in the overall score; "": `accuracy`, or `pearson` for a
     regression."""
     weight: float = 1.0
     """Weight in the overall score, above 0."""
@@ -89,13 +91,13 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", self.metric or default_metric(self.kind))
-        check_metric(self.metric, self.kind)
+        check_metric(self.metric, self.kind, self.metrics)
         require(self.weight > 0, f"the weight of task {self.name} must be above 0", self.weight)
 
     @property
     def metric_entry(self) -> Metric:
         """The entry of the task's metric."""
-        return METRICS[self.metric]
+        return self.metrics[self.metric]
 
     def value_of(self, score: float) -> float:
         """The value of the metric, as it is shown, of a score or of a difference of scores."""

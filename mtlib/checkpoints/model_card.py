@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlib.config.batch_orders import BATCH_ORDERS
-from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.losses import LOSSES
-from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.console import visible
@@ -151,9 +147,10 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield f"- Optimizer steps: {facts.steps}, of which the last ended epoch {facts.epoch}; precision {config.precision}"
     yield f"- AdamW: {described(config.optimizer)}"
     for name, group in config.penalties.items():
-        yield f"- {titled(PENALTIES, name)}: {described(group) if group.weight > 0 else 'none'}"
+        yield f"- {titled(config.methods.penalties, name)}: {described(group) if group.weight > 0 else 'none'}"
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
-    yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {titled(GRADIENT_METHODS, config.gradients)}"
+    gradients = titled(config.methods.gradient_methods, config.gradients)
+    yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {gradients}"
     if config.relational_tasks:
         yield f"- Relational layer shared by {in_words(titles_of(config.relational_tasks, config))}"
     yield f"- Batches: {described(config.data, ('sources',))}"
@@ -170,7 +167,7 @@ def task_table(config: TrialConfig) -> Iterator[str]:
         settings = config.tasks[task]
         cells = " | ".join(shown(getattr(settings, column)) for column in columns)
         title, kind = markdown(config.task(task).title), config.task(task).kind
-        yield f"| {title} | {kind} | {titled(LOSSES, settings.loss)} | {cells} |"
+        yield f"| {title} | {kind} | {titled(settings.losses, settings.loss)} | {cells} |"
     yield ""
     yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
     yield "value itself, not clipped to the range of the labels (from `from_unit` of the model, where `target_scale` is"
@@ -181,7 +178,7 @@ def stage_lines(config: TrialConfig) -> Iterator[str]:
     """The plan, a line per stage, and what its extra data are."""
     yield from ("Stages, one after another:", "")
     for number, stage in enumerate(config.stages, start=1):
-        yield f"{number}. {BATCH_ORDERS[stage.order].title}: {described(stage)}"
+        yield f"{number}. {stage.order_entry.title}: {described(stage)}"
     sources = {name: config.data.sources[name] for stage in config.stages for name in stage.extra_data}
     joined = {name: item for name, item in config.data.sources.items() if item.role != "extra"}
     for name, source in {**sources, **joined}.items():

@@ -321,6 +321,3 @@ BATCH_ORDERS: dict[str, BatchOrder] = {
     ),
 }
 """By the name in a stage's `order`. A new order is one entry here and its function."""
-
-ROUND_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.has_rounds)
-"""Orders whose steps come in rounds of one batch per set, so that a round can be summed into one step."""

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from mtlib.config.schema import check_types
 from mtlib.metrics.metric import Kind
 from mtlib.runtime.errors import require
-from mtlib.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +29,10 @@ class Loss:
     """Outputs of a binary task's linear head: 1, the logit, or 2, whose difference is the logit."""
     is_squared_error: bool = False
     """Whether a learned weight counts half (Kendall et al. 2018, equation 7)."""
+
+    def num_outputs(self, kind: Kind, num_logits: int) -> int:
+        """Outputs of a task's linear head: one per logit, or the two whose difference is the logit of a binary task."""
+        return self.binary_outputs if kind == "binary" else num_logits
 
     @property
     def fits_cosine(self) -> bool:
@@ -97,11 +100,6 @@ LOSSES: dict[str, Loss] = {
 """By the name in `tasks.<name>.loss`. A new loss is one entry here and its function."""
 
 
-def num_outputs(loss: str, task: Task) -> int:
-    """Outputs of a task's linear head: one per logit, or the two whose difference is the logit of a binary task."""
-    return LOSSES[loss].binary_outputs if task.kind == "binary" else task.num_logits
-
-
-def losses_for(kind: Kind) -> tuple[str, ...]:
+def losses_for(kind: Kind, losses: Mapping[str, Loss] = LOSSES) -> tuple[str, ...]:
     """Names of the losses that suit tasks of a kind."""
-    return tuple(name for name, loss in LOSSES.items() if kind in loss.functions)
+    return tuple(name for name, loss in losses.items() if kind in loss.functions)

@@ -3,10 +3,11 @@
 Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtlib.config.losses import LOSSES, DualObjectiveSettings, OrdinalLogLossSettings, losses_for
+from mtlib.config.losses import LOSSES, DualObjectiveSettings, Loss, OrdinalLogLossSettings, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
@@ -86,13 +87,15 @@ class PalsConfig:
 @dataclass(frozen=True, kw_only=True)
 @with_fields(fields_of(loss.settings for loss in LOSSES.values()))
 class TaskConfig:
-    """How one task is encoded, read, batched and weighted; the settings of all losses in `LOSSES` are fields too."""
+    """How one task is encoded, read, batched and weighted; the settings of all losses are fields too."""
 
+    losses: ClassVar[Mapping[str, Loss]] = LOSSES
+    """The table that `loss` names an entry of."""
     batch_size: int = 16
     """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
     use 16; BB table 5 searches it."""
     loss: Annotated[str, tuple(LOSSES)]
-    """A loss of `LOSSES` that suits the task's kind. Whatever it is, the metrics of a regression are computed on
+    """A loss that suits the task's kind. Whatever it is, the metrics of a regression are computed on
     predictions clipped to the range of the labels."""
     if TYPE_CHECKING:  # settings of losses, which `LOSSES` declares
         ordinal_alpha: float = OrdinalLogLossSettings.ordinal_alpha
@@ -138,7 +141,7 @@ class TaskConfig:
     def __post_init__(self) -> None:
         check_types(self)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
-        for loss in LOSSES.values():
+        for loss in self.losses.values():
             settings_of(loss.settings, self)  # checks them
         require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
@@ -150,8 +153,13 @@ class TaskConfig:
         if self.head == "cosine":
             require(self.encoding == "bi", "head cosine must have encoding bi", self.encoding)
             require(units is None, "head cosine must have hidden_units none", units)
-            allowed = [name for name, loss in LOSSES.items() if loss.fits_cosine]
+            allowed = [name for name, loss in self.losses.items() if loss.fits_cosine]
             require(self.loss in allowed, f"head cosine must have loss {' or '.join(allowed)}", self.loss)
+
+    @property
+    def loss_entry(self) -> Loss:
+        """The entry of the task's loss."""
+        return self.losses[self.loss]
 
 
 def check_layers(name: str, layers: tuple[int, ...]) -> None:
@@ -162,7 +170,7 @@ def check_layers(name: str, layers: tuple[int, ...]) -> None:
 
 def check_task(task: Task, config: TaskConfig) -> None:
     """Checks that loss, encoding and head fit a task."""
-    name, losses = task.name, losses_for(task.kind)
+    name, losses = task.name, losses_for(task.kind, config.losses)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
     encodings = ("cross", "cross_no_separator", "bi", "cross_and_bi") if task.is_pair else ("single",)
     rule = f"tasks.{name}.target_scale must be raw unless the task is a regression"

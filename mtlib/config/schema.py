@@ -19,7 +19,8 @@ NONE_WORDS = ("none", "null")
 @functools.cache
 def hints_of(cls: Any) -> dict[str, Any]:
     """The types of a dataclass's fields by name."""
-    return typing.get_type_hints(cls, include_extras=True)
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 @functools.cache

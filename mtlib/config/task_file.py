@@ -22,7 +22,6 @@ from typing import Any
 from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, as_number, is_pattern
 from mtlib.config.schema import check_types, from_dict
 from mtlib.metrics.metric import Kind
-from mtlib.metrics.table import check_metric
 from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.tasks import TASKS, Task, TaskFiles
 
@@ -93,8 +92,6 @@ class TaskEntry:
         check_labels(self)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         require(self.weight > 0, "weight must be above 0", self.weight)
-        if self.metric:
-            check_metric(self.metric, self.kind)
         for split in SPLITS:
             check_paths(split, getattr(self, split))
         if not self.files.dev_share:
@@ -112,10 +109,10 @@ class TaskEntry:
         """Where the rows are."""
         return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
 
-    def task(self, name: str) -> Task:
-        """The definition that the keys stand for."""
+    def task(self, name: str, task_class: type[Task]) -> Task:
+        """The definition that the keys stand for; ValueError if its kind does not have its metric."""
         highest = (len(self.names) or self.num_labels or 2) - 1
-        return Task(
+        return task_class(
             name=name,
             title=self.title or name,
             kind=self.kind,
@@ -131,34 +128,38 @@ class TaskEntry:
         )
 
 
-def data_tasks(folder: Path | None) -> Mapping[str, Task]:
+def data_tasks(folder: Path | None, task_class: type[Task] = Task) -> Mapping[str, Task]:
     """As `find_tasks`; those of the demonstration, SST, QQP and STS, where there is no data folder."""
-    return TASKS if folder is None else find_tasks(folder)
+    return TASKS if folder is None else find_tasks(folder, task_class)
 
 
-def find_tasks(folder: Path) -> Mapping[str, Task]:
+def find_tasks(folder: Path, task_class: type[Task] = Task) -> Mapping[str, Task]:
     """The tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
+
+    Args:
+        folder: of the data.
+        task_class: with the metrics that tasks may have.
 
     Raises:
         ValueError: in one line, with the file: it cannot be read, or a key or value is wrong.
     """
     path = folder / TASK_FILE
-    return read_task_file(path) if path.is_file() else TASKS
+    return read_task_file(path, task_class) if path.is_file() else TASKS
 
 
-def read_task_file(path: Path) -> dict[str, Task]:
-    """The tasks of a `tasks.toml`, in the order of their names; ValueError as `find_tasks`."""
+def read_task_file(path: Path, task_class: type[Task] = Task) -> dict[str, Task]:
+    """The tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} must be readable TOML, got: {first_line(error)}") from error
     try:
-        return tasks_of_tree(tree)
+        return tasks_of_tree(tree, task_class)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def tasks_of_tree(tree: Mapping[str, Any]) -> dict[str, Task]:
+def tasks_of_tree(tree: Mapping[str, Any], task_class: type[Task] = Task) -> dict[str, Task]:
     """The tasks of a parsed `tasks.toml`."""
     for key in tree:
         require_name(key, ("tasks",), "key")
@@ -171,7 +172,16 @@ def tasks_of_tree(tree: Mapping[str, Any]) -> dict[str, Task]:
         require(name not in RESERVED_NAMES, f"the name of a task must not be {' or '.join(RESERVED_NAMES)}", name)
         rule = f"the name of a task must not begin with {RESERVED_PREFIX}, as names of columns in records do"
         require(not name.startswith(RESERVED_PREFIX), rule, name)
-    return {name: from_dict(TaskEntry, entries[name], f"tasks.{name}").task(name) for name in sorted(entries)}
+    return {name: task_of_entry(name, entries[name], task_class) for name in sorted(entries)}
+
+
+def task_of_entry(name: str, entry: Any, task_class: type[Task]) -> Task:
+    """The task that the keys of an entry define."""
+    keys: TaskEntry = from_dict(TaskEntry, entry, f"tasks.{name}")
+    try:
+        return keys.task(name, task_class)
+    except ValueError as error:  # the task does not know where it is defined
+        raise ValueError(f"tasks.{name}: {error}") from error
 
 
 def check_labels(entry: TaskEntry) -> None:

@@ -3,10 +3,11 @@
 Sources: BB is BERT and Beyond, TT Triple Threat, TU Tuning Up BERT, MP My PAL BERT.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, AnnealedSettings, UnimaxSettings
+from mtlib.config.batch_orders import BATCH_ORDERS, AnnealedSettings, BatchOrder, UnimaxSettings
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 
@@ -16,17 +17,18 @@ from mtlib.runtime.errors import require, require_once
 class StageConfig:
     """One stage of a plan: which tasks are trained, in which order, for how long.
 
-    The settings of all orders in `BATCH_ORDERS` are fields too.
+    The settings of all orders are fields too.
     """
 
+    batch_orders: ClassVar[Mapping[str, BatchOrder]] = BATCH_ORDERS
+    """The table that `order` names an entry of."""
     tasks: tuple[str, ...]
     """Names of the tasks trained in this stage, at least one, none twice."""
     extra_data: tuple[str, ...] = ()
     """Names of further data sets, keys of `data.sources` with role `extra`, each of a task of this stage. In the order
     of batches each is a set of its own, after the tasks. Source: MP 4.1 adds SNLI and CFIMDB."""
     order: Annotated[str, tuple(BATCH_ORDERS)] = "batch_round_robin"
-    """Which batch comes next: an order of `BATCH_ORDERS`, over the stage's sets: the data of each task and each of
-    `extra_data`."""
+    """Which batch comes next: an order over the stage's sets, the data of each task and each of `extra_data`."""
     if TYPE_CHECKING:  # settings of orders, which `BATCH_ORDERS` declares
         annealing: float = AnnealedSettings.annealing
         max_passes: int = UnimaxSettings.max_passes
@@ -51,6 +53,11 @@ class StageConfig:
     """Whether the optimizer's moments start at 0 in this stage, as they always do in the first."""
 
     @property
+    def order_entry(self) -> BatchOrder:
+        """The entry of the stage's order."""
+        return self.batch_orders[self.order]
+
+    @property
     def sums_tasks(self) -> bool:
         """Whether a step holds several tasks."""
         return self.sum_losses and len(self.tasks) > 1
@@ -69,19 +76,20 @@ class StageConfig:
             require_once(getattr(self, name), f"{name} of a stage must not be named twice")
         require(self.epochs >= 1, "epochs must be at least 1", self.epochs)
         require(self.score_every >= 1, "score_every must be at least 1", self.score_every)
-        for order in BATCH_ORDERS.values():
+        for order in self.batch_orders.values():
             settings_of(order.settings, self)  # checks them
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
         sets = len(self.tasks) + len(self.extra_data)
         rule = f"epochs of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
-        require(not BATCH_ORDERS[self.order].is_one_set_per_epoch or self.epochs >= sets, rule, self.epochs)
+        require(not self.order_entry.is_one_set_per_epoch or self.epochs >= sets, rule, self.epochs)
         rule = (
             f"steps_per_epoch of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
         )
-        require(not BATCH_ORDERS[self.order].has_all_sets_per_epoch or steps is None or steps >= sets, rule, steps)
-        rule = f"sum_losses needs rounds: order must be one of {', '.join(ROUND_ORDERS)}"
-        require(not self.sum_losses or self.order in ROUND_ORDERS, rule, self.order)
+        require(not self.order_entry.has_all_sets_per_epoch or steps is None or steps >= sets, rule, steps)
+        in_rounds = ", ".join(name for name, order in self.batch_orders.items() if order.has_rounds)
+        rule = f"sum_losses needs rounds: order must be one of {in_rounds}"
+        require(not self.sum_losses or self.order_entry.has_rounds, rule, self.order)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,13 @@ import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
-from mtlib.config.gradient_methods import GRADIENT_METHODS
+from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
+from mtlib.config.methods import BUILT_IN, Methods
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
-from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
+from mtlib.config.penalties import PENALTIES, Penalty, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import (
     check_types,
     fields_of,
@@ -56,12 +57,14 @@ def default_task_configs(tasks: Mapping[str, Task]) -> dict[str, TaskConfig]:
 class TrialConfig:
     """One trial: encoder, tasks, plan, optimizer, penalties, precision and seed.
 
-    The groups of all penalties in `PENALTIES` and the settings of all methods in `GRADIENT_METHODS` are fields too.
+    The groups of all penalties and the settings of all gradient methods are fields too.
 
     Raises:
         ValueError: a value is out of range or does not fit its task; the message holds the rule, then the value.
     """
 
+    methods: ClassVar[Methods] = BUILT_IN
+    """The tables that it names entries of."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     pals: PalsConfig = field(default_factory=PalsConfig)
     tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: default_task_configs(TASKS))
@@ -69,7 +72,7 @@ class TrialConfig:
     stages: tuple[StageConfig, ...]
     """The plan: stages in the order in which they are trained."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    if TYPE_CHECKING:  # groups of penalties, which `PENALTIES` declares
+    if TYPE_CHECKING:  # groups of penalties, which `with_fields` declares
         smart: SmartConfig = field(default_factory=SmartConfig)
         proximal: ProximalConfig = field(default_factory=ProximalConfig)
         simcse: SimcseConfig = field(default_factory=SimcseConfig)
@@ -84,7 +87,7 @@ class TrialConfig:
     0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
     they count changes as s is learned, and s is learned from their sum with the loss."""
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
-    """How a step that sums the losses of several tasks combines their gradients: a method of `GRADIENT_METHODS`."""
+    """How a step that sums the losses of several tasks combines their gradients."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """`bf16` runs matrix products in bfloat16 under autocast; weights, noise and losses stay fp32. `auto`: bf16
     where the hardware that trains has instructions for it (AMX, AVX512_BF16, CUDA capability 8.0) and neither a setting
@@ -101,7 +104,7 @@ class TrialConfig:
         require(bool(self.stages), "stages must hold at least one stage", list(self.stages))
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
-        for method in GRADIENT_METHODS.values():
+        for method in self.methods.gradient_methods.values():
             settings_of(method.settings, self)  # checks them
         check_groups(self)
 
@@ -124,7 +127,16 @@ class TrialConfig:
     @property
     def penalties(self) -> dict[str, Any]:
         """The group of settings of every penalty by its name."""
-        return {name: getattr(self, name) for name in PENALTIES}
+        return {name: getattr(self, name) for name in self.methods.penalties}
+
+    @property
+    def gradient_entry(self) -> GradientMethod:
+        """The entry of the method that combines gradients."""
+        return self.methods.gradient_methods[self.gradients]
+
+    def penalty_entry(self, name: str) -> Penalty:
+        """The entry of a penalty."""
+        return self.methods.penalties[name]
 
     @property
     def active_penalties(self) -> dict[str, Any]:
@@ -134,12 +146,12 @@ class TrialConfig:
     @property
     def needs_embeddings(self) -> bool:
         """Whether some penalty moves the embedded text."""
-        return any(PENALTIES[name].needs_embeddings for name in self.active_penalties)
+        return any(self.penalty_entry(name).needs_embeddings for name in self.active_penalties)
 
     @property
     def needs_teacher(self) -> bool:
         """Whether some penalty compares the model with a mean teacher."""
-        return any(PENALTIES[name].needs_teacher for name in self.active_penalties)
+        return any(self.penalty_entry(name).needs_teacher for name in self.active_penalties)
 
     @property
     def tasks_by_group(self) -> dict[str, tuple[str, ...]]:
@@ -231,7 +243,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
-    for group in (*(tree[name] for name in PENALTIES), tree["pals"]):
+    for group in (*(tree[name] for name in config.penalties), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
@@ -293,7 +305,7 @@ def check_groups(config: TrialConfig) -> None:
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
     for name, group in config.active_penalties.items():
-        PENALTIES[name].check(group, config)
+        config.penalty_entry(name).check(group, config)
 
 
 def check_stages(stages: Sequence[StageConfig], sources: Mapping[str, SourceConfig]) -> None:
@@ -340,7 +352,7 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
         rule = f"encoder.trained_layers must not be empty where a task has nothing else to train, as {task} has"
         has_layers = task in groups["pals.tasks"] or task in config.relational_tasks
         require(has_weights or has_layers, rule, "a cosine without projection")
-    for name in (name for name, penalty in PENALTIES.items() if penalty.needs_encoder):
+    for name in (name for name, penalty in config.methods.penalties.items() if penalty.needs_encoder):
         without = [task for task in groups[f"{name}.tasks"] if task in active and task not in groups["pals.tasks"]]
         rule = f"{name}.tasks must have PALs where encoder.trained_layers is empty, or the term changes nothing"
         require(not without, rule, without)

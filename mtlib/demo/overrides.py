@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 
-from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 
@@ -65,13 +64,13 @@ def demo_stages(stages: Sequence[StageConfig]) -> tuple[StageConfig, ...]:
 
 def demo_epochs(stage: StageConfig, is_last: bool) -> int:
     """Epochs of a stage; enough for all sets where an epoch trains one set."""
-    least = len(stage.tasks) + len(stage.extra_data) if BATCH_ORDERS[stage.order].is_one_set_per_epoch else 1
+    least = len(stage.tasks) + len(stage.extra_data) if stage.order_entry.is_one_set_per_epoch else 1
     return min(stage.epochs, max(least, LAST_EPOCHS if is_last else FIRST_EPOCHS))
 
 
 def demo_steps(stage: StageConfig) -> int | None:
     """Optimizer steps of an epoch; None for as many as the order needs."""
-    if stage.steps_per_epoch is None and BATCH_ORDERS[stage.order].has_own_length and len(stage.tasks) > 1:
+    if stage.steps_per_epoch is None and stage.order_entry.has_own_length and len(stage.tasks) > 1:
         return None
     most = MAX_ROUNDS if stage.sum_losses and len(stage.tasks) > 1 else MAX_STEPS
     return min(stage.steps_per_epoch or most, most)

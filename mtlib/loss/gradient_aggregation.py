@@ -14,7 +14,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.schema import settings_of
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
@@ -31,7 +30,7 @@ Weighting = Callable[[Tensor], Tensor]
 
 def weighting_of(config: TrialConfig) -> Weighting:
     """The configured gradient method, which must have a function, with its settings."""
-    method = GRADIENT_METHODS[config.gradients]
+    method = config.gradient_entry
     assert method.function is not None, f"{config.gradients} sums the losses before the backward pass"
     return partial(load_function(method.function), **settings_of(method.settings, config))
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import settings_of
 from mtlib.metrics.metric import Kind
@@ -66,7 +65,7 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
         logits: (rows, num_logits).
         labels: (rows,).
     """
-    loss = LOSSES[config.loss]
+    loss = config.loss_entry
     losses: Tensor = load_function(loss.functions[kind])(
         logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **settings_of(loss.settings, config)
     )

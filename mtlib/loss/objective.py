@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from mtlib.config.losses import LOSSES
-from mtlib.config.penalties import PENALTIES, Penalty
+from mtlib.config.losses import Loss
+from mtlib.config.penalties import Penalty
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast, clean_pass
@@ -16,8 +16,6 @@ from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.workers import num_workers
 
-TERMS = ("loss", *(term for penalty in PENALTIES.values() for term in penalty.terms))
-"""What a batch's details hold, in this order: sums over its rows."""
 NEGATIVE_ROUNDING = 1e-4
 """By how much the mean of values that are at least 0, such as divergences, may be below 0 by rounding."""
 
@@ -34,6 +32,7 @@ class Objective(nn.Module):
     def __init__(self, config: TrialConfig, model: MultiTaskModel, teacher: MultiTaskModel | None = None) -> None:
         super().__init__()
         self.config = config
+        self.all_terms = all_terms(config)
         self.model = model
         self.teacher = teacher
 
@@ -41,8 +40,8 @@ class Objective(nn.Module):
         """The loss of one optimizer step, from this worker's shard of each batch and its place.
 
         Returns:
-            The loss to differentiate, a scalar; and (batches, len(TERMS)) sums over the shard's rows, without gradient,
-            0 for the terms that a batch does not carry (see `terms_of`).
+            The loss to differentiate, a scalar; and (batches, terms) sums over the shard's rows of `all_terms`, without
+            gradient, 0 for the terms that a batch does not carry (see `terms_of`).
         """
         device = batches[0].labels.device
         # The outer context lets all passes of the step share each weight's cast; the inner one keeps losses in fp32.
@@ -52,7 +51,7 @@ class Objective(nn.Module):
         return total * num_workers(), torch.stack([details for _, details in parts])
 
     def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
-        """This shard's part of one batch's weighted loss, and of its details, (len(TERMS),)."""
+        """This shard's part of one batch's weighted loss, and of its details, (terms,)."""
         counts = 0.0 if batch.is_empty else 1.0  # an empty shard takes part with weight 0
         sums = {name: value.sum() * counts for name, value in self.terms(batch, place).items()}
         total = sums["loss"]
@@ -60,21 +59,22 @@ class Objective(nn.Module):
             settings = getattr(self.config, name)
             is_sum = getattr(settings, "reduction", "mean") == "sum"
             factor = settings.weight * (place.full_size if is_sum else 1)  # that of the loss is 1
-            total = total + factor * sums[PENALTIES[name].terms[0]]
-        details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in TERMS]
+            total = total + factor * sums[self.config.penalty_entry(name).terms[0]]
+        details = [sums[name].detach() if name in sums else total.new_zeros(()) for name in self.all_terms]
         return self.weighted(batch, total, counts) / place.full_size, torch.stack(details)
 
     def terms(self, batch: Batch, place: Place) -> dict[str, Tensor]:
         """Every term that the batch carries, (rows,) each."""
         carried = penalties_of(self.config, batch.task, place.turn)
-        keep = any(PENALTIES[name].needs_embeddings for name in carried)
+        keep = any(self.config.penalty_entry(name).needs_embeddings for name in carried)
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
         labels = self.model.to_unit(batch.task, batch.labels)
         values = {"loss": loss_per_example(self.config.tasks[batch.task], clean.kind, clean.output.logits, labels)}
         for name in carried:
-            found = load_function(PENALTIES[name].function)(clean, getattr(self.config, name))
-            check_term_shapes(PENALTIES[name], found, num_rows=len(values["loss"]))
-            values |= dict(zip(PENALTIES[name].terms, found, strict=True))
+            penalty = self.config.penalty_entry(name)
+            found = load_function(penalty.function)(clean, getattr(self.config, name))
+            check_term_shapes(penalty, found, num_rows=len(values["loss"]))
+            values |= dict(zip(penalty.terms, found, strict=True))
         return values
 
     def weighted(self, batch: Batch, total: Tensor, counts: float) -> Tensor:
@@ -87,7 +87,7 @@ class Objective(nn.Module):
         if self.config.loss_weighting == "fixed":
             return task.loss_weight * total
         log_variance: Tensor = self.model.log_variances[batch.task]
-        return learned_weight(log_variance, task.loss) * total + log_variance / 2 * len(batch.rows) * counts
+        return learned_weight(log_variance, task.loss_entry) * total + log_variance / 2 * len(batch.rows) * counts
 
 
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
@@ -97,11 +97,11 @@ def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) 
     require(shapes == [(num_rows,)] * len(penalty.terms), rule, f"{shapes} for {num_rows} rows")
 
 
-def check_sign(term: str, mean: float) -> None:
+def check_sign(config: TrialConfig, term: str, mean: float) -> None:
     """Raises ValueError if a term is a penalty whose values must not be below 0 and the mean over a batch is."""
-    for penalty in PENALTIES.values():
+    for penalty in config.methods.penalties.values():
         if term == penalty.terms[0] and not penalty.is_signed:
-            rule = f"{penalty.function} must return values of at least 0, unless its entry in PENALTIES is_signed"
+            rule = f"{penalty.function} must return values of at least 0, unless its entry is_signed"
             require(mean >= -NEGATIVE_ROUNDING, rule, f"{mean:.2g} on average over a batch")
 
 
@@ -114,11 +114,16 @@ def penalties_of(config: TrialConfig, task: str, turn: int) -> list[str]:
     ]
 
 
+def all_terms(config: TrialConfig) -> tuple[str, ...]:
+    """What a batch's details hold, in this order: sums over its rows."""
+    return ("loss", *(term for penalty in config.methods.penalties.values() for term in penalty.terms))
+
+
 def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
-    """Names in `TERMS` that the batch number `turn` of a task in an epoch carries."""
-    return ("loss", *(term for name in penalties_of(config, task, turn) for term in PENALTIES[name].terms))
+    """The terms that the batch number `turn` of a task in an epoch carries."""
+    return ("loss", *(term for name in penalties_of(config, task, turn) for term in config.penalty_entry(name).terms))
 
 
-def learned_weight(log_variance: Tensor, loss: str) -> Tensor:
+def learned_weight(log_variance: Tensor, loss: Loss) -> Tensor:
     """The factor of a loss whose log variance is learned: exp(-s), half that for a squared error."""
-    return torch.exp(-log_variance) * (0.5 if LOSSES[loss].is_squared_error else 1.0)
+    return torch.exp(-log_variance) * (0.5 if loss.is_squared_error else 1.0)

@@ -4,6 +4,8 @@ Metrics of classes are cross-fitted over all examples together. Correlations and
 fold and averaged, as outputs of the ensembles of different folds differ in scale.
 """
 
+from collections.abc import Mapping
+
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
 from mtlib.metrics.class_counts import (
     counted_f1,
@@ -102,9 +104,9 @@ METRICS: dict[str, Metric] = {
 """By name in tasks and in curves."""
 
 
-def check_metric(name: str, kind: Kind) -> None:
+def check_metric(name: str, kind: Kind, metrics: Mapping[str, Metric]) -> None:
     """Raises ValueError with the right names, nearest first, unless the metric suits the kind of task."""
-    require_name(name, [own for own, metric in METRICS.items() if kind in metric.kinds], f"metric of a {kind} task")
+    require_name(name, [own for own, metric in metrics.items() if kind in metric.kinds], f"metric of a {kind} task")
 
 
 def default_metric(kind: Kind) -> str:

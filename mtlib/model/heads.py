@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtlib.config.losses import num_outputs
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import SIDES
 from mtlib.runtime.seeds import torch_stream
@@ -89,7 +88,7 @@ def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
         return CosineHead(projection, low, high)
     width = vectors_width(config, task, hidden_size)
     hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
-    outputs = num_outputs(settings.loss, facts)
+    outputs = settings.loss_entry.num_outputs(facts.kind, facts.num_logits)
     output = new_linear(settings.hidden_units or width, outputs, *name)
     return LinearHead(output, hidden, is_difference=outputs > facts.num_logits)
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from mtlib.config.batch_orders import BATCH_ORDERS, Rounds, StageSets
+from mtlib.config.batch_orders import Rounds, StageSets
 from mtlib.config.schema import settings_of
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -69,7 +69,7 @@ def stage_draws(
     sets = describe_sets(config, stage_index, num_rows, own_rows)
     positions = [0] * len(names)
     for number in itertools.count():
-        if BATCH_ORDERS[stage.order].restarts_sets:
+        if stage.order_entry.restarts_sets:
             positions = [number * count for count in sets.batches]
         for step in steps_of_pass(stage, sets, number):
             yield tuple((names[index], positions[index]) for index in step)
@@ -81,7 +81,7 @@ def steps_of_pass(stage: StageConfig, sets: StageSets, number: int) -> Rounds:
     """Pass `number` of a stage's order: positions of the sets of each step. A set alone is the same in every order."""
     if len(sets.batches) == 1:
         return [(0,)] * sets.batches[0]
-    order = BATCH_ORDERS[stage.order]
+    order = stage.order_entry
     rounds = order.function(sets, number, **settings_of(order.settings, stage))
     return rounds if stage.sum_losses else [(index,) for step in rounds for index in step]
 

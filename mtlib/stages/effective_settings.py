@@ -9,10 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mtlib.config.batch_orders import BATCH_ORDERS
-from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.config.losses import LOSSES
-from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.draws import stage_sets
@@ -35,7 +31,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     """
     assert config.precision != "auto", "a precision is chosen before a stage has a key"
     stages, tasks = config.stages[: stage_index + 1], tasks_active_by(config, stage_index)
-    random = (stage for stage in stages if BATCH_ORDERS[stage.order].is_random and len(stage_sets(stage)) > 1)
+    random = (stage for stage in stages if stage.order_entry.is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}
     extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
     return {
@@ -58,9 +54,9 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "optimizer": optimizer_settings(config, has_chosen),
         "pals": pals_settings(config, tasks),
         "relational_tasks": shared(config.relational_tasks, tasks),
-        "penalties": {name: penalty_settings(config, name, tasks) for name in PENALTIES},
+        "penalties": {name: penalty_settings(config, name, tasks) for name in config.penalties},
         "loss_weighting": config.loss_weighting,
-        "gradients": [config.gradients, settings_of(GRADIENT_METHODS[config.gradients].settings, config)]
+        "gradients": [config.gradients, settings_of(config.gradient_entry.settings, config)]
         if any(stage.sums_tasks for stage in stages)
         else "sum",
         "data": pick(
@@ -76,8 +72,8 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
     """Whether what a stage does in its first epochs depends on how many it has: by its rates, order or mean teacher."""
     stage = config.stages[stage_index]
-    by_order = len(stage_sets(stage)) > 1 and BATCH_ORDERS[stage.order].length_counts(stage)
-    by_penalty = any(PENALTIES[name].length_counts(group) for name, group in config.active_penalties.items())
+    by_order = len(stage_sets(stage)) > 1 and stage.order_entry.length_counts(stage)
+    by_penalty = any(config.penalty_entry(name).length_counts(group) for name, group in config.active_penalties.items())
     return by_order or by_penalty or config.optimizer.schedule != "constant"
 
 
@@ -114,7 +110,7 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     conditions = {
         "order": has_sets,
         "sum_losses": has_sets,
-        **of_one_method(BATCH_ORDERS, stage.order if has_sets else None),
+        **of_one_method(stage.batch_orders, stage.order if has_sets else None),
         "start_from": index > 0,
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
@@ -147,7 +143,7 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
     """An active task; `is_drawn` where some stage so far draws it by chance, `has_chosen` where chosen layers count."""
     settings = config.tasks[task]
     conditions = {
-        **of_one_method(LOSSES, settings.loss),
+        **of_one_method(settings.losses, settings.loss),
         "cosine_projection": settings.head == "cosine",
         "probe_rows": settings.head == "linear",
         "probability_factor": is_drawn,
@@ -179,7 +175,7 @@ def pals_settings(config: TrialConfig, tasks: tuple[str, ...]) -> Tree | None:
 
 def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> Tree | None:
     """A penalty's settings if an active task has it; before that, those that have an effect already."""
-    penalty, settings = PENALTIES[name], config.penalties[name]
+    penalty, settings = config.penalty_entry(name), config.penalties[name]
     if settings.weight == 0:
         return None
     named, tree = shared(settings.tasks, tasks), to_dict(settings)

@@ -177,4 +177,4 @@ def learned_weights(run: Run) -> dict[str, float]:
     """The factors of the losses of the tasks active so far, where they are learned."""
     tasks = tasks_active_by(run.config, run.stage) if run.config.loss_weighting == "uncertainty" else ()
     logs = run.model.log_variances
-    return {task: float(learned_weight(logs[task].detach(), run.config.tasks[task].loss)) for task in tasks}
+    return {task: float(learned_weight(logs[task].detach(), run.config.tasks[task].loss_entry)) for task in tasks}

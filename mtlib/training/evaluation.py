@@ -15,7 +15,6 @@ from mtlib.data.token_cache import Corpus, TokenTable
 from mtlib.loss.clean_pass import autocast
 from mtlib.loss.losses import loss_per_example
 from mtlib.metrics.metric import read_logits
-from mtlib.metrics.table import METRICS
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.seeds import numpy_stream
@@ -190,6 +189,6 @@ def task_metrics(task: Task, logits: np.ndarray, labels: np.ndarray) -> dict[str
     """The task's metric, and those that are reported of every task of its kind: accuracy, or both correlations."""
     return {
         name: metric.evaluate(read_logits(metric, task.kind, task.label_range, logits, labels), labels)
-        for name, metric in METRICS.items()
+        for name, metric in task.metrics.items()
         if name == task.metric or (metric.is_always_reported and task.kind in metric.kinds)
     }

@@ -7,7 +7,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import TokenTable
@@ -36,10 +35,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
             for, or cannot read a text of encoder.max_length.
     """
-    plain = {f"{name}.weight": 0 for name, penalty in PENALTIES.items() if not penalty.needs_embeddings}
-    changes = {**plain, **({"precision": "fp32"} if on_gpu else {})}
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
-    for config in (config.override(changes) for config in configs):
+    for config in (without_plain_penalties(config, on_gpu) for config in configs):
         for task in config.active_tasks:
             kinds.setdefault((config.encoder.max_length, required_features(config, task)), (config, task))
     for (_, asked), (config, task) in sorted(kinds.items(), key=lambda kind: kind[0]):
@@ -47,11 +44,18 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
             try_step(config, task, pretrained, asked)
 
 
+def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
+    """A configuration without the penalties that need nothing of an encoder, and on a GPU in fp32."""
+    penalties = config.methods.penalties
+    plain = {f"{name}.weight": 0 for name in config.penalties if not penalties[name].needs_embeddings}
+    return config.override({**plain, **({"precision": "fp32"} if on_gpu else {})})
+
+
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
     """The features that a task's step needs of an encoder besides a plain pass, by title."""
     return (
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
-        *(PENALTIES[name].title for name in penalties_of(config, task, turn=0)),
+        *(config.methods.penalties[name].title for name in penalties_of(config, task, turn=0)),
         *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
     )
 

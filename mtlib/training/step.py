@@ -10,7 +10,7 @@ from torch import Tensor
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
 from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
-from mtlib.loss.objective import TERMS, check_sign, terms_of
+from mtlib.loss.objective import all_terms, check_sign, terms_of
 from mtlib.loss.proximal import decay_at
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import LateReader
@@ -113,7 +113,7 @@ def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) 
     if run.unread is None:
         values = agreed.tolist()
         stop_if_asked(run, values[-1])
-        count_details(run, batches, places, by_batch(values), run.total_step + 1)
+        count_details(run, batches, places, by_batch(values, len(batches)), run.total_step + 1)
     return agreed
 
 
@@ -128,7 +128,7 @@ def read_late(run: Run, reader: LateReader, batches: list[Batch], places: list[P
 
     def use(values: list[float]) -> None:
         run.is_ending = run.is_ending or values[-1] > 0
-        count_details(run, batches, places, by_batch(values), step)
+        count_details(run, batches, places, by_batch(values, len(batches)), step)
 
     reader.submit(agreed, use)
     stop_if_asked(run, run.is_ending)
@@ -182,9 +182,10 @@ def sum_details(details: Tensor, is_wanted: bool) -> Tensor:
     return sum_over_workers(torch.cat([details.flatten(), refusal]))
 
 
-def by_batch(values: list[float]) -> list[list[float]]:
+def by_batch(values: list[float], num_batches: int) -> list[list[float]]:
     """The details of each batch, from the values of `sum_details`."""
-    return [values[start : start + len(TERMS)] for start in range(0, len(values) - 1, len(TERMS))]
+    num_terms = (len(values) - 1) // num_batches
+    return [values[number * num_terms : (number + 1) * num_terms] for number in range(num_batches)]
 
 
 def stop_if_unwanted(run: Run) -> None:
@@ -203,20 +204,21 @@ def count_details(run: Run, batches: list[Batch], places: list[Place], details: 
 
     Args:
         run, batches, places: the trial, and the step's batches with their places.
-        details: for each batch sums over its rows of what `TERMS` names.
+        details: for each batch sums over its rows of `all_terms`.
         step: the step's number over all stages, from 1.
 
     Raises:
         TrainingDiverged: one of them is NaN or infinite; nothing has been added.
         ValueError: a penalty is negative that must not be; nothing has been added.
     """
+    names = all_terms(run.config)
     for batch, numbers in zip(batches, details, strict=True):
-        for name, value in zip(TERMS, numbers, strict=True):
+        for name, value in zip(names, numbers, strict=True):
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{batch.task}: {name} is {value} at step {step}")
-            check_sign(name, value / batch.num_rows)
+            check_sign(run.config, name, value / batch.num_rows)
     for batch, place, numbers in zip(batches, places, details, strict=True):
-        sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(TERMS, numbers, strict=True))
+        sums, by_name = run.sums.setdefault(batch.task, {}), dict(zip(names, numbers, strict=True))
         for name in terms_of(run.config, batch.task, place.turn):
             total, rows = sums.get(name, (0.0, 0))
             sums[name] = (total + by_name[name], rows + batch.num_rows)

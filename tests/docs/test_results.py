@@ -12,7 +12,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from mtlib.loss.objective import TERMS
 from mtlib.metrics.table import METRICS
 from mtlib.tasks import TASKS
 from mtlib.training.epoch_report import TOKENS, EpochReport, Point
@@ -23,6 +22,7 @@ from results.records.tables import write_trials
 from results.records.trials import OVERALL, write_sweep
 from results.sweep import Sweep, load_sweep, load_sweeps
 from tests.docs.page_blocks import ROOT
+from tests.method_tables import TERMS
 from tests.results.conftest import build_record, build_report
 
 PAGE = (ROOT / "docs" / "results.md").read_text()

@@ -6,9 +6,10 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
+from tests.method_tables import ROUND_ORDERS
 from tests.one_line_error import one_line_error
 
 ROOT = Path(__file__).parents[3]

@@ -7,13 +7,13 @@ import pytest
 
 from mtlib.config.batch_orders import (
     BATCH_ORDERS,
-    ROUND_ORDERS,
     Rounds,
     StageSets,
     unimax_counts,
     unimax_counts_in_rounds,
 )
 from mtlib.config.schema import fields_of
+from tests.method_tables import ROUND_ORDERS
 from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 

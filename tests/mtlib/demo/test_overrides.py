@@ -2,12 +2,12 @@
 
 import pytest
 
-from mtlib.config.batch_orders import ROUND_ORDERS
 from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_config
 from mtlib.demo.overrides import DEMO_NOTE, DEMO_SETTINGS, demo_overrides, demo_stages, demo_steps
 from mtlib.tasks import TASKS
+from tests.method_tables import ROUND_ORDERS
 
 ALL = ("sst", "qqp", "sts")
 

@@ -18,13 +18,14 @@ import mtlib.loss.smart
 from mtlib.config.penalties import PENALTIES, SmartConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.objective import TERMS, Objective, learned_weight, terms_of
+from mtlib.loss.objective import Objective, learned_weight, terms_of
 from mtlib.loss.smart import carrying_positions, first_noise, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.training.run import Run
 from mtlib.training.weight_average import averaged_copy
+from tests.method_tables import TERMS
 
 NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
@@ -826,7 +827,7 @@ def test_the_gradient_of_a_log_variance_by_hand_and_its_minimum(task: str, half:
         expected = 0.5 - half * mean * np.exp(-log_variance)
         assert gradients[name].item() == pytest.approx(expected, rel=1e-3, abs=1e-5)
         assert {key for key in gradients if key.startswith("log_variances")} == {name}
-    weight = learned_weight(torch.tensor(at_rest), run.config.tasks[task].loss)
+    weight = learned_weight(torch.tensor(at_rest), run.config.tasks[task].loss_entry)
     assert weight.item() == pytest.approx(1 / (2 * mean), rel=1e-5)
 
 

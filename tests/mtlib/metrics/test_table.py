@@ -109,11 +109,11 @@ def test_only_of_the_error_lower_is_better() -> None:
 
 
 def test_a_metric_that_does_not_suit_names_those_that_do() -> None:
-    check_metric("f1", "binary")
+    check_metric("f1", "binary", METRICS)
     with pytest.raises(ValueError, match=r"of a classes task 'f1'; known: accuracy, macro_f1, matthews$"):
-        check_metric("f1", "classes")
+        check_metric("f1", "classes", METRICS)
     with pytest.raises(ValueError, match=r"did you mean 'spearman'\? known: spearman, pearson, rmse$"):
-        check_metric("spearmann", "regression")
+        check_metric("spearmann", "regression", METRICS)
 
 
 def test_defaults_are_those_of_the_papers() -> None:

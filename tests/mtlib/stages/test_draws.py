@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS, divide_steps
+from mtlib.config.batch_orders import BATCH_ORDERS, divide_steps
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import numpy_stream, stream_seed
@@ -26,6 +26,7 @@ from mtlib.stages.draws import (
     steps_of_pass,
     steps_per_epoch,
 )
+from tests.method_tables import ROUND_ORDERS
 from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 
 Steps = list[tuple[Draw, ...]]

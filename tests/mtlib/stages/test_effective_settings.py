@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtlib.checkpoints.best_weights import keep_best
 from mtlib.checkpoints.state import StateFolder
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -21,6 +21,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.tasks import TASKS, Task
 from search_spaces.presets import general
+from tests.method_tables import ROUND_ORDERS
 from tests.mtlib.config.config_cases import RANDOM_ORDERS
 from tests.mtlib.stages.inert_cases import (
     ALONE,

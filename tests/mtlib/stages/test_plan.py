@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.stages.plan import (
@@ -17,6 +17,7 @@ from mtlib.stages.plan import (
     tasks_active_by,
 )
 from mtlib.stages.sampler import epoch_steps
+from tests.method_tables import ROUND_ORDERS
 
 ALL = ("sst", "qqp", "sts")
 CS224N_ROWS = {"sst": 8544, "qqp": 141498, "sts": 6040}

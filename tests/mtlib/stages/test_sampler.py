@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtlib.config.batch_orders import BATCH_ORDERS, ROUND_ORDERS
+from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.data import DataConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -17,6 +17,7 @@ from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.stages.sampler import Step, epoch_steps, pass_batches, shuffled
+from tests.method_tables import ROUND_ORDERS
 from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 
 Lengths = Mapping[str, np.ndarray]

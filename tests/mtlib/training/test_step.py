@@ -16,7 +16,6 @@ import mtlib.training.step
 from mtlib.config.penalties import PENALTIES
 from mtlib.data.batches import Batch, make_batch
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.objective import TERMS
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import Step, StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
@@ -32,6 +31,7 @@ from mtlib.training.step import (
     sum_details,
     take_step,
 )
+from tests.method_tables import TERMS
 
 NewRun = Callable[..., Run]
 PLAIN = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "smart.weight": 0}
