@@ -4,7 +4,7 @@ This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtl
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from mtlib.metrics.metric import Kind, Metric
@@ -88,6 +88,12 @@ class Task:
     """Number of fixed train rows that are scored each epoch, to show over-fitting; 0 for none."""
     glue: GlueFiles | None = None
     """The task's files in a GLUE folder; None if GLUE has no such task."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal, whatever further metrics there are."""
+        if not isinstance(other, Task):
+            return NotImplemented
+        return all(getattr(self, own.name) == getattr(other, own.name) for own in fields(self))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", self.metric or default_metric(self.kind))

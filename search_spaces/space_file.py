@@ -3,15 +3,14 @@
 import contextlib
 import functools
 import importlib
-import importlib.util
 import sys
-import traceback
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mtlib.data.file_suggestions import describe_missing
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import require
+from mtlib.runtime.source_code import naming_lines, run_source
 from mtlib.tasks import Task
 from search_spaces.space import SearchSpace, load_space, space_names
 from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
@@ -76,7 +75,8 @@ def run_space_file(
     """The space in a file with this content; the command asks twice, and the file, which may print, is run once."""
     module = types.ModuleType(MODULE_NAME)
     module.__file__ = str(path)
-    run_source(source, path, module)
+    with registered(module):
+        run_source(source, str(path), module)
     defined = vars(module)
     others = sorted(name for name, value in defined.items() if isinstance(value, SearchSpace) and name != "SPACE")
     found = f"{', '.join(others)}, a SearchSpace" if others else "no SearchSpace"
@@ -87,7 +87,7 @@ def run_space_file(
     require(MAKER not in defined or callable(make), f"{MAKER} in {path} must be a function", f"{make!r:.80}")
     if "SPACE" in defined:
         check_is_space(space, f"SPACE in {path}")
-    with naming_lines(path, module):
+    with registered(module), naming_lines(str(path)):
         fitted = fit_space(space, make, dict(tasks), dict(changes))
     check_is_space(fitted, f"what {MAKER} in {path} returns")
     rule = f"the space in {path} must have a name that no built-in space has"
@@ -113,34 +113,11 @@ def content_of(path: Path) -> bytes:
         raise ValueError(f"--space must be a file that can be read, got '{path}': {error.strerror}") from error
 
 
-def run_source(source: bytes, path: Path, module: types.ModuleType) -> None:
-    """Runs a file in a module of its own; ValueError with the line of the file where it stops."""
-    code = compile_source(source, path)
-    with naming_lines(path, module):
-        exec(code, vars(module))
-
-
 @contextlib.contextmanager
-def naming_lines(path: Path, module: types.ModuleType) -> Iterator[None]:
-    """While code of a file runs, turns any error into a ValueError with the line of the file, if it has one."""
-    sys.modules[MODULE_NAME] = module  # dataclasses look it up
+def registered(module: types.ModuleType) -> Iterator[None]:
+    """While a file's code runs, its module can be found by name, as dataclasses need."""
+    sys.modules[MODULE_NAME] = module
     try:
         yield
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == str(path)]
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"{path}{''.join(lines[-1:])}: {kind}{first_line(error)}") from error
     finally:
         del sys.modules[MODULE_NAME]
-
-
-def compile_source(source: bytes, path: Path) -> types.CodeType:
-    """The code of a file; ValueError with the line that is no Python."""
-    try:
-        return compile(importlib.util.decode_source(source), str(path), "exec", dont_inherit=True)
-    except SyntaxError as error:
-        place = f"{path}, line {error.lineno}" if error.lineno else path
-        raise ValueError(f"{place}: {type(error).__name__}: {error.msg}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {first_line(error)}") from error

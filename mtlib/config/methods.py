@@ -1,7 +1,24 @@
-"""The methods that a configuration may name: the built-in tables, and with them a user's own entries."""
+"""The methods that a configuration may name: the built-in tables, and with them the entries of a user's own files.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+A file of methods defines one or more of the tables in `TABLES`, with the names and the entries that the built-in ones
+have:
+
+    LOSSES = {"focal": Loss(title="focal loss", functions={"classes": focal_loss}, ...)}
+
+It may import installed packages and this one, but no file beside it: its content alone is kept with a sweep, and sent
+to workers. It is run in each process that reads a configuration of the sweep. `docs/extending.md` has an example of
+each table.
+"""
+
+import functools
+import hashlib
+import linecache
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS, BatchOrder
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
@@ -9,6 +26,30 @@ from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS
+from mtlib.runtime.errors import nearest_first, require
+from mtlib.runtime.source_code import parsed_code, run_source
+
+MODULE_PREFIX = "methods_of_a_file_"
+"""Beginning of the names of the modules in which files of methods are run; the rest is a digest of path and content."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodFile:
+    """A user's file of methods."""
+
+    path: str
+    """Where it was, for messages."""
+    source: bytes
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder."""
+        return Path(self.path).name
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of its code as it is parsed: comments and docstrings change no number."""
+        return hashlib.sha256(parsed_code(self.source).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,6 +61,105 @@ class Methods:
     penalties: Mapping[str, Penalty] = field(default_factory=lambda: PENALTIES)
     gradient_methods: Mapping[str, GradientMethod] = field(default_factory=lambda: GRADIENT_METHODS)
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
+    files: tuple[MethodFile, ...] = ()
+    """The files whose entries are in the tables besides the built-in ones."""
+    origins: Mapping[tuple[str, str], MethodFile] = field(default_factory=dict)
+    """By table (a field's name) and name the file of each entry that is not built in."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as its files."""
+        return load_methods, (self.files,)
 
 
 BUILT_IN = Methods()
+
+TABLES: Mapping[str, tuple[str, type[Any]]] = {
+    "LOSSES": ("losses", Loss),
+    "BATCH_ORDERS": ("batch_orders", BatchOrder),
+    "PENALTIES": ("penalties", Penalty),
+    "GRADIENT_METHODS": ("gradient_methods", GradientMethod),
+    "METRICS": ("metrics", Metric),
+}
+"""By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""
+
+
+def read_methods(paths: Iterable[str | Path]) -> Methods:
+    """The built-in methods and those of some files.
+
+    Raises:
+        ValueError: in one line, with the path and, where there is one, the line of the file: it cannot be read or run,
+            or it defines no table, an entry of another class, or a name that is taken.
+    """
+    files = []
+    for path in map(Path, paths):
+        try:
+            files.append(MethodFile(path=str(path), source=path.read_bytes()))
+        except OSError as error:
+            rule = "--methods must be a file that can be read"
+            raise ValueError(f"{rule}, got '{path}': {error.strerror}") from error
+    names = [file.name for file in files]
+    require(len(set(names)) == len(names), "files of methods must have different names", names)
+    return load_methods(tuple(files))
+
+
+@functools.cache
+def load_methods(files: tuple[MethodFile, ...]) -> Methods:
+    """The methods of files with these contents; each process runs a file once. Raises ValueError as `read_methods`."""
+    if not files:
+        return BUILT_IN
+    tables: dict[str, dict[str, Any]] = {own: dict(getattr(BUILT_IN, own)) for own, _ in TABLES.values()}
+    origins: dict[tuple[str, str], MethodFile] = {}
+    for file in files:
+        defined = vars(run_method_file(file))
+        found = [name for name in TABLES if name in defined]
+        others = [name for name in defined if name.isupper()]
+        hint = nearest_first(others[0], list(TABLES)) if others else f"known: {', '.join(TABLES)}"
+        require(bool(found), f"{file.path} must define a table of methods", f"none; {hint}")
+        for name in found:
+            own, entry_class = TABLES[name]
+            for key, entry in checked_entries(file, name, defined[name], entry_class):
+                require(key not in tables[own], f"{file.path}: a name in {name} must not be taken", f"'{key}'")
+                check_settings(file, f"{name}['{key}']", entry, tables[own].values())
+                tables[own][key], origins[own, key] = entry, file
+    return Methods(**tables, files=files, origins=origins)
+
+
+def run_method_file(file: MethodFile) -> types.ModuleType:
+    """The module of a file, in which it has been run; it stays registered, as dataclasses look it up."""
+    digest = hashlib.sha256(file.path.encode() + b"\0" + file.source).hexdigest()
+    module = types.ModuleType(f"{MODULE_PREFIX}{digest[:16]}")
+    module.__file__ = file.path
+    text = file.source.decode("utf-8", "replace")
+    linecache.cache[file.path] = len(text), None, text.splitlines(keepends=True), file.path  # for tracebacks elsewhere
+    sys.modules[module.__name__] = module
+    run_source(file.source, file.path, module)
+    return module
+
+
+def checked_entries(file: MethodFile, table: str, entries: Any, entry_class: type[Any]) -> Iterable[tuple[str, Any]]:
+    """The entries of a file's table by name; ValueError if they are of another kind."""
+    is_table = isinstance(entries, Mapping) and bool(entries)
+    require(is_table, f"{file.path}: {table} must be a table of entries by name", f"{entries!r:.80}")
+    for name, entry in entries.items():
+        is_name = isinstance(name, str) and name.isidentifier() and name == name.lower()
+        require(is_name, f"{file.path}: names in {table} must be words in small letters", repr(name))
+        rule = f"{file.path}: {table}['{name}'] must be a {entry_class.__name__}"
+        require(isinstance(entry, entry_class), rule, f"{entry!r:.80}")
+        yield name, entry
+
+
+def check_settings(file: MethodFile, place: str, entry: Any, others: Iterable[Any]) -> None:
+    """Checks that an entry's settings are a dataclass whose fields no other entry of the table has."""
+    settings = getattr(entry, "settings", None)
+    if settings is None:
+        return
+    rule = f"{file.path}: the settings of {place} must be a dataclass"
+    require(isinstance(settings, type) and is_dataclass(settings), rule, repr(settings))
+    if isinstance(entry, Penalty):  # its settings are a group of their own
+        rule = f"{file.path}: the settings of {place} must have the fields weight and tasks"
+        require({"weight", "tasks"} <= {own.name for own in fields(settings)}, rule, settings.__name__)
+        return
+    classes = [other.settings for other in others if other.settings is not None]
+    taken = {own.name for cls in classes for own in fields(cls)} & {own.name for own in fields(settings)}
+    rule = f"{file.path}: the settings of {place} must have names of their own, as `{place.split(chr(39))[1]}_...`"
+    require(not taken, rule, ", ".join(sorted(taken)))

@@ -22,6 +22,7 @@ from mtlib.config.schema import (
     check_types,
     fields_of,
     from_dict,
+    hints_of,
     read_value,
     set_in_tree,
     settings_of,
@@ -36,9 +37,9 @@ OPEN_GROUPS = ("data.sources",)
 """Groups in which an override may name a key that is not there yet."""
 
 
-def default_task_config(task: Task) -> TaskConfig:
-    """A task's settings with the loss and encoding that fit it."""
-    return TaskConfig(
+def default_task_config(task: Task, task_settings: type[TaskConfig] = TaskConfig) -> TaskConfig:
+    """A task's settings, of this class, with the loss and encoding that fit it."""
+    return task_settings(
         loss=task.default_loss,
         target_scale="unit" if task.kind == "regression" and task.files is not None else "raw",
         encoding="cross" if task.is_pair else "single",
@@ -46,9 +47,11 @@ def default_task_config(task: Task) -> TaskConfig:
     )
 
 
-def default_task_configs(tasks: Mapping[str, Task]) -> dict[str, TaskConfig]:
-    """The settings of several tasks, by name."""
-    return {name: default_task_config(task) for name, task in tasks.items()}
+def default_task_configs(
+    tasks: Mapping[str, Task], task_settings: type[TaskConfig] = TaskConfig
+) -> dict[str, TaskConfig]:
+    """The settings of several tasks, by name, as `default_task_config`."""
+    return {name: default_task_config(task, task_settings) for name, task in tasks.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +68,8 @@ class TrialConfig:
 
     methods: ClassVar[Methods] = BUILT_IN
     """The tables that it names entries of."""
+    task_settings: ClassVar[type[TaskConfig]] = TaskConfig
+    """The class of the settings of its tasks."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     pals: PalsConfig = field(default_factory=PalsConfig)
     tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: default_task_configs(TASKS))
@@ -203,7 +208,7 @@ class TrialConfig:
         Raises:
             ValueError: an unknown key (the nearest right one is named) or a value that is not allowed.
         """
-        return config_from_tree(json.loads(text))
+        return config_from_tree(json.loads(text), cls)
 
     def override(self, changes: Mapping[str, Any]) -> "TrialConfig":
         """A copy with dotted keys changed, e.g. `{"tasks.sst.batch_size": 8, "stages.1.epochs": 3}`.
@@ -217,7 +222,7 @@ class TrialConfig:
         tree = self.opened(changes)
         for key, value in changes.items():
             set_in_tree(tree, key, to_dict(value), OPEN_GROUPS)
-        return config_from_tree(tree)
+        return config_from_tree(tree, type(self))
 
     def opened(self, keys: Iterable[str]) -> dict[str, Any]:
         """Its groups by name, as plain data where a dotted key leads into them; the others, which are checked, as they
@@ -240,10 +245,12 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
         config: any configuration.
         users: those whose stages count: itself, or the configurations that a search space makes of it.
     """
+    users = tuple(users)
     trained = {name for user in users for name in user.train_sets}
     tree: dict[str, Any] = to_dict(config)
     tree["tasks"] = {name: settings for name, settings in tree["tasks"].items() if name in trained}
-    for group in (*(tree[name] for name in config.penalties), tree["pals"]):
+    drop_unused_methods(tree, config, frozenset().union(*(named_entries(user) for user in users)))
+    for group in (*(tree[name] for name in config.penalties if name in tree), tree["pals"]):
         group["tasks"] = [name for name in group["tasks"] if name in trained]
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
@@ -261,6 +268,55 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
         if (name if source["role"] == "extra" else source["task"]) in trained
     }
     return tree
+
+
+def named_entries(
+    config: TrialConfig, stages: Sequence[StageConfig] | None = None, tasks: Sequence[str] | None = None
+) -> frozenset[tuple[str, str]]:
+    """The methods that a configuration uses, by the table of `Methods` and the name.
+
+    Args:
+        config: any configuration.
+        stages: those that count; None for all.
+        tasks: those that have been active; None for all that some stage trains.
+    """
+    plan, active = stages or config.stages, config.active_tasks if tasks is None else tasks
+    carried = [name for name, group in config.active_penalties.items() if set(group.tasks) & set(active)]
+    is_combined = any(stage.sums_tasks for stage in plan)
+    return frozenset(
+        {
+            *(("losses", config.tasks[task].loss) for task in active),
+            *(("metrics", config.task(task).metric) for task in active),
+            *(("batch_orders", stage.order) for stage in plan),
+            *(("penalties", name) for name in carried),
+            *((("gradient_methods", config.gradients),) if is_combined else ()),
+        }
+    )
+
+
+def digests_of_used_files(config: TrialConfig, used: frozenset[tuple[str, str]]) -> list[str]:
+    """The digests of the user's files that have some of these methods; none of built-in methods."""
+    origins = config.methods.origins
+    return sorted({origins[entry].digest for entry in used if entry in origins})
+
+
+def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozenset[tuple[str, str]]) -> None:
+    """Leaves the settings of a user's methods out of a configuration's tree where they are not used.
+
+    So files of methods change nothing in configurations that use none of them. Of those that are used the digests are
+    added.
+    """
+    methods = config.methods
+    for table, name in methods.origins.keys() - used:
+        settings = fields_of([getattr(getattr(methods, table)[name], "settings", None)])
+        groups = {"losses": [*tree["tasks"].values()], "batch_orders": tree["stages"], "gradient_methods": [tree]}
+        if table == "penalties":
+            del tree[name]
+        for group in groups.get(table, ()):
+            for own in settings:
+                del group[own]
+    if digests := digests_of_used_files(config, used):
+        tree["methods"] = digests
 
 
 LATER_FIELDS: Mapping[str, Any] = {
@@ -363,25 +419,30 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
     require(decay == 1, "optimizer.layer_decay must be 1 where encoder.trained_layers is empty", decay)
 
 
-def config_from_tree(tree: Any) -> TrialConfig:
+def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
-    tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
+    tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}), cls)
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
     for name, group in tasks.items():
         require_name(name, definitions, "task")
         require(isinstance(group, Mapping | TaskConfig), f"tasks.{name} must be a group of keys", repr(group))
+    own = cls.task_settings
     given = {
-        name: group if isinstance(group, TaskConfig) else {**to_dict(default_task_config(definitions[name])), **group}
+        name: group
+        if isinstance(group, TaskConfig)
+        else {**to_dict(default_task_config(definitions[name], own)), **group}
         for name, group in tasks.items()
     }
-    config: TrialConfig = from_dict(TrialConfig, {**tree, "tasks": given or default_task_configs(definitions)}, "")
+    complete = {**tree, "tasks": given or default_task_configs(definitions, own)}
+    config: TrialConfig = from_dict(cls, complete, "")
     return config
 
 
-def task_definitions(data: Any) -> Mapping[str, Task]:
+def task_definitions(data: Any, cls: type[TrialConfig]) -> Mapping[str, Task]:
     """The definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
     if isinstance(data, DataConfig):
         return data.tasks
     given = data.get("tasks") if isinstance(data, Mapping) else None
-    return TASKS if given is None else read_value(Mapping[str, Task], given, "data.tasks")
+    own: Any = cls
+    return TASKS if given is None else read_value(hints_of(hints_of(own)["data"])["tasks"], given, "data.tasks")

@@ -1,6 +1,5 @@
 """The environment that a trial's numbers depend on: sources, libraries, device, workers and threads."""
 
-import ast
 import contextlib
 import functools
 import hashlib
@@ -15,6 +14,7 @@ import torch
 
 import mtlib
 from mtlib.runtime.errors import require
+from mtlib.runtime.source_code import parsed_code
 from mtlib.runtime.workers import gather_from_workers, num_workers
 
 LIBRARIES = (
@@ -70,17 +70,6 @@ def sources_hash() -> str:
     for path in training_sources(package):
         digest.update(f"{path}\0{parsed_code((package / path).read_bytes())}\0".encode())
     return digest.hexdigest()
-
-
-def parsed_code(source: bytes) -> str:
-    """A file's code as it is parsed: without comments, docstrings and layout, which change no number."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):  # a docstring, or the string under a field
-            kept = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.dump(tree)
 
 
 def training_sources(package: Path) -> list[str]:

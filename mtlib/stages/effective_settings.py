@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mtlib.config.schema import fields_of, settings_of, to_dict
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
 from mtlib.tasks import Task
@@ -34,7 +34,11 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     random = (stage for stage in stages if stage.order_entry.is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}
     extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
+    digests = digests_of_used_files(config, named_entries(config, stages, tasks))
+    penalties = {name: penalty_settings(config, name, tasks) for name in config.penalties}
+    own = {name for table, name in config.methods.origins if table == "penalties" and penalties[name] is None}
     return {
+        **({"methods": digests} if digests else {}),
         "seed": config.seed,
         "replicate": config.replicate,
         "precision": config.precision,
@@ -54,7 +58,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "optimizer": optimizer_settings(config, has_chosen),
         "pals": pals_settings(config, tasks),
         "relational_tasks": shared(config.relational_tasks, tasks),
-        "penalties": {name: penalty_settings(config, name, tasks) for name in config.penalties},
+        "penalties": {name: settings for name, settings in penalties.items() if name not in own},
         "loss_weighting": config.loss_weighting,
         "gradients": [config.gradients, settings_of(config.gradient_entry.settings, config)]
         if any(stage.sums_tasks for stage in stages)

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.runtime.source_code import run_source
 from mtlib.tasks import TASKS
 from search_spaces.domain import Condition, Float
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, list_spaces
-from search_spaces.space_file import read_space_file, run_source
+from search_spaces.space_file import read_space_file
 from search_spaces.space_source import space_source
 
 
 def read_back(space: SearchSpace) -> Any:
     module = types.ModuleType("written")
-    run_source(space_source(space).encode(), Path("written.py"), module)
+    run_source(space_source(space).encode(), "written.py", module)
     return module.SPACE
 
 

@@ -1,0 +1,57 @@
+"""Python source by its content: run with errors that name their line, and compared without what changes no number."""
+
+import ast
+import contextlib
+import importlib.util
+import traceback
+import types
+from collections.abc import Iterator
+
+from mtlib.runtime.errors import first_line
+
+
+def run_source(source: bytes, path: str, module: types.ModuleType) -> None:
+    """Runs a file's content in a module; ValueError with the line of the file where it stops."""
+    code = compile_source(source, path)
+    with naming_lines(path):
+        exec(code, vars(module))
+
+
+@contextlib.contextmanager
+def naming_lines(path: str) -> Iterator[None]:
+    """While code of a file runs, turns any error into a ValueError with the line of the file, if it has one."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        line = line_in(error, path)
+        place = path if line is None else f"{path}, line {line}"
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"{place}: {kind}{first_line(error)}") from error
+
+
+def line_in(error: BaseException, path: str) -> int | None:
+    """The last line of a file that an error passed through; None if it passed through none."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return lines[-1] if lines else None
+
+
+def compile_source(source: bytes, path: str) -> types.CodeType:
+    """The code of a file; ValueError with the line that is no Python."""
+    try:
+        return compile(importlib.util.decode_source(source), path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        place = f"{path}, line {error.lineno}" if error.lineno else path
+        raise ValueError(f"{place}: {type(error).__name__}: {error.msg}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {first_line(error)}") from error
+
+
+def parsed_code(source: bytes) -> str:
+    """A file's code as it is parsed: without comments, docstrings and layout, which change no number."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):  # a docstring, or the string under a field
+            kept = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.dump(tree)
