@@ -3,7 +3,7 @@
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -65,6 +65,8 @@ class Sweep:
     """The content of `sweep.json`."""
     records: tuple[TrialRecord, ...]
     """The trials; those that ran when the sweep was killed are `interrupted`."""
+    lost: frozenset[str] = frozenset()
+    """Ids of complete trials whose predictions cannot be read. They count as failed."""
     trials: pd.DataFrame
     """A row per trial: the columns of `trials.parquet`, with a column per searched key instead of `params`."""
     curves: pd.DataFrame
@@ -228,12 +230,17 @@ class Sweep:
         """How many of its rounds are complete, and at which it was first to be looked at."""
         return looks_at(self.info, self.records)
 
-    def decide_race(self) -> RaceRecord:
-        """What its race decides after its complete rounds; raises as `ranking`, or if tasks differ."""
+    def decide_race(self, waiting: Collection[str] = ()) -> RaceRecord:
+        """What its race decides after its complete rounds; raises as `ranking`, or if tasks differ.
+
+        `waiting` are trials that are to be trained again. Like those whose predictions are lost, they have not ended.
+        """
         keys = searched_keys(self.info, self.records)
         is_grid = self.info["search"] == "grid"
         base = base_number(keys, self.records) if is_grid and len(keys) == 1 else None
-        return decide_complete_rounds(self.info, self.records, self.scores, base)
+        again = {*waiting, *self.lost}
+        records = [replace(own, status="interrupted") if own.trial_id in again else own for own in self.records]
+        return decide_complete_rounds(self.info, records, self.scores, base)
 
     @cached_property
     def ranked(self) -> list[RankedConfiguration]:
@@ -305,6 +312,7 @@ def load_sweep(path: Location) -> Sweep:
         path=path,
         info=info,
         records=records,
+        lost=frozenset(lost),
         trials=trials_frame(typed_frame(trials_table(records))),
         curves=curves,
         stopped_at=stopped if any(record.status in UNFINISHED for record in records) else None,

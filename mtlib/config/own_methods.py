@@ -74,7 +74,7 @@ def extended(base: Any, owner: Methods, further: Mapping[str, tuple[Any, Any]], 
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
         "__hash__": base.__hash__,
-        "__reduce__": lambda own: (rebuild, (base, owner, values_of(own))),
+        "__reduce__": lambda own: (rebuild, (base, owner, pickled_form(own))),
         **{name: default for name, (_, default) in further.items() if default is not REQUIRED},
         **class_variables,
     }
@@ -82,7 +82,7 @@ def extended(base: Any, owner: Methods, further: Mapping[str, tuple[Any, Any]], 
     return dataclass(frozen=True, kw_only=True, eq=base is not Task)(made)  # tasks with other metrics may be equal
 
 
-def values_of(own: Any) -> Any:
+def pickled_form(own: Any) -> Any:
     """What pickles an instance of an extended class: a configuration's JSON, the values of another by field."""
     if isinstance(own, TrialConfig):
         return own.to_json()
@@ -90,6 +90,6 @@ def values_of(own: Any) -> Any:
 
 
 def rebuild(base: Any, methods: Methods, values: Any) -> Any:
-    """The instance of an extended class that `values_of` gave these values."""
+    """The instance of an extended class that `pickled_form` gave these values."""
     cls = extended_classes(methods)[base]
     return cls.from_json(values) if base is TrialConfig else cls(**values)

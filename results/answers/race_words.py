@@ -8,8 +8,21 @@ from results.records.trials import COMPLETED, TrialRecord
 from results.stats.texts import capitalized, named
 
 
-def decision_line(decision: RoundDecision) -> str:
-    """E.g. `Round 3: 0004, 0005 are worse than the best; 5 go on.`"""
+def decision_lines(race: RaceRecord, num_known: int) -> list[str]:
+    """A line for each decision but the first `num_known`, which were shown before.
+
+    A round that is decided once more, as configurations have joined the race, says so.
+    """
+    rounds = [own.num_rounds for own in race.decisions]
+    return [
+        decision_line(own, is_repeated=own.num_rounds in rounds[:place])
+        for place, own in enumerate(race.decisions)
+        if place >= num_known
+    ]
+
+
+def decision_line(decision: RoundDecision, *, is_repeated: bool) -> str:
+    """E.g. `Round 3: 0004, 0005 are worse than the best; 5 go on`."""
     whys = (
         (decision.worse, "worse than the best"),
         (decision.worse_than_base, "worse than the base"),
@@ -17,7 +30,8 @@ def decision_line(decision: RoundDecision) -> str:
     )
     parts = [f"{named(numbers_of(own))} {'is' if len(own) == 1 else 'are'} {why}" for own, why in whys if own]
     going = f"{len(decision.open)} go on, expected to be decided after round {max(decision.expected_rounds, default=0)}"
-    return f"Round {decision.num_rounds}: {'; '.join([*(parts or ['none has left']), ending_words(decision) or going])}"
+    name = f"Round {decision.num_rounds}{', with the configurations that have joined' * is_repeated}"
+    return f"{name}: {'; '.join([*(parts or ['none leaves']), ending_words(decision) or going])}"
 
 
 def ending_words(decision: RoundDecision) -> str:
@@ -27,8 +41,9 @@ def ending_words(decision: RoundDecision) -> str:
         return ""
     if decision.end == DECIDED:
         return f"decided: {left} is left"
-    why = "there are no more rounds" if decision.end == LAST_ROUND else "the rounds left (--replicates) are not likely"
-    return f"{why} to decide which of {left} is the best"
+    if decision.end == LAST_ROUND:
+        return f"there are no more rounds to show which of {left} is the best"
+    return f"the remaining rounds (--replicates) are unlikely to show which of {left} is the best"
 
 
 def numbers_of(numbers: Sequence[int]) -> list[str]:

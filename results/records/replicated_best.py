@@ -6,6 +6,7 @@ configurations do, as the choice makes the scores that it uses more alike. The o
 dropped for low scores, which a second training would raise.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,11 +54,16 @@ def further_replicated(info: Mapping[str, Any], records: Iterable[TrialRecord], 
             records,
             race if RACE_KEY in info else None,
             metric=info["space"]["metric"],
-            num_configurations=info.get("num_configurations") or options.get("trials") or 0,
+            num_configurations=configurations_of(info),
             chosen_by=1 if num_best is None else options["chosen_by"],
             num_best=num_best,
         )
     )
+
+
+def configurations_of(info: Mapping[str, Any]) -> int:
+    """Configurations of the whole sweep, by the content of `sweep.json`; 0 where it does not say."""
+    return int(info.get("num_configurations") or (info.get("options") or {}).get("trials") or 0)
 
 
 def choose_replicated(
@@ -83,9 +89,7 @@ def choose_replicated(
         chosen_by: trainings that every configuration gets.
         num_best: how many are chosen; None for all, each as soon as its first training is complete.
     """
-    trials: dict[int, dict[int, TrialRecord]] = {}
-    for record in records:
-        trials.setdefault(record.number, {})[record.replicate] = record
+    trials = by_configuration(records)
     scores = {
         number: mean_score([own[again] for again in range(chosen_by) if again in own], metric)
         for number, own in trials.items()
@@ -97,20 +101,41 @@ def choose_replicated(
     chosen = set[int]()
     if race is not None:
         chosen |= race.raced | {number for number, own in trials.items() if max(own) >= chosen_by}
-    if len(trials) >= num_configurations and all(has_common(own, chosen_by) for own in trials.values()):
+    if have_common_trainings(trials, num_configurations, chosen_by):
         chosen |= set(best[:num_best])
     return [number for number in best if number in chosen]
 
 
-def has_common(trials: Mapping[int, TrialRecord], chosen_by: int) -> bool:
-    """Whether the trainings that each configuration gets have ended; `trials` are one configuration's, by replicate."""
-    if 0 not in trials:
+def have_common_trainings(
+    trials: Mapping[int, Mapping[int, TrialRecord]], num_configurations: int, chosen_by: int
+) -> bool:
+    """Whether the trainings that every configuration gets have ended.
+
+    Args:
+        trials: the sweep's, by configuration and replicate.
+        num_configurations: of the whole sweep.
+        chosen_by: trainings that every configuration gets; one whose first does not complete gets that one alone, and
+            those that had begun before it ended.
+    """
+    if len(trials) < num_configurations:
         return False
-    wanted = range(chosen_by) if trials[0].status in COMPLETED else [again for again in trials if again < chosen_by]
-    return all(again in trials and trials[again].status not in UNFINISHED for again in wanted)
+    for own in trials.values():
+        is_repeated = 0 in own and own[0].status in COMPLETED
+        wanted = range(chosen_by) if is_repeated else {0, *(again for again in own if again < chosen_by)}
+        if any(again not in own or own[again].status in UNFINISHED for again in wanted):
+            return False
+    return True
+
+
+def by_configuration(records: Iterable[TrialRecord]) -> dict[int, dict[int, TrialRecord]]:
+    """Trials by configuration and replicate."""
+    found: dict[int, dict[int, TrialRecord]] = {}
+    for record in records:
+        found.setdefault(record.number, {})[record.replicate] = record
+    return found
 
 
 def mean_score(records: Iterable[TrialRecord], metric: str) -> float:
-    """The mean of the best scores of those trials that are complete, of which there is at least one."""
-    scores = [record.best[metric] for record in records if record.status in COMPLETED]
+    """The mean of the best scores of those trials that are complete, of which there is at least one; -inf without."""
+    scores = [record.best.get(metric, -math.inf) for record in records if record.status in COMPLETED]
     return sum(scores) / len(scores)

@@ -6,12 +6,13 @@ ended, so what is claimed does not depend on which trials happen to be done at t
 rounds: configurations come and go, so its trainings are counted instead, and all that have ended count.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from results.records.race import RaceRecord, race_of
-from results.records.replicated_best import further_replicated
+from results.records.replicated_best import by_configuration, further_replicated, have_common_trainings
 from results.records.trials import COMPLETED, FIRST_LOOK, UNFINISHED, TrialRecord
 from results.stats.error_spending import Look
 
@@ -83,12 +84,16 @@ def complete_rounds(info: Mapping[str, Any], records: Sequence[TrialRecord], rac
     options, left_at, num_rounds = info.get("options") or {}, race.left_at, 1
     is_chosen = options.get("replicate_best") is not None
     further = further_replicated(info, records, race) if is_chosen else repeated
-    while True:
+    most = math.inf  # rounds of which the configurations are known
+    if is_chosen and not have_common_trainings(by_configuration(records), expected, options["chosen_by"]):
+        most = options["chosen_by"] - 1
+    while num_rounds < most:
         wanted = further if is_chosen and num_rounds >= options["chosen_by"] else repeated
         wanted = {number for number in wanted if left_at.get(number, num_rounds + 1) > num_rounds}
         if not wanted or any((number, num_rounds) not in ended for number in wanted):
             return num_rounds
         num_rounds += 1
+    return num_rounds
 
 
 def round_to_decide(info: Mapping[str, Any], records: Sequence[TrialRecord], race: RaceRecord) -> int | None:

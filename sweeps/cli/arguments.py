@@ -309,10 +309,10 @@ def read_resumption(arguments: argparse.Namespace, storage: str, address: str | 
     if "until_decided" in changes and begun.until_decided is None:
         changes = race_defaults(arguments.given, begun.search) | changes
         changes["replicates"] = max(changes["replicates"], begun.replicates)
-        if begun.replicate_best is not None:
+        if begun.replicate_best is not None and "--replicate-best" not in arguments.given:
             changes["replicate_best"] = begun.replicate_best
     if "replicate_best" in changes and begun.replicate_best is None:
-        changes["chosen_by"] = begun.replicates
+        changes["chosen_by"] = begun.common_replicates
     if "data" in changes:
         changes["data"] = check_data_folder(changes["data"])
     if "encoder" in changes:

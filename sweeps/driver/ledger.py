@@ -42,8 +42,6 @@ class Ledger:
         """The number of trials that are left to run, or run; of a race, in all rounds that it may still have."""
         counts = self.counts
         num_unfinished = sum(counts.get(status, 0) for status in UNFINISHED)
-        if self.race is None:
-            return num_unfinished
         return max(num_unfinished, num_left_to_run(self.plan, list(self.records.values()), self.race))
 
     @property

@@ -11,11 +11,11 @@ from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import require
 from mtlib.runtime.storage import open_folder, split_location
-from results.answers.race_words import decision_line
+from results.answers.race_words import decision_lines
 from results.records.race import DECIDED, RACE_KEY, UNDECIDABLE, RaceRecord, race_of, race_to_json
 from results.records.tables import read_sweep_tables
 from results.records.trial_folder import read_start, write_start
-from results.records.trials import FIRST_LOOK, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
+from results.records.trials import FIRST_LOOK, UNFINISHED, TrialRecord, damage_of_sweep_file, read_sweep, write_sweep
 from search_spaces.space import SearchSpace, trial_config
 from sweeps.driver.compatibility import check_unchanged
 from sweeps.driver.history import KnownTrials, read_known
@@ -94,9 +94,9 @@ def resume_sweep(
     write_sweep(options.folder, info)
     lines = []
     if race is not None:  # a kill, or the sweep before it became a race, may have left complete rounds undecided
-        decided = decide(options.folder)
+        decided = decide(options.folder, [own.trial_id for own in known.records if own.status in UNFINISHED])
         plan = replace(plan, race=decided)
-        lines = [decision_line(own) for own in decided.decisions[len(race.decisions) :]]
+        lines = decision_lines(decided, len(race.decisions))
     progress = describe_progress(plan, known.records)
     notes = [*describe_mending(damage), *known.notes, *lines, *progress, *changed_code(info)]
     return Resumed(plan=plan, known=known, notes=tuple(notes))

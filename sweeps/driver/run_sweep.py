@@ -304,7 +304,7 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
     opened, workers = (f"{number} {what}{'s' * (number != 1)}" for number, what in counted)
     run.note(f"Opening {opened} of {workers} each")
     study = open_study(run.journal, plan.options.name, plan.space.metric, folder)
-    history = run.known.reports
+    history, race = run.known.reports, None if plan.race is None else RaceWatch(folder, plan.race)
     searcher = SweepSearcher(
         plan,
         study,
@@ -312,10 +312,10 @@ def start_sweep(run: SweepRun, inputs: StoredInputs) -> RunningSweep:
         max_live=lanes.num_live,
         known=run.known.records,
         history=history,
-        find_race=lambda: run.ledger.race,
+        find_race=lambda: None if race is None else race.race,
+        is_decision_due=lambda records: race is not None and race.is_due(records),
     )
     stopper, scheduler = SweepStopper(), make_scheduler(plan, history)
-    race = None if plan.race is None else RaceWatch(folder, plan.race)
     return RunningSweep(
         run=run,
         channel=channel,
@@ -415,7 +415,7 @@ def adjust_lanes(sweep: RunningSweep) -> None:
 
 
 def take_decisions(sweep: RunningSweep, lines: Sequence[str]) -> None:
-    """Notes what a race has decided in the ledger, where the searcher reads it, and shows it."""
+    """Notes what a race has decided in the ledger, whose progress counts it, and shows it."""
     assert sweep.race is not None
     sweep.run.ledger.race = sweep.race.race
     for line in lines:

@@ -11,7 +11,7 @@ When a sweep is stopped, configurations that have not ended stay running in the 
 resumed sweep has a new study, to which the configurations on record are added.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,16 +49,18 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
         known: Sequence[TrialRecord] = (),
         history: Mapping[str, Sequence[tuple[int, float]]] | None = None,
         find_race: Callable[[], RaceRecord | None] = lambda: None,
+        is_decision_due: Callable[[Iterable[TrialRecord]], bool] = lambda _records: False,
     ) -> None:
         """Adds the configurations of a resumed sweep, by the records of its `known` trials, that have ended.
 
         `on_new` is called with every trial before it is suggested. `max_live` trials may run at a time; the sweep
         changes this later. `history` has the scored epochs of known trials, and their best score so far at each.
-        `find_race` returns what a race has decided so far; None if the sweep is none.
+        `find_race` returns what a race has decided so far, None if the sweep is none. `is_decision_due` says, by the
+        records of all trials, whether it is about to decide more, after which there may be further trials.
         """
         super().__init__(metric="best", mode="max")
         self.max_live = max_live
-        self._find_race = find_race
+        self._find_race, self._is_decision_due = find_race, is_decision_due
         self.order = StageOrder()
         """The stages that are being trained; the sweep reports to it."""
         self._history = history or {}
@@ -84,9 +86,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
             return str(Searcher.FINISHED)
         if len(self._running) >= self.max_live:
             return None
+        must_wait = bool(self._running) or self._awaits_decision()  # first: what is decided now is seen below
         trial = self._next_trial()
         if trial is None:
-            return None if self._running else str(Searcher.FINISHED)
+            return None if must_wait else str(Searcher.FINISHED)
         one = self._known[trial.number]
         one.records.setdefault(trial.replicate, queued_record(trial))
         if trial.number not in self._open and not self._is_further(trial.replicate):
@@ -147,6 +150,10 @@ class SweepSearcher(Searcher):  # type: ignore[misc]
                 chosen = self._choose(self._early_replicates())
                 return None if chosen is None else self._trial(*chosen)
             self._sample()
+
+    def _awaits_decision(self) -> bool:
+        """Whether a race is about to decide, so that it is not known yet whether there are more trials."""
+        return self._is_decision_due(record for one in self._known.values() for record in one.records.values())
 
     def _is_first(self, pair: tuple[int, int]) -> bool:
         """Whether a trial, by number and replicate, is no replicate of a complete configuration."""

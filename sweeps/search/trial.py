@@ -1,13 +1,12 @@
 """A trial, and which trials of a sweep are left to run, by the records of those that there are."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
 from results.records.race import RaceRecord
-from results.records.replicated_best import choose_replicated
+from results.records.replicated_best import by_configuration, choose_replicated
 from results.records.trials import COMPLETED, UNFINISHED, TrialRecord
 from search_spaces.space import SearchSpace, grid_trials, trial_config
 from sweeps.options import SweepOptions, SweepPlan
@@ -171,20 +170,30 @@ def num_expected_trials(
         metric: the score that it maximises.
         race: its decisions; None if it is no race.
     """
-    known = list(records)
-    if race is not None and race.decisions:
-        raced = choose_replicated(
-            known,
-            race,
-            metric=metric,
-            num_configurations=num_configurations,
-            chosen_by=options.common_replicates,
-            num_best=options.replicate_best,
-        )
-        begun = Counter(record.number for record in known)
-        expected = dict.fromkeys(raced, race.num_rounds) | race.expected_at
-        num_known = sum(max(begun[number], expected.get(number, 1)) for number in begun | expected)
-        return num_known + options.common_replicates * max(0, num_configurations - len(begun | expected))
-    alone = {record.number for record in known if record.replicate == 0 and record.status in NOT_REPLICATED}
-    num_begun = sum(record.number in alone and 0 < record.replicate < options.common_replicates for record in known)
-    return options.num_trials(num_configurations, len(alone)) + num_begun
+    trials, has_decided = by_configuration(records), race is not None and bool(race.decisions)
+    chosen = choose_replicated(
+        [record for own in trials.values() for record in own.values()],
+        race,
+        metric=metric,
+        num_configurations=num_configurations,
+        chosen_by=options.common_replicates,
+        num_best=options.replicate_best,
+    )
+    in_race = {} if race is None else dict.fromkeys(chosen, race.num_rounds) | race.expected_at
+    are_all_repeated = options.replicate_best is None and not has_decided
+    common = options.replicates if are_all_repeated else options.common_replicates
+    total = common * max(0, num_configurations - len(trials))
+    for number, own in trials.items():
+        if 0 in own and own[0].status in NOT_REPLICATED:
+            wanted = 1
+        elif has_decided:
+            wanted = in_race.get(number, common)
+        else:
+            wanted = options.replicates if number in chosen else common
+        total += max(len(own), wanted)
+    if options.replicate_best is not None and not chosen and not has_decided:
+        alone = sum(0 in own and own[0].status in NOT_REPLICATED for own in trials.values())
+        num_best = min(options.replicate_best, num_configurations - alone)
+        begun = sum(again >= options.common_replicates for own in trials.values() for again in own)
+        total += max(0, num_best * (options.replicates - options.common_replicates) - begun)
+    return total

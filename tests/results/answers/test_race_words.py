@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from results.answers.race_words import decision_line, progress_words, race_answer
+from results.answers.race_words import decision_line, decision_lines, progress_words, race_answer
 from results.records.race import DECIDED, LAST_ROUND, UNDECIDABLE, RaceRecord, RoundDecision
 from results.records.trials import TrialRecord
 
@@ -11,18 +11,31 @@ SECOND = RoundDecision(num_rounds=2, open=(0, 1, 3), worse=(4, 5), equal=(2,), e
 
 def test_round_has_a_line_of_what_left_and_when_the_rest_is_expected_to_be_decided() -> None:
     expected = "0004, 0005 are worse than the best; 0002 is equal to the best within the margin"
-    assert decision_line(SECOND) == f"Round 2: {expected}; 3 go on, expected to be decided after round 5"
+    assert (
+        decision_line(SECOND, is_repeated=False)
+        == f"Round 2: {expected}; 3 go on, expected to be decided after round 5"
+    )
     nothing = RoundDecision(num_rounds=3, open=(0, 1), expected_rounds=(9, 9))
-    assert decision_line(nothing) == "Round 3: none has left; 2 go on, expected to be decided after round 9"
+    assert (
+        decision_line(nothing, is_repeated=False)
+        == "Round 3: none leaves; 2 go on, expected to be decided after round 9"
+    )
 
 
 def test_end_says_why() -> None:
     ends = {end: RoundDecision(num_rounds=4, open=(0, 3), end=end) for end in (UNDECIDABLE, LAST_ROUND)}
     left = "which of 0000, 0003 is the best"
-    assert decision_line(ends[UNDECIDABLE]).endswith(f"the rounds left (--replicates) are not likely to decide {left}")
-    assert decision_line(ends[LAST_ROUND]).endswith(f"there are no more rounds to decide {left}")
+    unlikely = decision_line(ends[UNDECIDABLE], is_repeated=False)
+    assert unlikely.endswith(f"the remaining rounds (--replicates) are unlikely to show {left}")
+    assert decision_line(ends[LAST_ROUND], is_repeated=False).endswith(f"there are no more rounds to show {left}")
     last = RoundDecision(num_rounds=4, open=(0,), worse_than_base=(3,), end=DECIDED)
-    assert decision_line(last) == "Round 4: 0003 is worse than the base; decided: 0000 is left"
+    assert decision_line(last, is_repeated=False) == "Round 4: 0003 is worse than the base; decided: 0000 is left"
+
+
+def test_round_that_is_decided_once_more_says_so() -> None:
+    joined = RoundDecision(num_rounds=2, open=(6,), worse=(0, 1, 3), end=DECIDED)
+    lines = decision_lines(RaceRecord(decisions=(SECOND, joined)), 1)
+    assert [line.partition(":")[0] for line in lines] == ["Round 2, with the configurations that have joined"]
 
 
 def test_progress_counts_what_is_decided() -> None:

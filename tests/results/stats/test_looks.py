@@ -1,13 +1,15 @@
 """Rounds are complete once all their trials have ended, no matter which later ones have."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from results.records.race import RaceRecord
 from results.records.trials import TrialRecord
 from results.stats.error_spending import Look
-from results.stats.looks import looks_at
+from results.stats.looks import looks_at, round_to_decide
 
 MakeRecord = Callable[..., TrialRecord]
 GRID = {"search": "grid", "num_configurations": 2}
@@ -94,3 +96,15 @@ def test_search_counts_trainings_and_a_pruned_one_as_all_of_its_configuration(
     assert (looks.num_rounds, looks.declared) == (6, 6)
     assert looks.has(0, 2)
     assert looks.kept == (looks.now,)
+
+
+def test_no_round_of_the_best_is_complete_before_they_are_chosen(make_record: MakeRecord) -> None:
+    """The first training of the third failed while its second one, which counts for nothing, was running."""
+    trained = {(number, again): 0.7 - number / 10 for number in range(3) for again in range(2)}
+    records = scored(make_record, trained)
+    options = {"replicates": 6, "replicate_best": 2, "chosen_by": 2, "until_decided": 0.0}
+    info = BEST | {"search": "tpe", "options": options, "race": []}
+    failed = [replace(own, status="failed") if own.trial_id == "0002-r0" else own for own in records]
+    assert round_to_decide(info, failed, RaceRecord()) == 2
+    running = [replace(own, status="interrupted") if own.trial_id == "0002-r1" else own for own in failed]
+    assert round_to_decide(info, running, RaceRecord()) is None

@@ -284,6 +284,17 @@ def test_sweep_can_become_a_race_when_it_is_resumed(tmp_path: Path) -> None:
     again = read("--resume", str(options.folder), "--replicates", "30")
     assert (again.until_decided, again.replicates) == (0.0, 30)
     assert read("--resume", str(options.folder)) == replace(raced, resume=True)
+    best = read("--resume", str(options.folder), "--replicates", "30", "--replicate-best", "2")
+    assert best.chosen_by == 1, "the trainings that every configuration of a race has"
+
+
+def test_best_that_a_sweep_began_with_are_raced_unless_others_are_asked_for(tmp_path: Path) -> None:
+    options = SweepOptions(
+        space="joint", name="mine", storage=str(tmp_path), search="tpe", replicates=3, replicate_best=8
+    )
+    write_sweep(options.folder, {"options": saved_options(options)})
+    assert read("--resume", str(options.folder), "--until-decided").replicate_best == 8
+    assert read("--resume", str(options.folder), "--until-decided", "--replicate-best", "12").replicate_best == 12
 
 
 @pytest.mark.parametrize("begun", [1, 3])

@@ -3,13 +3,14 @@
 import json
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from results.records.race import RaceRecord, race_of
 from results.records.tables import read_trials
 from results.records.trials import TrialRecord, read_sweep, write_sweep
-from sweeps.driver.race_watch import RaceWatch
+from sweeps.driver.race_watch import RaceWatch, decide
 from tests.results.page.recorded_sweep import sweep_info, write_recorded_sweep
 
 RACE = {"options": {"data": None, "until_decided": 0.0, "replicates": 3}, "race": [], "num_configurations": 3}
@@ -68,3 +69,27 @@ def test_scores_that_cannot_be_compared_stop_the_sweep(folder: Path) -> None:
     write_sweep(folder, info)
     with pytest.raises(Exception, match="unknown"):
         RaceWatch(str(folder), RaceRecord()).finish()
+
+
+def test_what_cannot_be_decided_by_the_trials_there_are_is_not_tried_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The predictions of one may be lost, which the driver does not know."""
+    decide_nothing = Mock(return_value=RaceRecord())
+    monkeypatch.setattr("sweeps.driver.race_watch.decide", decide_nothing)
+    watch, records = RaceWatch(str(folder), RaceRecord()), read_trials(folder)
+    assert watch.is_due(records)
+    for _ in range(100):
+        watch.update(records)
+        time.sleep(0.001)
+    decide_nothing.assert_called_once()
+    assert not watch.is_due(records)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_trial_that_is_to_be_trained_again_has_not_ended(folder: Path, is_lost: bool) -> None:
+    """Otherwise its configuration would be missing from what is decided."""
+    if is_lost:
+        (folder / "trials" / "0000-r1" / "epochs" / "0002.parquet").write_bytes(b"")
+    assert decide(str(folder), [] if is_lost else ["0000-r1"]) == RaceRecord()
+    assert read_sweep(folder)["race"] == []

@@ -38,9 +38,16 @@ class Run:
         self.announced: list[Trial] = []
         options = plan.options
         study = open_study(Path(options.folder, JOURNAL_NAME), options.name, plan.space.metric, options.folder)
-        self.race = plan.race
+        self.race, self.is_decision_due = plan.race, False
         self.searcher = SweepSearcher(
-            plan, study, self.announced.append, max_live, known, history, find_race=lambda: self.race
+            plan,
+            study,
+            self.announced.append,
+            max_live,
+            known,
+            history,
+            find_race=lambda: self.race,
+            is_decision_due=lambda _records: self.is_decision_due,
         )
         self.count = 0
         """Number of requested suggestions, which is Tune's id of the newest trial."""
@@ -285,3 +292,16 @@ def test_equal_first_stages_go_to_one_lane_until_they_end(make_plan: MakePlan, r
     assert [run.suggest(), run.suggest(), run.suggest()] == ["0000-r0", "0003-r0", None]
     run.searcher.order.mark_stage_done("0000-r0", 0)
     assert run.suggest() in ("0001-r0", "0002-r0")
+
+
+def test_search_does_not_end_while_a_race_is_about_to_decide(make_plan: MakePlan) -> None:
+    """What is decided may have further trials, as where a configuration has joined a race that had ended."""
+    run = Run(replace(make_plan(replicates=3, until_decided=0.0, grid={"smart.weight": (0.0, 0.1)}), race=RaceRecord()))
+    run.race = RaceRecord(decisions=(RoundDecision(num_rounds=1, open=(0,), worse=(1,), end="decided"),))
+    for tune_id in (1, 2):
+        run.suggest()
+        run.end(1, 0.5, tune_id=tune_id)
+    run.is_decision_due = True
+    assert run.suggest() is None
+    run.is_decision_due = False
+    assert run.suggest() == Searcher.FINISHED

@@ -170,3 +170,24 @@ def test_configuration_that_joins_an_ended_race_catches_up(make_plan: MakePlan) 
     assert left_to_run(plan, known, race) == [(2, 1), (2, 2)]
     records = [record for one in known.values() for record in one.records.values()]
     assert num_expected_trials(plan.options, 3, records, plan.space.metric, race) == 3 + 3 + 3
+
+
+def test_added_configuration_of_a_race_is_expected_to_get_what_every_one_gets(make_plan: MakePlan) -> None:
+    plan = drawn(make_plan, 4, replicates=9, replicate_best=2, chosen_by=2, until_decided=0.0)
+    scores = {(number, again): 0.5 + number / 10 for number in range(3) for again in range(2)} | {(3, 0): 0.1}
+    race = RaceRecord(decisions=(RoundDecision(num_rounds=2, open=(2,), worse=(1,), end="decided"),))
+    known = scored(plan, scores)
+    records = [record for one in known.values() for record in one.records.values()]
+    assert left_to_run(plan, known, race) == [(3, 1)]
+    assert num_expected_trials(plan.options, 4, records, plan.space.metric, race) == len(records) + 1
+
+
+def test_further_replicates_of_configurations_that_are_no_longer_the_best_count_beside_those_of_the_best(
+    make_plan: MakePlan,
+) -> None:
+    plan = drawn(make_plan, 4, replicates=3, replicate_best=2)
+    scores = {(number, again): 0.5 + number / 10 for number in range(3) for again in range(3) if number or not again}
+    known = scored(plan, scores | {(3, 0): 0.9})
+    records = [record for one in known.values() for record in one.records.values()]
+    assert left_to_run(plan, known) == [(3, 1), (3, 2)]
+    assert num_expected_trials(plan.options, 4, records, plan.space.metric) == len(records) + 2
