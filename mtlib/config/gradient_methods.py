@@ -6,6 +6,8 @@ All but `sum` act on the parameters that several tasks share, and follow the lib
 from dataclasses import dataclass
 from typing import Any
 
+from mtlib.runtime.lazy_functions import Function
+
 
 @dataclass(frozen=True, kw_only=True)
 class GradientMethod:
@@ -15,9 +17,10 @@ class GradientMethod:
     """Name for people, as in a model card."""
     description: str
     """What it does and its source, for the page of the configuration."""
-    function: str | None
-    """`module:function` from the gradients' Gramian, (tasks, tasks) float64 on the CPU, and the method's settings by
-    name to the weights, (tasks,), of the combined gradient. None: the losses are summed before the backward pass."""
+    function: Function | None
+    """A function, or `module:function`, from the gradients' Gramian, (tasks, tasks) float64 on the CPU, and the
+    method's settings by name to the weights, (tasks,), of the combined gradient. None: the losses are summed before the
+    backward pass."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of the configuration. They are inert where another method is chosen."""
 

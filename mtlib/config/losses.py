@@ -10,6 +10,7 @@ from typing import Any, Literal
 from mtlib.config.schema import check_types
 from mtlib.metrics.metric import Kind
 from mtlib.runtime.errors import require
+from mtlib.runtime.lazy_functions import Function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +21,9 @@ class Loss:
     """Name for people, as in a model card."""
     description: str
     """What it is and its source, for the page of the configuration."""
-    functions: Mapping[Kind, str]
-    """`module:function` by kind of task that the loss suits. The function maps logits, (rows, num_logits), labels,
-    (rows,), and the loss's settings by name to losses, (rows,)."""
+    functions: Mapping[Kind, Function]
+    """By kind of task that the loss suits, the function, or `module:function`. It maps logits, (rows, num_logits),
+    labels, (rows,), and the loss's settings by name to losses, (rows,)."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of every task's group. They are inert where another loss is chosen."""
     binary_outputs: int = 1

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require, require_once
+from mtlib.runtime.lazy_functions import Function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +25,9 @@ class Penalty:
 
     title: str
     """Name for people, as in a model card and in errors."""
-    function: str
-    """`module:function` from a `mtlib.loss.clean_pass.CleanPass` and the group of settings to a tensor for each of
-    `terms`, (rows,): first the penalty, then what is only reported."""
+    function: Function
+    """A function, or `module:function`, from a `mtlib.loss.clean_pass.CleanPass` and the group of settings to a tensor
+    for each of `terms`, (rows,): first the penalty, then what is only reported."""
     settings: type[Any]
     """Dataclass that is a group of the configuration under the penalty's name. It has `weight` (0 turns the penalty
     off) and `tasks`; `every_batches` and `reduction` mean what they mean in `SmartConfig`, where it has them."""

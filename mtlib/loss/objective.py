@@ -13,7 +13,7 @@ from mtlib.loss.clean_pass import Place, autocast, clean_pass
 from mtlib.loss.losses import loss_per_example
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
-from mtlib.runtime.lazy_functions import load_function
+from mtlib.runtime.lazy_functions import load_function, name_of
 from mtlib.runtime.workers import num_workers
 
 NEGATIVE_ROUNDING = 1e-4
@@ -92,7 +92,9 @@ class Objective(nn.Module):
 
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
     """Raises ValueError unless a penalty's function has returned a value for each row for each of its terms."""
-    rule = f"{penalty.function} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
+    rule = (
+        f"{name_of(penalty.function)} must return (rows,) for each of {', '.join(penalty.terms)}, not a mean or a sum"
+    )
     shapes = [tuple(values.shape) for values in found]
     require(shapes == [(num_rows,)] * len(penalty.terms), rule, f"{shapes} for {num_rows} rows")
 
@@ -101,7 +103,7 @@ def check_sign(config: TrialConfig, term: str, mean: float) -> None:
     """Raises ValueError if a term is a penalty whose values must not be below 0 and the mean over a batch is."""
     for penalty in config.methods.penalties.values():
         if term == penalty.terms[0] and not penalty.is_signed:
-            rule = f"{penalty.function} must return values of at least 0, unless its entry is_signed"
+            rule = f"{name_of(penalty.function)} must return values of at least 0, unless its entry is_signed"
             require(mean >= -NEGATIVE_ROUNDING, rule, f"{mean:.2g} on average over a batch")
 
 

@@ -1,14 +1,27 @@
-"""Functions that a table names as `module:function`, so that the table loads without their modules, such as torch."""
+"""Functions of tables: as they are, or as `module:function`, so that a table loads without their modules, as torch."""
 
 import importlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+Function = str | Callable[..., Any]
+"""A function, or `module:function`, where it is."""
+
+
+def load_function(function: Function) -> Callable[..., Any]:
+    """The function; its module is imported at the first call."""
+    return imported(function) if isinstance(function, str) else function
+
 
 @cache
-def load_function(place: str) -> Callable[..., Any]:
-    """The function at `module:function`, whose module is imported at the first call."""
+def imported(place: str) -> Callable[..., Any]:
+    """The function at `module:function`."""
     module, _, name = place.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
+
+
+def name_of(function: Function) -> str:
+    """`module:function`, for messages."""
+    return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"

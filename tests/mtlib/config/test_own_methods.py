@@ -1,0 +1,159 @@
+"""Configurations that name methods of a user's own file."""
+
+import copy
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.config.methods import BUILT_IN, Methods, read_methods
+from mtlib.config.own_methods import task_class, trial_class, with_methods
+from mtlib.config.trial import TrialConfig
+from mtlib.stages.effective_settings import effective_settings
+from mtlib.tasks import TASKS, Task
+from tests.mtlib.config.config_cases import BASE
+
+FILE = """\
+from dataclasses import dataclass
+from functools import partial
+
+from mtlib.config.batch_orders import BatchOrder, drawn_rounds
+from mtlib.config.gradient_methods import GradientMethod
+from mtlib.config.losses import Loss
+from mtlib.config.penalties import Penalty, check_penalty
+from mtlib.metrics.metric import Metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class FocalSettings:
+    focal_gamma: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdropSettings:
+    weight: float = 0.0
+    tasks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_penalty("rdrop", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmSettings:
+    warm_power: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthSettings:
+    length_power: float = 1.0
+
+
+def none(*_arguments, **_settings):
+    raise NotImplementedError
+
+
+LOSSES = {"focal": Loss(title="focal", description="", functions={"classes": none}, settings=FocalSettings)}
+PENALTIES = {"rdrop": Penalty(title="R-Drop", function=none, settings=RdropSettings, terms=("rdrop",))}
+BATCH_ORDERS = {
+    "warm": BatchOrder(title="", description="", function=partial(drawn_rounds, exponent=0.3), settings=WarmSettings)
+}
+GRADIENT_METHODS = {
+    "length": GradientMethod(title="length", description="", function=none, settings=LengthSettings)
+}
+METRICS = {
+    "kappa": Metric(title="kappa", kinds=("classes",), reads="class", function="sklearn.metrics:cohen_kappa_score")
+}
+"""
+SUMMED = {"stages.0.sum_losses": True, "stages.0.order": "max_size_cycle"}
+CHANGES: dict[str, dict[str, Any]] = {
+    "loss": {"tasks.sst.loss": "focal"},
+    "penalty": {"rdrop.weight": 1.0, "rdrop.tasks": "sst"},
+    "order": {"stages.0.order": "warm"},
+    "gradients": {"gradients": "length", **SUMMED},
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "loss": {"tasks.sst.focal_gamma": 3.0},
+    "penalty": {"rdrop.weight": 2.0},
+    "order": {"stages.0.warm_power": 0.7},
+    "gradients": {"length_power": 2.0},
+}
+ALL = BASE.override({"stages.0.tasks": ["sst", "qqp"]})
+
+
+@pytest.fixture
+def methods(tmp_path: Path) -> Methods:
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return read_methods([path])
+
+
+def test_built_in_methods_need_no_further_class() -> None:
+    assert (trial_class(BUILT_IN), task_class(BUILT_IN)) == (TrialConfig, Task)
+    assert with_methods(BASE, BUILT_IN) is BASE
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_own_methods_and_their_settings_are_named_like_built_in_ones(change: str, methods: Methods) -> None:
+    config = with_methods(ALL, methods).override(CHANGES[change] | SETTINGS[change])
+    assert isinstance(config, TrialConfig)
+    with pytest.raises(ValueError, match=r"^(unknown key|.*must be one of)"):
+        ALL.override(CHANGES[change])
+    again = type(config).from_json(config.to_json())
+    assert (again, again.content_hash) == (config, config.content_hash)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_setting_counts_where_its_method_is_used_and_nowhere_else(change: str, methods: Methods) -> None:
+    plain = with_methods(ALL, methods)
+    used = plain.override(CHANGES[change])
+    assert used.override(SETTINGS[change]).content_hash != used.content_hash
+    assert effective_settings(used.override(SETTINGS[change]), 0, 1) != effective_settings(used, 0, 1)
+    if change != "penalty":  # whose weight turns it on
+        assert plain.override(SETTINGS[change]).content_hash == plain.content_hash
+        assert effective_settings(plain.override(SETTINGS[change]), 0, 1) == effective_settings(plain, 0, 1)
+
+
+def test_configuration_that_uses_no_own_method_has_the_hash_and_keys_that_it_has_without_them(
+    methods: Methods,
+) -> None:
+    config = with_methods(ALL, methods)
+    assert config.content_hash == ALL.content_hash
+    assert effective_settings(config, 0, 1) == effective_settings(ALL, 0, 1)
+    assert config.override({"stages": [ALL.stages[0]]}).content_hash == ALL.content_hash
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_code_of_a_file_counts_where_one_of_its_methods_is_used(change: str, methods: Methods, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE.replace("raise NotImplementedError", "return None"))
+    other = read_methods([tmp_path / "mine.py"])
+    hashes = {with_methods(ALL, own).override(CHANGES[change]).content_hash for own in (methods, other)}
+    keys = [effective_settings(with_methods(ALL, own).override(CHANGES[change]), 0, 1) for own in (methods, other)]
+    assert (len(hashes), keys[0] == keys[1]) == (2, False)
+
+
+def test_whole_and_parts_are_pickled_and_copied(methods: Methods) -> None:
+    config = with_methods(ALL, methods).override(CHANGES["loss"] | CHANGES["penalty"])
+    for own in (config, config.stages[0], config.tasks["sst"], config.rdrop):  # type: ignore[attr-defined]
+        for again in (pickle.loads(pickle.dumps(own)), copy.deepcopy(own)):
+            assert again == own
+            assert type(again) is type(own)
+
+
+def test_task_may_have_a_metric_of_its_own(methods: Methods) -> None:
+    values = {f.name: getattr(TASKS["sst"], f.name) for f in dataclasses.fields(Task)}
+    own = task_class(methods)(**values | {"metric": "kappa"})
+    assert own.metric_entry.title == "kappa"
+    assert (own == TASKS["sst"], task_class(methods)(**values) == TASKS["sst"]) == (False, True)
+    assert pickle.loads(pickle.dumps(own)) == own
+    with pytest.raises(ValueError, match="unknown metric of a classes task 'kappa'"):
+        Task(**values | {"metric": "kappa"})
+    config = with_methods(ALL, methods).override({"data.tasks.sst.metric": "kappa"})
+    assert type(config).from_json(config.to_json()).task("sst").metric_entry.title == "kappa"
+
+
+def test_definitions_of_tasks_are_inherited_and_built_in_ones_stay_out_of_the_json(methods: Methods) -> None:
+    config = with_methods(ALL, methods)
+    assert config.data.tasks == TASKS
+    assert '"data":{"bucket' in config.to_json()

@@ -1,0 +1,56 @@
+"""Python source is run from its content; every error names the line of the file."""
+
+import types
+
+import pytest
+
+from mtlib.runtime.source_code import compile_source, line_in, naming_lines, parsed_code, run_source
+from tests.one_line_error import one_line_error
+
+
+def run(text: str) -> types.ModuleType:
+    module = types.ModuleType("mine")
+    run_source(text.encode(), "mine.py", module)
+    return module
+
+
+def test_content_is_run_in_the_module() -> None:
+    assert run("import math\nVALUE = math.floor(2.5)\n").VALUE == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("x = 1\ny = x / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
+        ("\n\nraise ValueError('too few\\nsee above')\n", "mine.py, line 3: too few"),
+        ("def f(:\n", "mine.py, line 1: SyntaxError: invalid syntax"),
+        ("import no_such_module\n", "mine.py, line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit(3)\n", "mine.py, line 1: SystemExit: 3"),
+    ],
+)
+def test_error_names_the_line(text: str, error: str) -> None:
+    assert one_line_error(run, text) == error
+
+
+def test_line_of_an_error_is_the_last_one_in_the_file() -> None:
+    def fail() -> None:
+        raise KeyError("elsewhere")
+
+    module = types.ModuleType("mine")
+    run_source(b"def call(other):\n    other()\n\n\ndef outer(other):\n    call(other)\n", "mine.py", module)
+    with pytest.raises(KeyError) as caught:
+        module.outer(fail)
+    assert line_in(caught.value, "mine.py") == 2
+    assert line_in(caught.value, "another.py") is None
+    with pytest.raises(ValueError, match=r"^mine.py, line 2: KeyError: 'elsewhere'$"), naming_lines("mine.py"):
+        module.outer(fail)
+
+
+def test_content_in_an_unknown_encoding_is_one_line() -> None:
+    assert "mine.py" in one_line_error(compile_source, b"# coding: no-such\n", "mine.py")
+
+
+def test_comments_docstrings_and_layout_do_not_count() -> None:
+    plain = parsed_code(b"def f(x):\n    return x + 1\n")
+    assert parsed_code(b'"""Doc."""\n\n\ndef f(x):  # why\n    """Doc."""\n    return (x\n        + 1)\n') == plain
+    assert parsed_code(b"def f(x):\n    return x + 2\n") != plain
