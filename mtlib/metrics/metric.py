@@ -45,8 +45,8 @@ class Metric:
     """What it needs of a prediction: whether it is `right`, 1 or 0; the predicted `class`; or the `output`, the
     prediction of a regression, or for a binary task a number that grows with the probability of label 1."""
     function: Function
-    """A function, or `module:function`, imported when it is first used: from labels and values, (rows,) each, and optionally
-    `sample_weight`, (rows,), to the metric, as functions of scikit-learn."""
+    """A function, or `module:function`, imported when it is first used: from labels and values, (rows,) each, and
+    optionally `sample_weight`, (rows,), to the metric, as functions of scikit-learn."""
     counted: Counted | None = None
     """The same for many models and resamples at once; None: `function` is called for each with `sample_weight`."""
     influence: Influence | None = None
