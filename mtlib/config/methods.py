@@ -5,15 +5,17 @@ have:
 
     LOSSES = {"focal": Loss(title="focal loss", functions={"classes": focal_loss}, ...)}
 
-It may import installed packages and this one, but no file beside it: its content alone is kept with a sweep, and sent
-to workers. It is run in each process that reads a configuration of the sweep. `docs/extending.md` has an example of
-each table.
+It may import installed packages and this one, but no file beside it: its content alone is kept, in every configuration
+that may name its methods. It is run once in each process that reads such a configuration: in workers, and by whatever
+reads the sweep, an exported model or a bundle. `docs/extending.md` has an example of each table.
 """
 
 import functools
 import hashlib
+import importlib.util
 import linecache
 import sys
+import traceback
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -26,30 +28,27 @@ from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS
-from mtlib.runtime.errors import nearest_first, require
+from mtlib.runtime.errors import first_line, nearest_first, require
 from mtlib.runtime.source_code import parsed_code, run_source
 
 MODULE_PREFIX = "methods_of_a_file_"
-"""Beginning of the names of the modules in which files of methods are run; the rest is a digest of path and content."""
+"""Beginning of the names of the modules in which files of methods are run; the rest is a digest of name and content."""
+METHODS_KEY = "methods"
+"""Key of a configuration as plain data under which the files stand whose methods it may name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFile:
     """A user's file of methods."""
 
-    path: str
-    """Where it was, for messages."""
-    source: bytes
-
-    @property
-    def name(self) -> str:
-        """The file's name without its folder."""
-        return Path(self.path).name
+    name: str
+    """The file's name without its folder."""
+    source: str
 
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of its code as it is parsed: comments and docstrings change no number."""
-        return hashlib.sha256(parsed_code(self.source).encode()).hexdigest()
+        return hashlib.sha256(parsed_code(self.source.encode()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,10 +92,13 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
     files = []
     for path in map(Path, paths):
         try:
-            files.append(MethodFile(path=str(path), source=path.read_bytes()))
+            source = importlib.util.decode_source(path.read_bytes())
         except OSError as error:
             rule = "--methods must be a file that can be read"
             raise ValueError(f"{rule}, got '{path}': {error.strerror}") from error
+        except (SyntaxError, UnicodeDecodeError) as error:  # its first lines name an unknown encoding, or a wrong one
+            raise ValueError(f"{path}: {first_line(error)}") from error
+        files.append(MethodFile(name=path.name, source=source))
     names = [file.name for file in files]
     require(len(set(names)) == len(names), "files of methods must have different names", names)
     return load_methods(tuple(files))
@@ -114,11 +116,11 @@ def load_methods(files: tuple[MethodFile, ...]) -> Methods:
         found = [name for name in TABLES if name in defined]
         others = [name for name in defined if name.isupper()]
         hint = nearest_first(others[0], list(TABLES)) if others else f"known: {', '.join(TABLES)}"
-        require(bool(found), f"{file.path} must define a table of methods", f"none; {hint}")
+        require(bool(found), f"{file.name} must define a table of methods", f"none; {hint}")
         for name in found:
             own, entry_class = TABLES[name]
             for key, entry in checked_entries(file, name, defined[name], entry_class):
-                require(key not in tables[own], f"{file.path}: a name in {name} must not be taken", f"'{key}'")
+                require(key not in tables[own], f"{file.name}: a name in {name} must not be taken", f"'{key}'")
                 check_settings(file, f"{name}['{key}']", entry, tables[own].values())
                 tables[own][key], origins[own, key] = entry, file
     return Methods(**tables, files=files, origins=origins)
@@ -126,24 +128,45 @@ def load_methods(files: tuple[MethodFile, ...]) -> Methods:
 
 def run_method_file(file: MethodFile) -> types.ModuleType:
     """The module of a file, in which it has been run; it stays registered, as dataclasses look it up."""
-    digest = hashlib.sha256(file.path.encode() + b"\0" + file.source).hexdigest()
+    digest = hashlib.sha256(f"{file.name}\0{file.source}".encode()).hexdigest()
     module = types.ModuleType(f"{MODULE_PREFIX}{digest[:16]}")
-    module.__file__ = file.path
-    text = file.source.decode("utf-8", "replace")
-    linecache.cache[file.path] = len(text), None, text.splitlines(keepends=True), file.path  # for tracebacks elsewhere
+    module.__file__ = file.name
+    lines = file.source.splitlines(keepends=True)
+    linecache.cache[file.name] = len(file.source), None, lines, file.name  # for tracebacks, also where it is not
     sys.modules[module.__name__] = module
-    run_source(file.source, file.path, module)
+    run_source(file.source.encode(), file.name, module)
     return module
+
+
+def methods_to_tree(methods: Methods) -> list[dict[str, str]]:
+    """The files of methods as plain data."""
+    return [{"name": file.name, "source": file.source} for file in methods.files]
+
+
+def methods_of_tree(tree: Mapping[str, Any]) -> Methods:
+    """The methods that a configuration, as plain data, may name; raises as `read_methods`."""
+    files = tree.get(METHODS_KEY) or ()
+    return load_methods(tuple(MethodFile(name=file["name"], source=file["source"]) for file in files))
+
+
+def line_of_method(error: BaseException) -> str | None:
+    """E.g. `my_methods.py, line 12`, the last line of a file of methods that an error passed through."""
+    places = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX)
+    ]
+    return places[-1] if places else None
 
 
 def checked_entries(file: MethodFile, table: str, entries: Any, entry_class: type[Any]) -> Iterable[tuple[str, Any]]:
     """The entries of a file's table by name; ValueError if they are of another kind."""
     is_table = isinstance(entries, Mapping) and bool(entries)
-    require(is_table, f"{file.path}: {table} must be a table of entries by name", f"{entries!r:.80}")
+    require(is_table, f"{file.name}: {table} must be a table of entries by name", f"{entries!r:.80}")
     for name, entry in entries.items():
         is_name = isinstance(name, str) and name.isidentifier() and name == name.lower()
-        require(is_name, f"{file.path}: names in {table} must be words in small letters", repr(name))
-        rule = f"{file.path}: {table}['{name}'] must be a {entry_class.__name__}"
+        require(is_name, f"{file.name}: names in {table} must be words in small letters", repr(name))
+        rule = f"{file.name}: {table}['{name}'] must be a {entry_class.__name__}"
         require(isinstance(entry, entry_class), rule, f"{entry!r:.80}")
         yield name, entry
 
@@ -153,13 +176,13 @@ def check_settings(file: MethodFile, place: str, entry: Any, others: Iterable[An
     settings = getattr(entry, "settings", None)
     if settings is None:
         return
-    rule = f"{file.path}: the settings of {place} must be a dataclass"
+    rule = f"{file.name}: the settings of {place} must be a dataclass"
     require(isinstance(settings, type) and is_dataclass(settings), rule, repr(settings))
     if isinstance(entry, Penalty):  # its settings are a group of their own
-        rule = f"{file.path}: the settings of {place} must have the fields weight and tasks"
+        rule = f"{file.name}: the settings of {place} must have the fields weight and tasks"
         require({"weight", "tasks"} <= {own.name for own in fields(settings)}, rule, settings.__name__)
         return
     classes = [other.settings for other in others if other.settings is not None]
     taken = {own.name for cls in classes for own in fields(cls)} & {own.name for own in fields(settings)}
-    rule = f"{file.path}: the settings of {place} must have names of their own, as `{place.split(chr(39))[1]}_...`"
+    rule = f"{file.name}: the settings of {place} must have names of their own, as `{place.split(chr(39))[1]}_...`"
     require(not taken, rule, ", ".join(sorted(taken)))

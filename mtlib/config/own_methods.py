@@ -6,12 +6,13 @@ one, the groups of further penalties, and the settings of further losses, batch 
 
 import dataclasses
 import functools
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from mtlib.config.data import DataConfig
-from mtlib.config.methods import BUILT_IN, Methods
+from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_to_tree
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of
 from mtlib.config.training import StageConfig
@@ -24,7 +25,9 @@ REQUIRED = dataclasses.MISSING
 
 def with_methods(config: TrialConfig, methods: Methods) -> TrialConfig:
     """The same configuration, which may name further methods; ValueError if it names one that is none of these."""
-    return config if config.methods is methods else trial_class(methods).from_json(config.to_json())
+    if config.methods is methods:
+        return config
+    return TrialConfig.from_json(json.dumps({**config.to_tree(), METHODS_KEY: methods_to_tree(methods)}))
 
 
 def trial_class(methods: Methods) -> type[TrialConfig]:
@@ -92,4 +95,4 @@ def pickled_form(own: Any) -> Any:
 def rebuild(base: Any, methods: Methods, values: Any) -> Any:
     """The instance of an extended class that `pickled_form` gave these values."""
     cls = extended_classes(methods)[base]
-    return cls.from_json(values) if base is TrialConfig else cls(**values)
+    return TrialConfig.from_json(values) if base is TrialConfig else cls(**values)

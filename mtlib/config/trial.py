@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
-from mtlib.config.methods import BUILT_IN, Methods
+from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_of_tree, methods_to_tree
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.penalties import PENALTIES, Penalty, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import (
@@ -196,19 +196,29 @@ class TrialConfig:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, every field present, but the definitions of the built-in tasks."""
-        tree = to_dict(self)
+        tree = self.to_tree()
         if self.data.tasks == TASKS:
             del tree["data"]["tasks"]
         return canonical_json(tree)
 
-    @classmethod
-    def from_json(cls, text: str) -> "TrialConfig":
-        """Reads what `to_json` wrote; fields that are missing take their defaults.
+    def to_tree(self) -> dict[str, Any]:
+        """Every field as plain data, with the files of further methods that it may name."""
+        files = methods_to_tree(self.methods)
+        return {**to_dict(self), **({METHODS_KEY: files} if files else {})}
+
+    @staticmethod
+    def from_json(text: str) -> "TrialConfig":
+        """Reads what `to_json` wrote, with files of methods; fields that are missing take their defaults.
 
         Raises:
             ValueError: an unknown key (the nearest right one is named) or a value that is not allowed.
         """
-        return config_from_tree(json.loads(text), cls)
+        from mtlib.config.own_methods import trial_class  # here: it extends this class
+
+        tree = json.loads(text)
+        require(isinstance(tree, dict), "a configuration must be a group of keys", repr(tree))
+        own = trial_class(methods_of_tree(tree))
+        return config_from_tree({key: value for key, value in tree.items() if key != METHODS_KEY}, own)
 
     def override(self, changes: Mapping[str, Any]) -> "TrialConfig":
         """A copy with dotted keys changed, e.g. `{"tasks.sst.batch_size": 8, "stages.1.epochs": 3}`.
@@ -316,7 +326,7 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
             for own in settings:
                 del group[own]
     if digests := digests_of_used_files(config, used):
-        tree["methods"] = digests
+        tree[METHODS_KEY] = digests
 
 
 LATER_FIELDS: Mapping[str, Any] = {

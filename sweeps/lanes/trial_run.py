@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
+from mtlib.config.methods import line_of_method
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.stages.plan import num_epochs
@@ -192,5 +193,6 @@ def wrap_for(device: torch.device) -> Callable[[nn.Module], nn.Module]:
 
 def describe_error(error: BaseException) -> str:
     """An error in one line, with its type unless its message is meant for users."""
-    text = first_line(error)
+    place = line_of_method(error)
+    text = first_line(error) if place is None else f"{first_line(error)} ({place})"
     return text if isinstance(error, ValueError | TrainingDiverged | DiskFull) else f"{type(error).__name__}: {text}"

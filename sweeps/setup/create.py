@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mtlib.config.schema import to_dict
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
 from mtlib.runtime.storage import (
@@ -89,7 +88,7 @@ def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Se
         "command": command_line(arguments),
         "options": saved_options(options),
         "space": {**describe_space(space), "hash": space.content_hash},
-        "base": to_dict(space.base),
+        "base": space.base.to_tree(),
         "precision_reason": inputs.precision_reason,
         "seed": options.seed,
         "search": options.search,

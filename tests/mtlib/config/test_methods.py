@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.config.methods import BUILT_IN, TABLES, load_methods, read_methods
+from mtlib.config.methods import BUILT_IN, TABLES, line_of_method, load_methods, read_methods
 from tests.one_line_error import one_line_error
 
 FOCAL = '''\
@@ -67,7 +67,7 @@ def test_two_sets_of_methods_in_one_process_do_not_see_each_other(write: Write) 
     second = read_methods([write(FOCAL.replace("focal", "sharp").replace("Focal", "Sharp"), "other.py")])
     assert "sharp" not in first.losses
     assert "focal" not in second.losses
-    both = read_methods([file.path for file in (*first.files, *second.files)])
+    both = load_methods((*first.files, *second.files))
     assert {"focal", "sharp"} <= set(both.losses)
 
 
@@ -117,8 +117,19 @@ def test_digest_is_of_the_code_alone(write: Write) -> None:
     ],
 )
 def test_mistake_is_one_line_with_the_file(text: str, error: str, write: Write) -> None:
-    path = write(text)
-    assert one_line_error(read_methods, [path]).startswith(f"{path}{error}")
+    assert one_line_error(read_methods, [write(text)]).startswith(f"mine.py{error}")
+
+
+def test_line_of_an_error_in_a_method_is_named(write: Write) -> None:
+    methods = read_methods([write(FOCAL.replace("losses = cross", "losses = 1 / 0 * cross"))])
+    function = methods.losses["focal"].functions["classes"]
+    assert callable(function)
+    with pytest.raises(ZeroDivisionError) as caught:
+        function(None, None, focal_gamma=2.0)
+    assert line_of_method(caught.value) == "mine.py, line 18"
+    with pytest.raises(ZeroDivisionError) as elsewhere:
+        print(1 / 0)
+    assert line_of_method(elsewhere.value) is None
 
 
 def test_file_that_is_missing_or_of_a_name_given_twice_is_refused(write: Write, tmp_path: Path) -> None:
