@@ -4,12 +4,13 @@ This file defines the built-in tasks. Others are defined by a `tasks.toml` (`mtl
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from mtlib.metrics.metric import Kind, Metric
 from mtlib.metrics.table import METRICS, check_metric, default_metric
 from mtlib.runtime.errors import require
+from mtlib.runtime.method_file import MethodFile, run_method_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +58,6 @@ class TaskFiles:
 class Task:
     """The fixed properties of a task: files, labels, score. `TaskConfig` has its settings."""
 
-    metrics: ClassVar[Mapping[str, Metric]] = METRICS
-    """The table that `metric` names an entry of."""
     name: str
     """Key in a configuration's definitions, in its settings (`tasks.<name>.batch_size`) and in every record."""
     title: str
@@ -82,6 +81,8 @@ class Task:
     metric: str = ""
     """The metric in tables and in the overall score; "": `accuracy`, or `pearson` for a
     regression."""
+    metric_file: MethodFile | None = None
+    """A user's file whose `METRICS` has the metric; None if it is built in."""
     weight: float = 1.0
     """Weight in the overall score, above 0."""
     scored_train_rows: int = 0
@@ -89,16 +90,18 @@ class Task:
     glue: GlueFiles | None = None
     """The task's files in a GLUE folder; None if GLUE has no such task."""
 
-    def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal, whatever further metrics there are."""
-        if not isinstance(other, Task):
-            return NotImplemented
-        return all(getattr(self, own.name) == getattr(other, own.name) for own in fields(self))
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", self.metric or default_metric(self.kind))
         check_metric(self.metric, self.kind, self.metrics)
         require(self.weight > 0, f"the weight of task {self.name} must be above 0", self.weight)
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The built-in metrics, and those of `metric_file`."""
+        if self.metric_file is None:
+            return METRICS
+        own: Mapping[str, Metric] = run_method_file(self.metric_file).METRICS
+        return {**METRICS, **own}
 
     @property
     def metric_entry(self) -> Metric:

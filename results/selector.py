@@ -22,6 +22,7 @@ from mtlib.runtime.command_line import (
 )
 from mtlib.runtime.console import fold, output_width, show_lines
 from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.method_file import read_method_file
 from mtlib.runtime.storage import absolute_location, join_location
 from results.answers.expected_best import describe_expected, sweep_expected
 from results.ensembles.methods import AUTOMATIC, method_lines
@@ -105,6 +106,7 @@ def choose_and_write(options: argparse.Namespace, words: Sequence[str]) -> list[
         repeats=options.repeats,
         base=options.base,
         calibrate=options.calibrate,
+        files=[read_method_file(Path(path).expanduser()) for path in options.methods],
     )
     command = shlex.join(["python", "results/selector.py", *words])
     selection = select_from(request, command=command, on_progress=print_progress)
@@ -169,6 +171,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--method", default=AUTOMATIC, help="selection method; auto: the simplest within one standard error of the best"
     )
+    words = "Python files with selection methods of your own, which --method may name (docs/extending.md)"
+    add("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     add("--max-models", type=whole_number, default=10, metavar="K", help="most models per task (default: 10)")
     words = "divide each model's logits by a fitted temperature before probabilities are averaged"
     add("--calibrate", action="store_true", help=words)

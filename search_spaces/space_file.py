@@ -3,11 +3,13 @@
 import contextlib
 import functools
 import importlib
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from mtlib.config.methods import BUILT_IN, Methods
 from mtlib.data.file_suggestions import describe_missing
 from mtlib.runtime.errors import require
 from mtlib.runtime.source_code import naming_lines, run_source
@@ -18,25 +20,29 @@ from search_spaces.task_fit import NO_CHANGES, Changes, fit_space
 SUFFIX = ".py"
 MAKER = "make_space"
 """Name of the function that makes a space for the data's tasks."""
+METHODS = "methods"
+"""Name of its second argument, if it has one."""
 MODULE_NAME = "space_of_a_file"
 """Name of a file's module while it is run. Afterwards no module has this name: whatever is pickled for workers holds
 what it needs of the file, so that workers do not import it."""
 
 
-def find_space(name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES) -> tuple[SearchSpace, bytes | None]:
+def find_space(
+    name: str, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
+) -> tuple[SearchSpace, bytes | None]:
     """A built-in space by its name, or the space in a file by its path, with the file's content, as `fit_space`.
 
     Raises:
         ValueError: as `load_space`, `fit_space` and `read_space_file`.
     """
     if is_path(name):
-        return read_space_file(Path(name), tasks, changes)
+        return read_space_file(Path(name), tasks, changes, methods)
     file = Path(f"{name}{SUFFIX}")
     is_file_meant = name not in space_names() and file.is_file()
     require(not is_file_meant, "--space must be a name or a path", f"'{name}'; did you mean '{file}'?")
     space = load_space(name)
     make_space = getattr(importlib.import_module(f"search_spaces.{name}"), MAKER, None)
-    return fit_space(space, make_space, tasks, changes), None
+    return fit_space(space, make_space, tasks, changes, methods), None
 
 
 def is_path(name: str) -> bool:
@@ -53,24 +59,31 @@ def resolve_name(name: str) -> str:
     return path.stem if is_built_in else str(path)
 
 
-def read_space_file(path: Path, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES) -> tuple[SearchSpace, bytes]:
+def read_space_file(
+    path: Path, tasks: Mapping[str, Task], changes: Changes = NO_CHANGES, methods: Methods = BUILT_IN
+) -> tuple[SearchSpace, bytes]:
     """Runs a Python file and returns the search space that it defines, and the file's content.
 
     The file defines `SPACE`, or `make_space(tasks)`, a function that returns the space for the data's tasks, or both:
-    the function is then called unless the data has exactly the tasks of `SPACE`. It may import installed packages and
-    `search_spaces`, but no file beside it: its content alone is kept.
+    the function is then called unless the data has exactly the tasks of `SPACE`. A function with a second argument,
+    `methods`, gets the methods that configurations may name, for `with_methods`. The file may import installed packages
+    and `search_spaces`, but no file beside it: its content alone is kept.
 
     Raises:
         ValueError: one line with the path, and with the line of the file where there is one: the file cannot be read or
             run, it defines neither or more than one space, the name is that of a built-in space, or as `fit_space`.
     """
     source = content_of(path)
-    return run_space_file(path, source, tuple(tasks.items()), tuple(changes.items())), source
+    return run_space_file(path, source, tuple(tasks.items()), tuple(changes.items()), methods), source
 
 
 @functools.lru_cache(maxsize=1)
 def run_space_file(
-    path: Path, source: bytes, tasks: tuple[tuple[str, Task], ...], changes: tuple[tuple[str, str], ...]
+    path: Path,
+    source: bytes,
+    tasks: tuple[tuple[str, Task], ...],
+    changes: tuple[tuple[str, str], ...],
+    methods: Methods,
 ) -> SearchSpace:
     """The space in a file with this content; the command asks twice, and the file, which may print, is run once."""
     module = types.ModuleType(MODULE_NAME)
@@ -87,8 +100,10 @@ def run_space_file(
     require(MAKER not in defined or callable(make), f"{MAKER} in {path} must be a function", f"{make!r:.80}")
     if "SPACE" in defined:
         check_is_space(space, f"SPACE in {path}")
+    if make is not None and METHODS in inspect.signature(make).parameters:
+        make = functools.partial(make, **{METHODS: methods})
     with registered(module), naming_lines(str(path)):
-        fitted = fit_space(space, make, dict(tasks), dict(changes))
+        fitted = fit_space(space, make, dict(tasks), dict(changes), methods)
     check_is_space(fitted, f"what {MAKER} in {path} returns")
     rule = f"the space in {path} must have a name that no built-in space has"
     require(fitted.name not in space_names(), rule, f"name='{fitted.name}'")

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from mtlib.config.methods import BUILT_IN, Methods
 from mtlib.config.schema import split_text, to_dict
+from mtlib.config.trial import with_methods
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, in_order
 from search_spaces.space import SearchSpace
@@ -25,6 +27,7 @@ def fit_space(
     make_space: MakeSpace | None,
     tasks: Mapping[str, Task],
     changes: Changes = NO_CHANGES,
+    methods: Methods = BUILT_IN,
 ) -> SearchSpace:
     """The space of a question for some tasks.
 
@@ -33,18 +36,27 @@ def fit_space(
         make_space: makes one for other tasks; None if there is none. At least one of both is there.
         tasks: by name, as the data defines them.
         changes: where these set the tasks of every stage, a space is made for the tasks that they name only.
+        methods: that its configurations may name.
 
     Raises:
         ValueError: one line: the space is about tasks that the data has not, or cannot be made for them.
     """
     if space is not None and (make_space is None or has_tasks(space, tasks)):
-        return with_definitions(space, tasks)
+        return with_definitions(naming(space, methods), tasks)
     assert make_space is not None
     chosen = chosen_tasks(tasks, changes)
-    made = make_space(chosen)
+    made = naming(make_space(chosen), methods)
     is_whole = len(chosen) == len(tasks) or not isinstance(made, SearchSpace)
     stages = () if is_whole else range(len(made.base.stages))
-    return made if all(f"stages.{number}.tasks" in changes for number in stages) else make_space(tasks)
+    is_made = all(f"stages.{number}.tasks" in changes for number in stages)
+    return made if is_made else naming(make_space(tasks), methods)
+
+
+def naming(space: SearchSpace, methods: Methods) -> SearchSpace:
+    """The same space, whose configurations may name these methods besides their own."""
+    if methods is BUILT_IN or not isinstance(space, SearchSpace):  # what a user's function returns is checked later
+        return space
+    return dataclasses.replace(space, base=with_methods(space.base, methods))
 
 
 def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:

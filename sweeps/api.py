@@ -184,8 +184,8 @@ def run_sweep(
         verbose: whether to print what the command prints, and to select ensembles at the end as it does. Otherwise
             nothing is printed, and `FinishedSweep.select` selects.
         options: as of the command, by their names with underscores: `data`, `encoder`, `workers`, `max_hours`, ...;
-            `set` and `vary` are mappings by dotted key, whose values may be text, numbers or lists. `resume` is the
-            name or folder of a sweep. None is as if left out.
+            `set` and `vary` are mappings by dotted key, whose values may be text, numbers or lists; `methods` is a
+            list of files. `resume` is the name or folder of a sweep. None is as if left out.
 
     Raises:
         ValueError: one line that says what is wrong: an unknown option, a wrong value, data or an encoder that cannot
@@ -245,6 +245,9 @@ def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
     if flag.nargs == 0:
         require(isinstance(value, bool), f"{name} must be True or False", repr(value))
         return [word] if value == flag.const else []
+    if name == "methods":
+        require(isinstance(value, list | tuple), "methods must be a list of files", repr(value))
+        return [f"{word}={path}" for path in value]
     if isinstance(flag.default, list):
         require(isinstance(value, Mapping), f"{name} must be a mapping of values by key", repr(value))
         return [f"{word}={key}={typed_text(item, is_list=name == 'vary')}" for key, item in value.items()]

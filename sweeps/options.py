@@ -47,6 +47,8 @@ class SweepOptions:
     """Name of a built-in search space, or absolute path of the file of another one; None for `presets.general`."""
     vary: Mapping[str, str] = field(default_factory=dict)
     """Dotted configuration keys and their values as typed, in place of what the space searches."""
+    methods: tuple[str, ...] = field(default_factory=tuple)
+    """Absolute paths of the user's files of methods that configurations may name besides the built-in ones."""
     data: Path | None = None
     """Folder of the tasks' files; None for the demonstration corpus."""
     encoder: str | None = None

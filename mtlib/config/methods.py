@@ -6,17 +6,11 @@ have:
     LOSSES = {"focal": Loss(title="focal loss", functions={"classes": focal_loss}, ...)}
 
 It may import installed packages and this one, but no file beside it: its content alone is kept, in every configuration
-that may name its methods. It is run once in each process that reads such a configuration: in workers, and by whatever
-reads the sweep, an exported model or a bundle. `docs/extending.md` has an example of each table.
+that may name its methods. It is run once in each process that reads such a configuration, as workers do, and commands
+that read the sweep, an exported model or a bundle. `docs/extending.md` has an example of each table.
 """
 
 import functools
-import hashlib
-import importlib.util
-import linecache
-import sys
-import traceback
-import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -28,27 +22,11 @@ from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS
-from mtlib.runtime.errors import first_line, nearest_first, require
-from mtlib.runtime.source_code import parsed_code, run_source
+from mtlib.runtime.errors import nearest_first, require
+from mtlib.runtime.method_file import MethodFile, read_method_file, run_method_file
 
-MODULE_PREFIX = "methods_of_a_file_"
-"""Beginning of the names of the modules in which files of methods are run; the rest is a digest of name and content."""
 METHODS_KEY = "methods"
 """Key of a configuration as plain data under which the files stand whose methods it may name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MethodFile:
-    """A user's file of methods."""
-
-    name: str
-    """The file's name without its folder."""
-    source: str
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """SHA-256, in hexadecimal, of its code as it is parsed: comments and docstrings change no number."""
-        return hashlib.sha256(parsed_code(self.source.encode()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +43,11 @@ class Methods:
     origins: Mapping[tuple[str, str], MethodFile] = field(default_factory=dict)
     """By table (a field's name) and name the file of each entry that is not built in."""
 
+    @property
+    def own_metrics(self) -> dict[str, MethodFile]:
+        """The files of metrics that are not built in, by name."""
+        return {name: file for (table, name), file in self.origins.items() if table == "metrics"}
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as its files."""
         return load_methods, (self.files,)
@@ -80,6 +63,8 @@ TABLES: Mapping[str, tuple[str, type[Any]]] = {
     "METRICS": ("metrics", Metric),
 }
 """By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""
+SELECTION_TABLE = "SELECTION_METHODS"
+"""Name in a file of the table of selection methods, which `results.ensembles.methods` reads."""
 
 
 def read_methods(paths: Iterable[str | Path]) -> Methods:
@@ -89,16 +74,7 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
         ValueError: in one line, with the path and, where there is one, the line of the file: it cannot be read or run,
             or it defines no table, an entry of another class, or a name that is taken.
     """
-    files = []
-    for path in map(Path, paths):
-        try:
-            source = importlib.util.decode_source(path.read_bytes())
-        except OSError as error:
-            rule = "--methods must be a file that can be read"
-            raise ValueError(f"{rule}, got '{path}': {error.strerror}") from error
-        except (SyntaxError, UnicodeDecodeError) as error:  # its first lines name an unknown encoding, or a wrong one
-            raise ValueError(f"{path}: {first_line(error)}") from error
-        files.append(MethodFile(name=path.name, source=source))
+    files = [read_method_file(Path(path)) for path in paths]
     names = [file.name for file in files]
     require(len(set(names)) == len(names), "files of methods must have different names", names)
     return load_methods(tuple(files))
@@ -113,29 +89,20 @@ def load_methods(files: tuple[MethodFile, ...]) -> Methods:
     origins: dict[tuple[str, str], MethodFile] = {}
     for file in files:
         defined = vars(run_method_file(file))
-        found = [name for name in TABLES if name in defined]
+        names = (*TABLES, SELECTION_TABLE)
+        found = [name for name in names if name in defined]
         others = [name for name in defined if name.isupper()]
-        hint = nearest_first(others[0], list(TABLES)) if others else f"known: {', '.join(TABLES)}"
+        hint = nearest_first(others[0], list(names)) if others else f"known: {', '.join(names)}"
         require(bool(found), f"{file.name} must define a table of methods", f"none; {hint}")
         for name in found:
+            if name not in TABLES:
+                continue
             own, entry_class = TABLES[name]
             for key, entry in checked_entries(file, name, defined[name], entry_class):
                 require(key not in tables[own], f"{file.name}: a name in {name} must not be taken", f"'{key}'")
                 check_settings(file, f"{name}['{key}']", entry, tables[own].values())
                 tables[own][key], origins[own, key] = entry, file
     return Methods(**tables, files=files, origins=origins)
-
-
-def run_method_file(file: MethodFile) -> types.ModuleType:
-    """The module of a file, in which it has been run; it stays registered, as dataclasses look it up."""
-    digest = hashlib.sha256(f"{file.name}\0{file.source}".encode()).hexdigest()
-    module = types.ModuleType(f"{MODULE_PREFIX}{digest[:16]}")
-    module.__file__ = file.name
-    lines = file.source.splitlines(keepends=True)
-    linecache.cache[file.name] = len(file.source), None, lines, file.name  # for tracebacks, also where it is not
-    sys.modules[module.__name__] = module
-    run_source(file.source.encode(), file.name, module)
-    return module
 
 
 def methods_to_tree(methods: Methods) -> list[dict[str, str]]:
@@ -147,16 +114,6 @@ def methods_of_tree(tree: Mapping[str, Any]) -> Methods:
     """The methods that a configuration, as plain data, may name; raises as `read_methods`."""
     files = tree.get(METHODS_KEY) or ()
     return load_methods(tuple(MethodFile(name=file["name"], source=file["source"]) for file in files))
-
-
-def line_of_method(error: BaseException) -> str | None:
-    """E.g. `my_methods.py, line 12`, the last line of a file of methods that an error passed through."""
-    places = [
-        f"{frame.f_code.co_filename}, line {line}"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).startswith(MODULE_PREFIX)
-    ]
-    return places[-1] if places else None
 
 
 def checked_entries(file: MethodFile, table: str, entries: Any, entry_class: type[Any]) -> Iterable[tuple[str, Any]]:

@@ -17,12 +17,14 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, as_number, is_pattern
 from mtlib.config.schema import check_types, from_dict
 from mtlib.metrics.metric import Kind
 from mtlib.runtime.errors import first_line, require, require_name, require_once
+from mtlib.runtime.method_file import MethodFile
 from mtlib.tasks import TASKS, Task, TaskFiles
 
 TASK_FILE = "tasks.toml"
@@ -38,6 +40,11 @@ RESERVED_NAMES = ("overall",)
 RESERVED_PREFIX = "epoch_"
 """Records have a column `best_NAME` and a column `best_epoch_NAME` for each task: of the tasks `a` and `epoch_a` two
 columns would have one name."""
+
+
+OwnMetrics = Mapping[str, MethodFile]
+"""The user's files that define further metrics, by the metric's name."""
+NO_METRICS: OwnMetrics = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +116,10 @@ class TaskEntry:
         """Where the rows are."""
         return TaskFiles(train=self.train, dev=self.dev, test=self.test, id_column=self.id, columns=self.columns)
 
-    def task(self, name: str, task_class: type[Task]) -> Task:
+    def task(self, name: str, own_metrics: OwnMetrics) -> Task:
         """The definition that the keys stand for; ValueError if its kind does not have its metric."""
         highest = (len(self.names) or self.num_labels or 2) - 1
-        return task_class(
+        return Task(
             name=name,
             title=self.title or name,
             kind=self.kind,
@@ -124,42 +131,43 @@ class TaskEntry:
             files=self.files,
             scored_train_rows=self.scored_train_rows,
             metric=self.metric,
+            metric_file=own_metrics.get(self.metric),
             weight=self.weight,
         )
 
 
-def data_tasks(folder: Path | None, task_class: type[Task] = Task) -> Mapping[str, Task]:
+def data_tasks(folder: Path | None, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
     """As `find_tasks`; those of the demonstration, SST, QQP and STS, where there is no data folder."""
-    return TASKS if folder is None else find_tasks(folder, task_class)
+    return TASKS if folder is None else find_tasks(folder, own_metrics)
 
 
-def find_tasks(folder: Path, task_class: type[Task] = Task) -> Mapping[str, Task]:
+def find_tasks(folder: Path, own_metrics: OwnMetrics = NO_METRICS) -> Mapping[str, Task]:
     """The tasks that a folder's `tasks.toml` defines; SST, QQP and STS where there is none.
 
     Args:
         folder: of the data.
-        task_class: with the metrics that tasks may have.
+        own_metrics: metrics that tasks may have besides the built-in ones.
 
     Raises:
         ValueError: in one line, with the file: it cannot be read, or a key or value is wrong.
     """
     path = folder / TASK_FILE
-    return read_task_file(path, task_class) if path.is_file() else TASKS
+    return read_task_file(path, own_metrics) if path.is_file() else TASKS
 
 
-def read_task_file(path: Path, task_class: type[Task] = Task) -> dict[str, Task]:
+def read_task_file(path: Path, own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
     """The tasks of a `tasks.toml`, in the order of their names; arguments and errors as of `find_tasks`."""
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} must be readable TOML, got: {first_line(error)}") from error
     try:
-        return tasks_of_tree(tree, task_class)
+        return tasks_of_tree(tree, own_metrics)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def tasks_of_tree(tree: Mapping[str, Any], task_class: type[Task] = Task) -> dict[str, Task]:
+def tasks_of_tree(tree: Mapping[str, Any], own_metrics: OwnMetrics = NO_METRICS) -> dict[str, Task]:
     """The tasks of a parsed `tasks.toml`."""
     for key in tree:
         require_name(key, ("tasks",), "key")
@@ -172,14 +180,14 @@ def tasks_of_tree(tree: Mapping[str, Any], task_class: type[Task] = Task) -> dic
         require(name not in RESERVED_NAMES, f"the name of a task must not be {' or '.join(RESERVED_NAMES)}", name)
         rule = f"the name of a task must not begin with {RESERVED_PREFIX}, as names of columns in records do"
         require(not name.startswith(RESERVED_PREFIX), rule, name)
-    return {name: task_of_entry(name, entries[name], task_class) for name in sorted(entries)}
+    return {name: task_of_entry(name, entries[name], own_metrics) for name in sorted(entries)}
 
 
-def task_of_entry(name: str, entry: Any, task_class: type[Task]) -> Task:
+def task_of_entry(name: str, entry: Any, own_metrics: OwnMetrics) -> Task:
     """The task that the keys of an entry define."""
     keys: TaskEntry = from_dict(TaskEntry, entry, f"tasks.{name}")
     try:
-        return keys.task(name, task_class)
+        return keys.task(name, own_metrics)
     except ValueError as error:  # the task does not know where it is defined
         raise ValueError(f"tasks.{name}: {error}") from error
 

@@ -17,12 +17,12 @@ from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
 from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_of_tree, methods_to_tree
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
+from mtlib.config.own_methods import extended_classes
 from mtlib.config.penalties import PENALTIES, Penalty, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import (
     check_types,
     fields_of,
     from_dict,
-    hints_of,
     read_value,
     set_in_tree,
     settings_of,
@@ -213,8 +213,6 @@ class TrialConfig:
         Raises:
             ValueError: an unknown key (the nearest right one is named) or a value that is not allowed.
         """
-        from mtlib.config.own_methods import trial_class  # here: it extends this class
-
         tree = json.loads(text)
         require(isinstance(tree, dict), "a configuration must be a group of keys", repr(tree))
         own = trial_class(methods_of_tree(tree))
@@ -246,6 +244,21 @@ class TrialConfig:
         return tree
 
 
+def with_methods(config: TrialConfig, methods: Methods) -> TrialConfig:
+    """The same configuration, which may name these methods; ValueError if it names one that is none of them."""
+    if config.methods is methods:
+        return config
+    return TrialConfig.from_json(json.dumps({**config.to_tree(), METHODS_KEY: methods_to_tree(methods)}))
+
+
+def trial_class(methods: Methods) -> type[TrialConfig]:
+    """The class of configurations that may name these methods; of the built-in ones `TrialConfig` itself."""
+    if methods is BUILT_IN:
+        return TrialConfig
+    found: type[TrialConfig] = extended_classes(TrialConfig, methods)[TrialConfig]
+    return found
+
+
 def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str, Any]:
     """A configuration as plain data, without the settings of tasks and of data sets that no user's stages use.
 
@@ -266,6 +279,8 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
     definitions = tree["data"]["tasks"].values()
+    for definition in definitions:
+        del definition["metric_file"]  # its code counts, above
     groups = (*tree["tasks"].values(), *definitions, *tree["stages"], tree["evaluation"], tree["smart"])
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
@@ -296,7 +311,6 @@ def named_entries(
     return frozenset(
         {
             *(("losses", config.tasks[task].loss) for task in active),
-            *(("metrics", config.task(task).metric) for task in active),
             *(("batch_orders", stage.order) for stage in plan),
             *(("penalties", name) for name in carried),
             *((("gradient_methods", config.gradients),) if is_combined else ()),
@@ -304,10 +318,11 @@ def named_entries(
     )
 
 
-def digests_of_used_files(config: TrialConfig, used: frozenset[tuple[str, str]]) -> list[str]:
-    """The digests of the user's files that have some of these methods; none of built-in methods."""
+def digests_of_used_files(config: TrialConfig, used: frozenset[tuple[str, str]], tasks: Iterable[str]) -> list[str]:
+    """The digests of the user's files that have some of these methods, or the metric of one of these tasks."""
     origins = config.methods.origins
-    return sorted({origins[entry].digest for entry in used if entry in origins})
+    files = {origins[entry] for entry in used if entry in origins} | {config.task(task).metric_file for task in tasks}
+    return sorted({file.digest for file in files if file is not None})
 
 
 def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozenset[tuple[str, str]]) -> None:
@@ -325,7 +340,7 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
         for group in groups.get(table, ()):
             for own in settings:
                 del group[own]
-    if digests := digests_of_used_files(config, used):
+    if digests := digests_of_used_files(config, used, tree["tasks"]):
         tree[METHODS_KEY] = digests
 
 
@@ -432,7 +447,7 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
 def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
     """A configuration from plain dictionaries; what a task's group leaves out takes that task's own default."""
     require(isinstance(tree, Mapping), "a configuration must be a group of keys", repr(tree))
-    tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}), cls)
+    tasks, definitions = tree.get("tasks", {}), task_definitions(tree.get("data", {}))
     require(isinstance(tasks, Mapping), "tasks must be a group of keys", repr(tasks))
     for name, group in tasks.items():
         require_name(name, definitions, "task")
@@ -449,10 +464,9 @@ def config_from_tree(tree: Any, cls: type[TrialConfig]) -> TrialConfig:
     return config
 
 
-def task_definitions(data: Any, cls: type[TrialConfig]) -> Mapping[str, Task]:
+def task_definitions(data: Any) -> Mapping[str, Task]:
     """The definitions of tasks in the group `data`, plain or built; the built-in tasks where it has none."""
     if isinstance(data, DataConfig):
         return data.tasks
     given = data.get("tasks") if isinstance(data, Mapping) else None
-    own: Any = cls
-    return TASKS if given is None else read_value(hints_of(hints_of(own)["data"])["tasks"], given, "data.tasks")
+    return TASKS if given is None else read_value(Mapping[str, Task], given, "data.tasks")

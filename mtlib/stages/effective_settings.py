@@ -34,7 +34,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     random = (stage for stage in stages if stage.order_entry.is_random and len(stage_sets(stage)) > 1)
     drawn = {name for stage in random for name in stage_sets(stage)}
     extra, has_chosen = {name for stage in stages for name in stage.extra_data}, has_chosen_layers(config, tasks)
-    digests = digests_of_used_files(config, named_entries(config, stages, tasks))
+    digests = digests_of_used_files(config, named_entries(config, stages, tasks), tasks)
     penalties = {name: penalty_settings(config, name, tasks) for name in config.penalties}
     own = {name for table, name in config.methods.origins if table == "penalties" and penalties[name] is None}
     return {
@@ -46,7 +46,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
         "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
-        "definitions": {task: to_dict(bare_definition(config.task(task))) for task in tasks},
+        "definitions": {task: bare_definition(config.task(task)) for task in tasks},
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
         "extra_data": {  # path and columns show in its content
@@ -126,9 +126,16 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
     return {**leave_out(stage, conditions), "epochs_done": done, **some}
 
 
-def bare_definition(task: Task) -> Task:
+def bare_definition(task: Task) -> Tree:
     """A task without what its files and tables are called: their rows count, which are not known here."""
     columns = ("first", "second")[: len(task.text_columns)]
+    tree: Tree = to_dict(bare_task(task, columns))
+    del tree["metric_file"]  # its code counts
+    return tree
+
+
+def bare_task(task: Task, columns: tuple[str, ...]) -> Task:
+    """A task of the same shape whose files and tables have other names."""
     return replace(
         task,
         title=task.name,

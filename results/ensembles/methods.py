@@ -1,7 +1,10 @@
 """The table of selection methods: a method is one function and one entry of `SELECTION_METHODS`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from mtlib.config.methods import SELECTION_TABLE, checked_entries
+from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.method_file import MethodFile, run_method_file
 from results.ensembles.best_k import choose_best_k, choose_single
 from results.ensembles.greedy import choose_greedy
 from results.ensembles.selection_method import Choose, SelectionMethod
@@ -20,10 +23,10 @@ first one always chooses a single model."""
 
 AUTOMATIC, ONE_MODEL = "auto", "one_model"
 """Choosing among all methods; the best model for all tasks together."""
+COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS)
+"""Values of `--method`, but for a user's own methods."""
 BASE, FIRST_VALUES = "base", "first_values"
 """What methods are compared with: the base configuration, or where that was not trained the one of the first values."""
-COMMAND_LINE_METHODS = (AUTOMATIC, ONE_MODEL, *SELECTION_METHODS)
-"""Values of `--method`."""
 TITLES = {
     BASE: "base configuration",
     FIRST_VALUES: "configuration of the first values",
@@ -35,12 +38,42 @@ TITLES = {
 
 
 def method_lines() -> str:
-    """The values of `--method` with their titles, a line each."""
+    """The built-in values of `--method` with their titles, a line each."""
     titles = {name: TITLES[name] for name in COMMAND_LINE_METHODS} | {AUTOMATIC: "the simplest of the best"}
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 
-def methods_for(requested: str = AUTOMATIC) -> dict[str, Choose]:
-    """The methods to cross-fit, the simplest first: all of them, or the best single candidate and the requested one."""
-    wanted = SELECTION_METHODS if requested == AUTOMATIC else (SINGLE, requested)
-    return {name: method.choose for name, method in SELECTION_METHODS.items() if name in wanted}
+def with_own(files: Iterable[MethodFile]) -> dict[str, SelectionMethod]:
+    """The built-in selection methods and those of a user's files, the simplest first.
+
+    Raises:
+        ValueError: one line with the file: an entry is no selection method, its name is taken, or it is to be simpler
+            than one that is not built in.
+    """
+    table = dict(SELECTION_METHODS)
+    for file in dict.fromkeys(files):
+        own = vars(run_method_file(file)).get(SELECTION_TABLE, {})
+        for name, method in checked_entries(file, SELECTION_TABLE, own, SelectionMethod) if own else ():
+            rule = f"{file.name}: a name in {SELECTION_TABLE} must not be taken"
+            require(name not in (*table, *TITLES), rule, f"'{name}'")
+            if method.before is None:
+                table[name] = method
+                continue
+            require_name(method.before, SELECTION_METHODS, f"method that '{name}' in {file.name} is simpler than")
+            names = list(table)
+            names.insert(names.index(method.before), name)
+            table = {own: method if own == name else table[own] for own in names}
+    return table
+
+
+def methods_for(
+    requested: str = AUTOMATIC, table: Mapping[str, SelectionMethod] = SELECTION_METHODS
+) -> dict[str, Choose]:
+    """The methods to cross-fit, the simplest first: a whole table, or the best single candidate and the requested one."""
+    wanted = table if requested == AUTOMATIC else (SINGLE, requested)
+    return {name: method.choose for name, method in table.items() if name in wanted}
+
+
+def title_of_method(name: str, own: Mapping[str, str]) -> str:
+    """The title of a method by its name on disk; `own` are the titles of a user's own ones."""
+    return TITLES.get(name) or own.get(name, name)

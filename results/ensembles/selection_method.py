@@ -50,6 +50,9 @@ class SelectionMethod:
     title: str
     """Shown in tables and verdicts."""
     choose: Choose
+    before: str | None = None
+    """Of a user's own method: the built-in one that it is simpler than; None: it is the least simple of all. Of methods
+    within one standard error of the best, the simplest is taken."""
 
 
 def candidate_scores(pool: Pool, rows: Numbers) -> Floats:

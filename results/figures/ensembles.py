@@ -6,10 +6,10 @@ import plotly.graph_objects as go
 
 from mtlib.runtime.command_line import counted
 from mtlib.tasks import Task
-from results.ensembles.methods import TITLES
+from results.ensembles.methods import title_of_method
 from results.figures.draw import Panel, Trace, axis, figure_of, series
 from results.figures.hover import score_title
-from results.records.selection import MethodScore, Selection, TaskSelection, TradeOff
+from results.records.selection import MethodScore, Selection, TaskSelection
 
 
 def selection_methods(selection: Selection) -> go.Figure:
@@ -28,12 +28,15 @@ def selection_methods(selection: Selection) -> go.Figure:
 def methods_panel(selection: Selection, name: str, chosen: TaskSelection) -> Panel:
     """The methods of one task, the automatic choice among them last."""
     task, methods = selection.definitions[name], [*chosen.methods, *([chosen.automatic] if chosen.automatic else [])]
-    names = [TITLES[method.name] + " (chosen)" * (method.name == chosen.method) for method in methods]
+    titles = [title_of_method(method.name, chosen.titles) for method in methods]
+    names = [
+        title + " (chosen)" * (method.name == chosen.method) for title, method in zip(titles, methods, strict=True)
+    ]
     hover = [
-        f"{TITLES[method.name]}, {counted(method.num_models, 'model')}\n{expected_text(task, method)}\n"
+        f"{title}, {counted(method.num_models, 'model')}\n{expected_text(task, method)}\n"
         f"dev score {task.value_of(method.in_sample):.3f}\nlead over the best single model "
         f"{task.value_of(method.lead):+.3f} ({task.bounds_text(method.lead_interval)})"
-        for method in methods
+        for title, method in zip(titles, methods, strict=True)
     ]
     on_dev = [task.value_of(method.in_sample) for method in methods]
     traces = [
@@ -101,20 +104,22 @@ def pareto_front(selection: Selection) -> go.Figure:
         caption="The time of a prediction grows with the number of models. On the Pareto front, no other ensemble has "
         "as few models or fewer and a better expected score.",
         panels=[
-            pareto_panel(selection.definitions[name], chosen.trade_offs)
+            pareto_panel(selection.definitions[name], chosen)
             for name, chosen in selection.tasks.items()
             if chosen.trade_offs
         ],
     )
 
 
-def pareto_panel(task: Task, limits: Sequence[TradeOff]) -> Panel:
+def pareto_panel(task: Task, chosen: TaskSelection) -> Panel:
     """One task's methods at each limit of models."""
+    limits = chosen.trade_offs
     scores = [task.value_of(limit.cross_fitted) for limit in limits]
+    titles = [title_of_method(limit.name, chosen.titles) for limit in limits]
     hover = [
-        f"{TITLES[limit.name]}, at most {counted(limit.max_models, 'model')}\n{counted(limit.num_models, 'model')}\n"
+        f"{title}, at most {counted(limit.max_models, 'model')}\n{counted(limit.num_models, 'model')}\n"
         f"expected {score:.3f} ±{limit.standard_error:.3f}"
-        for limit, score in zip(limits, scores, strict=True)
+        for title, limit, score in zip(titles, limits, scores, strict=True)
     ]
     shown = zip(limits, scores, hover, strict=True)
     front = sorted((limit.num_models, score, text) for limit, score, text in shown if limit.is_best)

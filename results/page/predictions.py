@@ -14,7 +14,7 @@ from mtlib.runtime.storage import Location, open_folder
 from mtlib.tasks import Task
 from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
-from results.ensembles.methods import TITLES
+from results.ensembles.methods import title_of_method
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.figures.predictions import Predicted, class_names
 from results.figures.sweep_plots import predicted_from
@@ -209,7 +209,7 @@ def members_table(selection: Selection) -> TextTable:
     rows = [
         [
             selection.definitions[task].title,
-            TITLES[method],
+            title_of_method(method, selection.tasks[task].titles),
             *([names.get(member.sweep, member.sweep)] if has_sweeps else []),
             member.trial,
             str(member.epoch),

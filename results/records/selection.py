@@ -104,6 +104,8 @@ class TaskSelection:
 
     method: str
     """The chosen selection method, one of `methods`."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Of the user's own selection methods, by name."""
     members: tuple[Member, ...]
     """The largest weight first."""
     methods: tuple[MethodScore, ...]

@@ -14,10 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 
-from mtlib.config.methods import methods_of_tree
-from mtlib.config.own_methods import task_class
 from mtlib.config.schema import read_value
-from mtlib.metrics.table import METRICS
 from mtlib.runtime.errors import first_line, nearest_names, require, require_name
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import Location, exists, full_path, join_location, open_folder, split_location
@@ -146,13 +143,8 @@ def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
 
     A sweep of the built-in tasks may have none there.
     """
-    base = info.get("base") or {}
-    given = (base.get("data") or {}).get("tasks")
-    if given is None:
-        return {name: TASKS[name] for name in in_order(TASKS)}
-    has_own = any(task.get("metric") not in METRICS for task in given.values())  # a file of methods may load torch
-    hint: Any = Mapping[str, task_class(methods_of_tree(base))] if has_own else Mapping[str, Task]  # type: ignore[misc]
-    tasks: Mapping[str, Task] = read_value(hint, given, "base.data.tasks")
+    given = ((info.get("base") or {}).get("data") or {}).get("tasks")
+    tasks: Mapping[str, Task] = TASKS if given is None else read_value(Mapping[str, Task], given, "base.data.tasks")
     return {name: tasks[name] for name in in_order(tasks)}
 
 

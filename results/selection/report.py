@@ -6,7 +6,7 @@ from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, TableCell, fold, table_lines
 from mtlib.tasks import Task, title_of
 from results.answers.ranking_table import why_unknown
-from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES
+from results.ensembles.methods import BASE, FIRST_VALUES, ONE_MODEL, SINGLE, TITLES, title_of_method
 from results.records.files import folder_name
 from results.records.selection import Contender, HeldOutScores, MethodScore, Selection, TaskSelection
 from results.stats.groups import are_usable
@@ -103,7 +103,7 @@ def methods_table(task: Task, chosen: TaskSelection) -> PrintedTable:
     """A row for each selection method, the simplest first; the chosen one carries a mark."""
     rows = [
         [
-            TITLES.get(score.name, score.name) + (" <" if score.name == chosen.method else ""),
+            title_of_method(score.name, chosen.titles) + (" <" if score.name == chosen.method else ""),
             f"{score.num_models}",
             f"{task.value_of(score.in_sample):.3f}",
             f"{task.value_of(score.cross_fitted):.3f} {error_text(score.standard_error)}",
@@ -123,7 +123,7 @@ def verdict(task: Task, chosen: TaskSelection) -> Iterator[str]:
     score = chosen.score
     size = "" if chosen.method in (ONE_MODEL, SINGLE) else f", {counted(len(chosen.members), 'model')}"
     expected = f"{task.value_of(score.cross_fitted):.3f} ({task.bounds_text(score.interval)})"
-    yield f"Chosen for {task.title}: {TITLES[chosen.method]}{size}."
+    yield f"Chosen for {task.title}: {title_of_method(chosen.method, chosen.titles)}{size}."
     yield f"Expect {expected} of these trained models on new text of this kind."
     yield f"On dev, by which it was chosen, it scores {task.value_of(score.in_sample):.3f}."
     yield from error_sentences(task, chosen)
@@ -223,7 +223,7 @@ def pareto_lines(task: Task, chosen: TaskSelection, width: int) -> Iterator[str]
     rows = []
     for one in best:
         score = f"{task.value_of(one.cross_fitted):.3f} {error_text(one.standard_error)}"
-        rows.append([f"{one.num_models}", TITLES.get(one.name, one.name), score])
+        rows.append([f"{one.num_models}", title_of_method(one.name, chosen.titles), score])
     yield from ("", *table_lines(width, plain_table(["models", "method", "cross-fitted"], rows)), "")
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from mtlib.config.methods import methods_of_tree
 from mtlib.runtime.errors import first_line, require, require_name
+from mtlib.runtime.method_file import MethodFile
 from mtlib.runtime.storage import Location
 from results.ensembles.candidates import Pool, defined_tasks, read_pool, read_tasks
-from results.ensembles.methods import AUTOMATIC, COMMAND_LINE_METHODS, ONE_MODEL
+from results.ensembles.methods import AUTOMATIC, ONE_MODEL, with_own
 from results.ensembles.selection_method import Settings
 from results.records.selection import RecordedSearch, Selection, TaskSelection
 from results.records.tables import read_trials
@@ -34,7 +36,9 @@ class SelectionRequest:
     tasks: Sequence[str] | None = None
     """None: all that some trial was scored on."""
     method: str = AUTOMATIC
-    """One of `COMMAND_LINE_METHODS`."""
+    """`AUTOMATIC`, `ONE_MODEL`, or a selection method by its name."""
+    files: Sequence[MethodFile] = ()
+    """A user's files of methods, besides those of the sweeps."""
     settings: Settings = field(default_factory=Settings)
     repeats: int = REPEATS
     """Of cross-fitting, at least 1."""
@@ -58,6 +62,9 @@ def select_from(
     settings, sweeps = request.settings, request.sweeps
     check_request(request)
     infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
+    of_sweeps = (methods_of_tree(info.get("base") or {}).files for info in infos.values())
+    table = with_own([*request.files, *(file for files in of_sweeps for file in files)])
+    require_name(request.method, (AUTOMATIC, ONE_MODEL, *table), "method")
     base = find_base(sweeps, request.base)
     known = defined_tasks(sweeps)
     wanted = list(dict.fromkeys(request.tasks or scored_tasks(sweeps, known)))
@@ -82,6 +89,7 @@ def select_from(
                 pool,
                 settings,
                 method=request.method,
+                table=table,
                 num_repeats=request.repeats,
                 shared_model=shared_model,
                 base=base,
@@ -139,7 +147,6 @@ def check_request(request: SelectionRequest) -> None:
     require(settings.bags >= 0, "--bags must be at least 0", settings.bags)
     require(settings.seed >= 0, "--seed must be at least 0", settings.seed)
     require(request.repeats >= 1, "--repeats must be at least 1", request.repeats)
-    require_name(request.method, COMMAND_LINE_METHODS, "method")
     is_both = request.calibrate and request.method == ONE_MODEL
     require(not is_both, f"--calibrate must not be given with --method {request.method}, one model", "both")
 

@@ -9,8 +9,8 @@ from mtlib.runtime.errors import require
 from results.ensembles.best_k import choose_single
 from results.ensembles.candidates import Pool, without_copies
 from results.ensembles.ensemble import Ensemble, ensemble_outputs, equal_ensemble, score_rows
-from results.ensembles.methods import AUTOMATIC, ONE_MODEL, methods_for
-from results.ensembles.selection_method import Choose, Settings
+from results.ensembles.methods import AUTOMATIC, ONE_MODEL, SELECTION_METHODS, methods_for
+from results.ensembles.selection_method import Choose, SelectionMethod, Settings
 from results.ensembles.temperature import calibrated
 from results.records.selection import Member, TaskSelection
 from results.selection.base_configuration import NO_BASE, BaseConfiguration
@@ -52,6 +52,7 @@ def select_ensemble(
     settings: Settings,
     *,
     method: str = AUTOMATIC,
+    table: Mapping[str, SelectionMethod] = SELECTION_METHODS,
     num_repeats: int = 1,
     shared_model: SharedModel | None = None,
     base: BaseConfiguration = NO_BASE,
@@ -63,7 +64,8 @@ def select_ensemble(
     Scores come from all candidates, without copies; members of the ensemble are those whose weights were kept.
 
     Args:
-        method: `AUTOMATIC`, one of `SELECTION_METHODS`, or `ONE_MODEL`, which takes `shared_model`.
+        method: `AUTOMATIC`, one of `table`, or `ONE_MODEL`, which takes `shared_model`.
+        table: the selection methods, the simplest first.
         num_repeats: of cross-fitting, with other folds each time.
         shared_model: the best model for all tasks together, whose scores are listed too.
         base: the base configuration; its scores are listed too.
@@ -74,7 +76,7 @@ def select_ensemble(
         ValueError: no candidate has its weights, there are too few examples, or the method does not suit the task.
     """
     rows = check_rows(pool, settings)
-    methods = methods_for(method)
+    methods = methods_for(method, table)
     if calibrate:
         methods = {name: calibrated(choose) for name, choose in methods.items()}
     distinct = without_copies(pool)
@@ -106,6 +108,7 @@ def select_ensemble(
     sizes = None if pool.text_groups is None else np.unique(pool.text_groups, return_counts=True)[1]
     return TaskSelection(
         method=method,
+        titles={name: entry.title for name, entry in table.items() if name not in SELECTION_METHODS},
         members=members_of(*chosen[method]),
         methods=tuple(scores.values()),
         automatic=automatic,

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
+from mtlib.config.methods import read_methods
 from mtlib.config.task_file import data_tasks
 from mtlib.data.file_suggestions import near_folder
 from mtlib.model.hub import read_encoder_name
@@ -126,6 +127,11 @@ def add_question(group: argparse._ArgumentGroup) -> None:
         "a general base configuration; may be repeated"
     )
     add("--vary", metavar="KEY=VALUES", action="extend", nargs="+", default=[], help=words)
+    words = (
+        "Python files with losses, penalties, batch orders, gradient methods or metrics of your own, for --set, --vary "
+        "and the space to name (docs/extending.md); their text is kept with the sweep"
+    )
+    add("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     add(
         "--hold-out",
         type=number,
@@ -272,11 +278,15 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
     changes = read_changes("--set", arguments.set)
-    space_name = NAME if space is None else find_space(space, data_tasks(data), changes)[0].name
+    files = tuple(str(Path(path).expanduser().resolve()) for path in arguments.methods)
+    methods = read_methods(files)
+    tasks = data_tasks(data, methods.own_metrics)
+    space_name = NAME if space is None else find_space(space, tasks, changes, methods)[0].name
     has_range = any(map(is_range, varied.values()))
     derived = {
         "space": space,
         "vary": varied,
+        "methods": files,
         "search": "tpe" if has_range and "--search" not in arguments.given else arguments.search,
         "data": data,
         "encoder": None if arguments.encoder is None else read_encoder_name(arguments.encoder),

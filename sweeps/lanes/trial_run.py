@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
-from mtlib.config.methods import line_of_method
 from mtlib.runtime.errors import TrainingDiverged, first_line
+from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
 from mtlib.stages.plan import num_epochs
 from mtlib.train import train

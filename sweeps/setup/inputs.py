@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from mtlib.config.methods import Methods, methods_of_tree, read_methods
 from mtlib.config.schema import to_dict
 from mtlib.config.task_file import SPLITS, TASK_FILE, data_tasks
 from mtlib.config.training import StageConfig
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, with_methods
 from mtlib.data.load import TableKey, find_held_sources, find_row_sources
 from mtlib.data.row_sources import HELD, RowSources, check_files, describe_sources, read_tables
 from mtlib.data.tables import Table, content_fingerprint
@@ -106,9 +107,13 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
         ValueError: one line: a name that is taken, an unknown space, key or value, or data that cannot be used.
     """
     check_name_is_free(options)
-    tasks = find_definitions(options)
-    given, source = read_space(options, tasks)
-    base, name = (general(chosen_tasks(tasks, options.set)), "general") if given is None else (given.base, given.name)
+    methods = find_methods(options)
+    tasks = find_definitions(options, methods)
+    given, source = read_space(options, tasks, methods)
+    if given is None:
+        base, name = with_methods(general(chosen_tasks(tasks, options.set)), methods), "general"
+    else:
+        base, name = given.base, given.name
     check_changes(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
@@ -138,9 +143,16 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     )
 
 
-def find_definitions(options: SweepOptions) -> Mapping[str, Task]:
+def find_methods(options: SweepOptions) -> Methods:
+    """The methods that configurations may name; of a resumed sweep, those of the files as it began with."""
+    return methods_of_tree(read_sweep(options.folder)["base"]) if options.resume else read_methods(options.methods)
+
+
+def find_definitions(options: SweepOptions, methods: Methods) -> Mapping[str, Task]:
     """The definitions of the tasks that the data has; of a resumed sweep, those that it began with."""
-    return sweep_tasks(read_sweep(options.folder)) if options.resume else data_tasks(options.data)
+    if options.resume:
+        return sweep_tasks(read_sweep(options.folder))
+    return data_tasks(options.data, methods.own_metrics)
 
 
 def as_begun(space: SearchSpace, options: SweepOptions) -> SearchSpace:
@@ -160,7 +172,8 @@ def with_present_definitions(space: SearchSpace, folder: Path | None) -> SearchS
     Raises:
         ValueError: one line: the definitions cannot be read, or that of a task that is trained has changed or is gone.
     """
-    begun, now, trained = space.base.data.tasks, data_tasks(folder), in_order(trained_tasks(space))
+    begun, now = space.base.data.tasks, data_tasks(folder, space.base.methods.own_metrics)
+    trained = in_order(trained_tasks(space))
     gone = [name for name in trained if name not in now]
     require(not gone, f"{folder} must define the tasks that the sweep began with", f"no {', '.join(gone)}")
     trees = ({name: comparable(tasks[name]) for name in trained} for tasks in (begun, now))
@@ -180,7 +193,9 @@ def comparable(task: Task) -> dict[str, Any]:
     return tree
 
 
-def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[SearchSpace | None, bytes | None]:
+def read_space(
+    options: SweepOptions, tasks: Mapping[str, Task], methods: Methods
+) -> tuple[SearchSpace | None, bytes | None]:
     """The space of --space for the data's tasks, and the content of its file unless it is built in.
 
     Of a resumed sweep it is the file's copy that is read.
@@ -188,7 +203,8 @@ def read_space(options: SweepOptions, tasks: Mapping[str, Task]) -> tuple[Search
     if options.space is None:
         return None, None
     is_copy = options.resume and is_path(options.space)
-    return find_space(join_location(options.folder, SPACE_FILE) if is_copy else options.space, tasks, options.set)
+    place = join_location(options.folder, SPACE_FILE) if is_copy else options.space
+    return find_space(place, tasks, options.set, methods)
 
 
 def read_points(space: SearchSpace, folder: Path) -> dict[tuple[TableKey, RowSources], Table]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlib.config.methods import BUILT_IN, TABLES, line_of_method, load_methods, read_methods
+from mtlib.config.methods import BUILT_IN, TABLES, load_methods, read_methods
 from tests.one_line_error import one_line_error
 
 FOCAL = '''\
@@ -85,13 +85,6 @@ def test_methods_are_pickled_as_their_files_and_run_once_in_a_process(write: Wri
     assert load_methods(methods.files) is methods
 
 
-def test_digest_is_of_the_code_alone(write: Write) -> None:
-    (file,) = read_methods([write(FOCAL)]).files
-    (same,) = read_methods([write(FOCAL.replace("gamma, at least 0", "another docstring") + "# a comment\n")]).files
-    (other,) = read_methods([write(FOCAL.replace("= 2.0", "= 3.0"))]).files
-    assert file.digest == same.digest != other.digest
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -118,18 +111,6 @@ def test_digest_is_of_the_code_alone(write: Write) -> None:
 )
 def test_mistake_is_one_line_with_the_file(text: str, error: str, write: Write) -> None:
     assert one_line_error(read_methods, [write(text)]).startswith(f"mine.py{error}")
-
-
-def test_line_of_an_error_in_a_method_is_named(write: Write) -> None:
-    methods = read_methods([write(FOCAL.replace("losses = cross", "losses = 1 / 0 * cross"))])
-    function = methods.losses["focal"].functions["classes"]
-    assert callable(function)
-    with pytest.raises(ZeroDivisionError) as caught:
-        function(None, None, focal_gamma=2.0)
-    assert line_of_method(caught.value) == "mine.py, line 18"
-    with pytest.raises(ZeroDivisionError) as elsewhere:
-        print(1 / 0)
-    assert line_of_method(elsewhere.value) is None
 
 
 def test_file_that_is_missing_or_of_a_name_given_twice_is_refused(write: Write, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from mtlib.config.methods import BUILT_IN, Methods, read_methods
-from mtlib.config.own_methods import task_class, trial_class, with_methods
-from mtlib.config.trial import TrialConfig
+from mtlib.config.trial import TrialConfig, trial_class, with_methods
 from mtlib.stages.effective_settings import effective_settings
-from mtlib.tasks import TASKS, Task
+from mtlib.tasks import TASKS, overall_score
 from tests.mtlib.config.config_cases import BASE
 
 FILE = """\
@@ -90,7 +89,7 @@ def methods(tmp_path: Path) -> Methods:
 
 
 def test_built_in_methods_need_no_further_class() -> None:
-    assert (trial_class(BUILT_IN), task_class(BUILT_IN)) == (TrialConfig, Task)
+    assert trial_class(BUILT_IN) is TrialConfig
     assert with_methods(BASE, BUILT_IN) is BASE
 
 
@@ -141,19 +140,25 @@ def test_whole_and_parts_are_pickled_and_copied(methods: Methods) -> None:
             assert type(again) is type(own)
 
 
-def test_task_may_have_a_metric_of_its_own(methods: Methods) -> None:
-    values = {f.name: getattr(TASKS["sst"], f.name) for f in dataclasses.fields(Task)}
-    own = task_class(methods)(**values | {"metric": "kappa"})
+def test_task_may_have_a_metric_of_a_file(methods: Methods) -> None:
+    file = methods.own_metrics["kappa"]
+    own = dataclasses.replace(TASKS["sst"], metric="kappa", metric_file=file)
     assert own.metric_entry.title == "kappa"
-    assert (own == TASKS["sst"], task_class(methods)(**values) == TASKS["sst"]) == (False, True)
     assert pickle.loads(pickle.dumps(own)) == own
     with pytest.raises(ValueError, match="unknown metric of a classes task 'kappa'"):
-        Task(**values | {"metric": "kappa"})
-    config = with_methods(ALL, methods).override({"data.tasks.sst.metric": "kappa"})
-    assert type(config).from_json(config.to_json()).task("sst").metric_entry.title == "kappa"
+        dataclasses.replace(TASKS["sst"], metric="kappa")
+    config = ALL.override({"data.tasks.sst": own})
+    assert TrialConfig.from_json(config.to_json()).task("sst").metric_entry.title == "kappa"
+    assert overall_score({"sst": 1.0}, config.data.tasks) == 1.0
 
 
-def test_definitions_of_tasks_are_inherited_and_built_in_ones_stay_out_of_the_json(methods: Methods) -> None:
-    config = with_methods(ALL, methods)
-    assert config.data.tasks == TASKS
-    assert '"data":{"bucket' in config.to_json()
+def test_code_of_a_metric_counts_and_its_comments_do_not(methods: Methods) -> None:
+    file = methods.own_metrics["kappa"]
+    same, other = (dataclasses.replace(file, source=file.source + text) for text in ("# a comment\n", "x = 1\n"))
+    configs = [
+        ALL.override({"data.tasks.sst": dataclasses.replace(TASKS["sst"], metric="kappa", metric_file=own)})
+        for own in (file, same, other)
+    ]
+    assert [one.content_hash == configs[0].content_hash for one in configs] == [True, True, False]
+    keys = [effective_settings(one, 0, 1) for one in configs]
+    assert [one == keys[0] for one in keys] == [True, True, False]
