@@ -69,7 +69,7 @@ def with_own(files: Iterable[MethodFile]) -> dict[str, SelectionMethod]:
 def methods_for(
     requested: str = AUTOMATIC, table: Mapping[str, SelectionMethod] = SELECTION_METHODS
 ) -> dict[str, Choose]:
-    """The methods to cross-fit, the simplest first: a whole table, or the best single candidate and the requested one."""
+    """The methods to cross-fit, the simplest first: a whole table, or the best single model and the requested one."""
     wanted = table if requested == AUTOMATIC else (SINGLE, requested)
     return {name: method.choose for name, method in table.items() if name in wanted}
 

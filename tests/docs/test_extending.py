@@ -1,129 +1,200 @@
-"""The examples of docs/extending.md, applied to a copy of the source, train a step."""
+"""Each file of docs/extending.md works as it stands: it is read, trains, counts in keys, and its name is listed."""
 
 import json
 import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from sklearn.metrics import cohen_kappa_score
 
+from mtlib.checkpoints.model_card import CardFacts, card_text
+from mtlib.config.methods import read_methods
+from mtlib.config.trial import TrialConfig, with_methods
+from mtlib.data.token_cache import Corpus
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.stages.keys import list_cuts
+from mtlib.tasks import TASKS
+from mtlib.train import prepare_run, train
+from mtlib.training.epoch_report import EpochReport
 from results.records.selection import read_selection
-from tests.docs.page_blocks import ROOT, apply_block, blocks_of, copy_packages, run_in
+from results.records.tables import read_trials
+from results.selector import main as select_main
+from results.stats.covariance import covariance_over_examples, influence_values
+from results.stats.resampling import bootstrap_scores, score_examples
+from tests.one_line_error import one_line_error, one_line_exit
 from tests.results.selection.scored_sweep import build_sweep
+from tests.scripts import ROOT, run_process
 
-EXAMPLES = blocks_of((ROOT / "docs" / "extending.md").read_text())
+BLOCK = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
+FILES = dict(BLOCK.findall((ROOT / "docs" / "extending.md").read_text()))
 CASES: dict[str, dict[str, Any]] = {
-    "A loss": {
+    "focal": {
         "choose": {"tasks.sst.loss": "focal"},
         "vary": {"tasks.sst.focal_gamma": 1.5},
         "wrong": {"tasks.sst.loss": "focall"},
-        "name": "focal",
         "title": "focal loss (`focal`)",
     },
-    "A batch order": {
+    "temperature": {
         "choose": {"stages.0.sum_losses": False, "stages.0.order": "temperature"},
         "vary": {"stages.0.temperature_value": 4.0},
         "wrong": {"stages.0.order": "temperatur"},
-        "name": "temperature",
         "title": "temperature sampling: tasks",
     },
-    "A penalty": {
+    "rdrop": {
         "choose": {"rdrop.weight": 1.0, "rdrop.tasks": ["sst", "qqp", "sts"]},
         "vary": {"rdrop.tasks": ["sst"]},
         "wrong": {"rdrp.weight": 1.0},
-        "name": "rdrop",
         "title": "R-Drop (`rdrop`): weight 1.0",
     },
-    "A gradient method": {
+    "equal_length": {
         "choose": {"gradients": "equal_length"},
         "vary": {"equal_length_power": 0.5},
         "wrong": {"gradients": "equal"},
-        "name": "equal_length",
         "title": "gradients of equal length (`equal_length`)",
     },
 }
-"""By heading: what chooses the new method, what changes its settings, and a wrong name."""
+"""By file: what chooses the method, what changes its settings, a wrong name, and what the model card shows."""
+PLAN = {"tasks": ["sst", "qqp", "sts"], "order": "max_size_cycle", "sum_losses": True, "steps_per_epoch": 2}
+Write = Callable[[str], Path]
 
 
-@pytest.fixture(scope="module")
-def results(tiny_folder: Path, tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Results of each training method in a copy with all examples."""
-    folder = copy_packages(tmp_path_factory.mktemp("extended"))
-    for title in CASES:
-        for block in EXAMPLES[title]:
-            apply_block(block, folder)
-    (folder / "cases.json").write_text(json.dumps(CASES))
-    script = Path(__file__).with_name("train_extended.py")
-    printed = run_in(folder, script, str(tiny_folder), str(tiny_encoder_folder), str(folder / "cases.json"))
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return found
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file of the page."""
+
+    def write(name: str) -> Path:
+        path = tmp_path / f"{name}.py"
+        path.write_text(FILES[path.name])
+        return path
+
+    return write
 
 
-@pytest.mark.parametrize("title", CASES)
-def test_each_example_trains_a_step(title: str, results: dict[str, Any]) -> None:
-    assert results[title]["losses"]
-    assert all(map(math.isfinite, results[title]["losses"]))
-    assert ("rdrop" in results[title]["metrics"]) == (title == "A penalty")
+@pytest.fixture
+def plain(tiny_config: TrialConfig) -> TrialConfig:
+    return tiny_config.override({"stages": [PLAN], "smart.weight": 0})
 
 
-@pytest.mark.parametrize("title", CASES)
-def test_a_wrong_name_lists_the_new_one(title: str, results: dict[str, Any]) -> None:
-    known = results[title]["error"].partition(", got ")[0]
-    assert CASES[title]["name"] in known.replace(",", " ").split()
+def key_of(config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder) -> str:
+    """The key of a configuration's last stage."""
+    run = prepare_run(config, corpus, encoder, torch.device("cpu"), lambda objective: objective, None)
+    return list_cuts(config, run.plan, run.origin)[-1].key
 
 
-@pytest.mark.parametrize("title", CASES)
-def test_new_settings_are_recorded_and_change_the_key_only_where_they_are_used(
-    title: str, results: dict[str, Any]
+@pytest.mark.parametrize("name", CASES)
+def test_each_file_trains_a_step_and_is_listed(
+    name: str, write: Write, plain: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    assert results[title]["is_read_back"]
-    assert results[title]["key_changes_when_chosen"]
-    assert not results[title]["key_changes_otherwise"]
+    case, reports = CASES[name], list[EpochReport]()
+    config = with_methods(plain, read_methods([write(name)]))
+    chosen = config.override(case["choose"])
+
+    def note(report: EpochReport) -> bool:
+        reports.append(report)
+        return True
+
+    train(chosen, tiny_corpus, tiny_encoder, on_epoch=note)
+    points = [point for report in reports for point in report.points]
+    losses = [point.value for point in points if point.metric == "loss"]
+    assert losses
+    assert all(map(math.isfinite, losses))
+    assert ("rdrop" in {point.metric for point in points}) == (name == "rdrop")
+    known = one_line_error(config.override, case["wrong"]).partition(", got ")[0]
+    assert name in re.split(r"[, .]+", known)
+    facts = CardFacts(
+        title="", best="overall", epoch=1, steps=2, scores={}, data_fingerprint="", num_rows={}, versions={}
+    )
+    assert case["title"] in card_text(chosen, "", {}, facts)
 
 
-@pytest.mark.parametrize("title", CASES)
-def test_the_model_card_shows_the_title(title: str, results: dict[str, Any]) -> None:
-    assert CASES[title]["title"] in results[title]["card"]
+@pytest.mark.parametrize("name", CASES)
+def test_settings_change_the_key_only_where_they_are_used(
+    name: str, write: Write, plain: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    case = CASES[name]
+    config = with_methods(plain, read_methods([write(name)]))
+    keys = {
+        what: key_of(config.override(changes), tiny_corpus, tiny_encoder)
+        for what, changes in {
+            "plain": {},
+            "varied": case["vary"],
+            "chosen": case["choose"],
+            "both": case["choose"] | case["vary"],
+        }.items()
+    }
+    assert keys["plain"] == keys["varied"] == key_of(plain, tiny_corpus, tiny_encoder)
+    assert len(set(keys.values())) == 3
 
 
-@pytest.fixture(scope="module")
-def extended_selector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the packages with the selection method of the page."""
-    folder = copy_packages(tmp_path_factory.mktemp("extended"))
-    for block in EXAMPLES["A selection method"]:
-        apply_block(block, folder)
-    return folder
+def test_metric_is_that_of_scikit_learn_with_a_standard_error(write: Write) -> None:
+    methods = read_methods([write("kappa")])
+    task = replace(TASKS["sst"], metric="kappa", metric_file=methods.own_metrics["kappa"])
+    stream = np.random.default_rng(0)
+    labels = stream.integers(0, 5, 200).astype(np.float64)
+    values = np.where(stream.random(200) < 0.5, labels, stream.integers(0, 5, 200))[None].astype(np.float64)
+    score, kappa = float(score_examples(task, values, labels)[0]), float(cohen_kappa_score(labels, values[0]))
+    assert score == pytest.approx(kappa)
+    assert task.contribution(score) == pytest.approx((1 + kappa) / 2)
+    resampled = float(bootstrap_scores(task, values, labels, num_resamples=400).std())
+    influence = influence_values(task, values, labels)
+    assert resampled == pytest.approx(float(np.sqrt(covariance_over_examples(influence)[0, 0])), rel=0.15)
+    with pytest.raises(ValueError, match=r"did you mean 'kappa'\?"):
+        replace(task, metric="kapa")
 
 
-def test_the_selection_method_is_compared_and_can_be_chosen(extended_selector: Path, tmp_path: Path) -> None:
-    sweep, script = build_sweep(tmp_path / "mine", 0.5, 0.6), extended_selector / "results/selector.py"
-    words = (str(sweep), "--task", "sst", "--repeats", "1", "--bags", "0")
-    run_in(extended_selector, script, *words)
+def test_selection_method_is_compared_and_can_be_chosen(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep, path = build_sweep(tmp_path / "mine", 0.5, 0.6), str(write("harmonic"))
+    words = [str(sweep), "--task", "sst", "--repeats", "1", "--bags", "0", "--methods", path]
+    assert select_main(words) == 0
     names = [score.name for score in read_selection(sweep).tasks["sst"].methods]
     assert names == ["single", "topk", "harmonic", "weights", "greedy"]
-    printed = run_in(extended_selector, script, *words, "--method", "harmonic")
-    assert "Chosen for SST: best models, weighted by rank, 2 models." in printed
+    assert select_main([*words, "--method", "harmonic"]) == 0
+    assert "Chosen for SST: best models, weighted by rank, 2 models." in capsys.readouterr().out
     assert [member.weight for member in read_selection(sweep).tasks["sst"].members] == pytest.approx([2 / 3, 1 / 3])
+    error = one_line_exit(select_main, capsys, *words, "--method", "harmonik")
+    assert "unknown method 'harmonik'; did you mean 'harmonic'?" in error
 
 
-def test_a_wrong_selection_method_lists_the_new_one(extended_selector: Path) -> None:
-    with pytest.raises(AssertionError, match=r"unknown method 'harmonik'; did you mean 'harmonic'\?"):
-        run_in(extended_selector, extended_selector / "results/selector.py", "mine", "--method", "harmonik")
-
-
-def test_the_metric_is_that_of_scikit_learn_with_a_standard_error(tmp_path: Path) -> None:
-    folder = copy_packages(tmp_path)
-    (block,) = EXAMPLES["A metric"]
-    apply_block(block, folder)
-    found = json.loads(run_in(folder, Path(__file__).with_name("score_extended.py")).splitlines()[-1])
-    assert found["score"] == pytest.approx(found["kappa"])
-    assert found["resampled"] == pytest.approx(found["standard_error"], rel=0.15)
-    assert found["overall"] == pytest.approx((1 + found["kappa"]) / 2)
-    assert "did you mean 'kappa'?" in found["error"]
-
-
-def test_a_block_below_a_missing_line_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("first\n")
-    (block,) = blocks_of("\n## One\n<!-- file: a.py, below: second -->\n```python\nx\n```\n")["One"]
-    with pytest.raises(AssertionError, match=r"a\.py must have one line 'second'"):
-        apply_block(block, tmp_path)
+@pytest.mark.slow
+def test_sweep_of_own_methods_is_resumed_without_their_files(
+    write: Write, tmp_path: Path, tiny_folder: Path, tiny_encoder_folder: Path
+) -> None:
+    """All files at once, on Ray: workers, the selection at the end and the resumed sweep have the text alone."""
+    (tmp_path / "data").mkdir()
+    for path in tiny_folder.glob("ids-sst-*.csv"):
+        (tmp_path / "data" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "data" / "tasks.toml").write_text(
+        '[tasks.tone]\nkind = "classes"\nnum_labels = 5\ntexts = ["sentence"]\nlabel = "sentiment"\n'
+        'train = "ids-sst-train.csv"\ndev = "ids-sst-dev.csv"\nmetric = "kappa"\n'
+    )
+    paths = [write(name.removesuffix(".py")) for name in FILES]
+    own = {"rdrop.weight": 0.5, "rdrop.tasks": "tone", "tasks.tone.focal_gamma": 1, "encoder.max_length": 32}
+    words = ["--methods", *map(str, paths), "--vary", "tasks.tone.loss=cross_entropy,focal"]
+    words += [
+        "--set",
+        *(f"{key}={value}" for key, value in own.items()),
+        "stages.0.epochs=1",
+        "stages.0.steps_per_epoch=2",
+    ]
+    words += ["--data", str(tmp_path / "data"), "--encoder", str(tiny_encoder_folder), "--name", "own"]
+    place = ["--storage", str(tmp_path / "storage")]
+    first = run_process([str(ROOT / "sweeps" / "run.py"), *words, *place], tmp_path)
+    assert first.code == 0, first.stderr
+    sweep = tmp_path / "storage" / "own"
+    assert "harmonic" in {score.name for score in read_selection(sweep).tasks["tone"].methods}
+    for path in paths:
+        path.unlink()
+    again = ["--resume", "own", "--replicates", "2", *place]
+    second = run_process([str(ROOT / "sweeps" / "run.py"), *again], tmp_path)
+    assert second.code == 0, second.stderr
+    records = read_trials(sweep)
+    assert [record.status for record in records] == ["complete"] * 4
+    assert {json.loads(record.config)["tasks"]["tone"]["loss"] for record in records} == {"cross_entropy", "focal"}

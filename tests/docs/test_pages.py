@@ -188,9 +188,8 @@ def is_module_or_name(dotted: str) -> bool:
 
 def test_locations_of_examples_are_visible_on_the_page() -> None:
     text = (DOCS / "extending.md").read_text()
-    for mark, path, side, anchor in re.findall(r"^(<!-- file: (\S+?)(?:, (\w+): (.+?))? -->)$", text, re.MULTILINE):
-        place = f", {side} `{anchor}`" if side else ""
-        assert f"\nIn `{path}`{place}:\n\n{mark}\n" in text
+    for mark, path in re.findall(r"^(<!-- file: (\S+) -->)$", text, re.MULTILINE):
+        assert f"\nIn `{path}`:\n\n{mark}\n" in text
 
 
 def test_documented_objects_of_the_reference_exist() -> None:

@@ -21,9 +21,9 @@ from results.records.epochs import write_epoch
 from results.records.tables import write_trials
 from results.records.trials import OVERALL, write_sweep
 from results.sweep import Sweep, load_sweep, load_sweeps
-from tests.docs.page_blocks import ROOT
 from tests.method_tables import TERMS
 from tests.results.conftest import build_record, build_report
+from tests.scripts import ROOT
 
 PAGE = (ROOT / "docs" / "results.md").read_text()
 CODE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -17,7 +17,7 @@ from mtlib.data.__main__ import config_of, main
 from mtlib.data.load import read_data
 from mtlib.demo.corpus import demo_folder
 from tests.docs.made_up_tasks import write_tables
-from tests.docs.page_blocks import ROOT
+from tests.scripts import ROOT
 
 PAGE = (ROOT / "docs" / "tasks.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
