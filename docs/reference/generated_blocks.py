@@ -11,22 +11,48 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 HELP = re.compile(r"^<!-- help: (.+) -->$", re.MULTILINE)
 METHODS = re.compile(r"^<!-- methods: (.+) -->$", re.MULTILINE)
+SETTINGS = re.compile(r"^<!-- settings: (.+) -->$", re.MULTILINE)
+GROUPS = re.compile(r"^<!-- groups: (.+) -->$", re.MULTILINE)
 FILES = re.compile(r"^<!-- content: (.+) -->$", re.MULTILINE)
 WIDTH = "100"
 
 
 def on_page_markdown(markdown: str, **_context: Any) -> str:
-    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, `methods: TABLE`, `content: PATH` alike."""
+    """Replaces `<!-- help: COMMAND -->` by the help of `python COMMAND`, methods, settings,
+    groups and files alike."""
     with_help = HELP.sub(lambda found: help_block(found[1].split()), markdown)
-    with_lists = METHODS.sub(lambda found: method_list(found[1]), with_help)
-    return FILES.sub(lambda found: file_block(ROOT / found[1]), with_lists)
+    with_lists = METHODS.sub(lambda found: method_list(entries_of(found[1])), with_help)
+    with_settings = SETTINGS.sub(lambda found: settings_list(entries_of(found[1])), with_lists)
+    with_groups = GROUPS.sub(lambda found: group_sections(entries_of(found[1])), with_settings)
+    return FILES.sub(lambda found: file_block(ROOT / found[1]), with_groups)
 
 
-def method_list(table: str) -> str:
-    """The names and descriptions of the entries of a table, such as `mtlib.config.losses.LOSSES`."""
+def entries_of(table: str) -> dict[str, Any]:
+    """The entries of a table, such as `mtlib.config.losses.LOSSES`."""
     module, _, name = table.rpartition(".")
-    entries = getattr(importlib.import_module(module), name)
+    found: dict[str, Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def method_list(entries: dict[str, Any]) -> str:
+    """The names and descriptions of methods."""
     return "\n".join(f"- `{key}`: {entry.description}" for key, entry in entries.items())
+
+
+def settings_list(entries: dict[str, Any]) -> str:
+    """The documentation of the methods' settings."""
+    return "\n\n".join(class_block(entry.settings) for entry in entries.values() if entry.settings is not None)
+
+
+def group_sections(entries: dict[str, Any]) -> str:
+    """A section for the group of settings of each method."""
+    sections = (f"## {entry.title}: {key}.*\n\n{class_block(entry.settings)}" for key, entry in entries.items())
+    return "\n\n".join(sections)
+
+
+def class_block(settings: type[Any]) -> str:
+    """The documentation of a class, which mkdocstrings inserts."""
+    return f"::: {settings.__module__}.{settings.__name__}"
 
 
 def file_block(path: Path) -> str:

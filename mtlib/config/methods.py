@@ -18,6 +18,7 @@ from typing import Any
 
 from mtlib.config.batch_orders import BATCH_ORDERS, BatchOrder
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
+from mtlib.config.heads import HEADS, Head
 from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
 from mtlib.metrics.metric import Metric
@@ -37,6 +38,7 @@ class Methods:
     batch_orders: Mapping[str, BatchOrder] = field(default_factory=lambda: BATCH_ORDERS)
     penalties: Mapping[str, Penalty] = field(default_factory=lambda: PENALTIES)
     gradient_methods: Mapping[str, GradientMethod] = field(default_factory=lambda: GRADIENT_METHODS)
+    heads: Mapping[str, Head] = field(default_factory=lambda: HEADS)
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
     files: tuple[MethodFile, ...] = ()
     """The files whose entries are in the tables besides the built-in ones."""
@@ -60,6 +62,7 @@ TABLES: Mapping[str, tuple[str, type[Any]]] = {
     "BATCH_ORDERS": ("batch_orders", BatchOrder),
     "PENALTIES": ("penalties", Penalty),
     "GRADIENT_METHODS": ("gradient_methods", GradientMethod),
+    "HEADS": ("heads", Head),
     "METRICS": ("metrics", Metric),
 }
 """By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""

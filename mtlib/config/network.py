@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from mtlib.config.heads import HEADS, CosineHeadSettings, Head, LinearHeadSettings
 from mtlib.config.losses import LOSSES, DualObjectiveSettings, Loss, OrdinalLogLossSettings, losses_for
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
@@ -86,11 +87,14 @@ class PalsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 @with_fields(fields_of(loss.settings for loss in LOSSES.values()))
+@with_fields(fields_of(head.settings for head in HEADS.values()))
 class TaskConfig:
-    """How one task is encoded, read, batched and weighted; the settings of all losses are fields too."""
+    """How one task is encoded, read, batched and weighted; the settings of all losses and heads are fields too."""
 
     losses: ClassVar[Mapping[str, Loss]] = LOSSES
     """The table that `loss` names an entry of."""
+    heads: ClassVar[Mapping[str, Head]] = HEADS
+    """The table that `head` names an entry of."""
     batch_size: int = 16
     """Examples per batch over all workers, at least 1; all train rows where there are fewer. Source: TT 3 and TU 5.2
     use 16; BB table 5 searches it."""
@@ -107,15 +111,11 @@ class TaskConfig:
     pooling: Literal["cls", "mean"] = "cls"
     """The vector of a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
     `mean` over its tokens without padding."""
-    head: Literal["linear", "cosine"] = "linear"
-    """`linear`: a linear layer on the pooled text, or on the vectors of all inputs joined. `cosine`: cosine of the
-    two vectors of a bi-encoder; as it is for a binary task (its sigmoid is the probability), from -1..1 to the range of
-    the labels for regression. Source: TU 4.2; BB 3.2 names only the cosine."""
-    hidden_units: int | None = None
-    """Units of a ReLU layer in the linear head, at least 1. None: no such layer. Source: TT table 13."""
-    cosine_projection: bool = True
-    """Whether the cosine is of the two texts' vectors after one linear projection that both share (TU 4.2), or of the
-    vectors themselves (BB 3.2)."""
+    head: Annotated[str, tuple(HEADS)] = "linear"
+    """What makes logits of the vectors of a row's texts."""
+    if TYPE_CHECKING:  # settings of heads, which `HEADS` declares
+        hidden_units: int | None = LinearHeadSettings.hidden_units
+        cosine_projection: bool = CosineHeadSettings.cosine_projection
     target_scale: Literal["raw", "unit"] = "raw"
     """Of a regression, how its labels are scaled for the loss and the penalties. `raw`: not at all, as in the papers.
     `unit`: to mean 0 and standard deviation 1 of train; predictions are in the labels' own scale again. The default of
@@ -141,20 +141,26 @@ class TaskConfig:
     def __post_init__(self) -> None:
         check_types(self)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
-        for loss in self.losses.values():
-            settings_of(loss.settings, self)  # checks them
+        for settings in (method.settings for table in (self.losses, self.heads) for method in table.values()):
+            settings_of(settings, self)  # checks them
         require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
-        units = self.hidden_units
-        require(units is None or units >= 1, "hidden_units must be at least 1, or none", units)
         require(self.probe_rows >= 0, "probe_rows must be at least 0", self.probe_rows)
         require(self.scored_train_rows >= 0, "scored_train_rows must be at least 0", self.scored_train_rows)
         check_layers("chosen_layers", self.chosen_layers)
-        if self.head == "cosine":
-            require(self.encoding == "bi", "head cosine must have encoding bi", self.encoding)
-            require(units is None, "head cosine must have hidden_units none", units)
-            allowed = [name for name, loss in self.losses.items() if loss.fits_cosine]
-            require(self.loss in allowed, f"head cosine must have loss {' or '.join(allowed)}", self.loss)
+        head, allowed = self.head_entry, self.head_entry.encodings
+        is_read = not allowed or self.encoding in allowed
+        require(is_read, f"head {self.head} must have encoding {' or '.join(allowed)}", self.encoding)
+        has_units = self.hidden_units is not None and self.head != "linear"
+        require(not has_units, f"head {self.head} must have hidden_units none", self.hidden_units)
+        if head.is_one_number:
+            losses = [name for name, loss in self.losses.items() if loss.fits_cosine]
+            require(self.loss in losses, f"head {self.head} must have loss {' or '.join(losses)}", self.loss)
+
+    @property
+    def head_entry(self) -> Head:
+        """The entry of the task's head."""
+        return self.heads[self.head]
 
     @property
     def loss_entry(self) -> Loss:

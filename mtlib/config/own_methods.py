@@ -24,7 +24,9 @@ def extended_classes(trial: Any, methods: Methods) -> dict[Any, Any]:
     """By built-in class the one that has further fields; `trial` is `TrialConfig`."""
     losses = {"loss": (Annotated[str, tuple(methods.losses)], REQUIRED)}
     losses |= fields_of(entry.settings for entry in own_entries(methods, "losses"))
-    settings = extended(TaskConfig, trial, methods, losses, losses=methods.losses)
+    heads = {"head": (Annotated[str, tuple(methods.heads)], TaskConfig.head)}
+    heads |= fields_of(entry.settings for entry in own_entries(methods, "heads"))
+    settings = extended(TaskConfig, trial, methods, losses | heads, losses=methods.losses, heads=methods.heads)
     orders = {"order": (Annotated[str, tuple(methods.batch_orders)], StageConfig.order)}
     orders |= fields_of(entry.settings for entry in own_entries(methods, "batch_orders"))
     stage = extended(StageConfig, trial, methods, orders, batch_orders=methods.batch_orders)

@@ -311,6 +311,7 @@ def named_entries(
     return frozenset(
         {
             *(("losses", config.tasks[task].loss) for task in active),
+            *(("heads", config.tasks[task].head) for task in active),
             *(("batch_orders", stage.order) for stage in plan),
             *(("penalties", name) for name in carried),
             *((("gradient_methods", config.gradients),) if is_combined else ()),
@@ -334,7 +335,8 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
     methods = config.methods
     for table, name in methods.origins.keys() - used:
         settings = fields_of([getattr(getattr(methods, table)[name], "settings", None)])
-        groups = {"losses": [*tree["tasks"].values()], "batch_orders": tree["stages"], "gradient_methods": [tree]}
+        of_tasks = [*tree["tasks"].values()]
+        groups = {"losses": of_tasks, "heads": of_tasks, "batch_orders": tree["stages"], "gradient_methods": [tree]}
         if table == "penalties":
             del tree[name]
         for group in groups.get(table, ()):
@@ -406,7 +408,8 @@ def check_relational(tasks: Mapping[str, TaskConfig], shared: Sequence[str]) -> 
     """Checks the tasks that share a layer: one layer has one width, and only linear heads read it."""
     require_once(shared, "relational_tasks must not name a task twice")
     heads = {task: tasks[task].head for task in shared}
-    require(set(heads.values()) <= {"linear"}, "relational_tasks must have head linear", heads)
+    are_linear = all(tasks[task].head_entry.is_linear for task in shared)
+    require(are_linear, "relational_tasks must have head linear", heads)
     encodings = {task: tasks[task].encoding for task in shared}
     rule = "relational_tasks must all have encoding bi, or none of them: one layer has one width"
     require(len({encoding == "bi" for encoding in encodings.values()}) <= 1, rule, encodings)
@@ -429,7 +432,7 @@ def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:
     """Checks that with a frozen encoder every task, penalty and gradient method has something to train."""
     groups = config.tasks_by_group
     for task, settings in active.items():
-        has_weights = settings.head == "linear" or settings.cosine_projection
+        has_weights = settings.head_entry.has_weights(settings)
         rule = f"encoder.trained_layers must not be empty where a task has nothing else to train, as {task} has"
         has_layers = task in groups["pals.tasks"] or task in config.relational_tasks
         require(has_weights or has_layers, rule, "a cosine without projection")

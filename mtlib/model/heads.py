@@ -1,12 +1,17 @@
 """Task heads, from pooled texts to logits, and the shared relational layer before them."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mtlib.config.network import TaskConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import SIDES
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.seeds import torch_stream
+from mtlib.tasks import Task
 
 INITIAL_STD = 0.02
 """Standard deviation of new weights. Source: Devlin et al. 2019."""
@@ -72,25 +77,65 @@ class CosineHead(nn.Module):
         return self.low + (self.high - self.low) * (1 + cosine) / 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeadShape:
+    """What a head is made for."""
+
+    task: Task
+    settings: TaskConfig
+    """The task's, with those of the head."""
+    hidden_size: int
+    """Width of each vector."""
+    num_inputs: int
+    """Vectors of a row; the relational layer joins them, and a head gets them as one."""
+    stream: tuple[int | str, ...]
+    """Name of the random stream of the head's weights."""
+
+    @property
+    def width(self) -> int:
+        """Width of all vectors of a row joined."""
+        return self.hidden_size * self.num_inputs
+
+    def linear(self, inputs: int, outputs: int, *part: str) -> nn.Linear:
+        """A new linear layer, N(0, .02) from a stream of its own, bias 0; `part` tells several of a head apart."""
+        return new_linear(inputs, outputs, *self.stream, *part)
+
+
 def make_head(config: TrialConfig, task: str, hidden_size: int) -> nn.Module:
     """A task's head, called with one vector per input, or a single one after the relational layer.
 
-    It maps a tuple of (rows, width) to (rows, `Task.num_logits`); weights are N(0, .02) from streams of the
-    task, biases 0.
-
-    Source: BERT and Beyond 3.2, Tuning up BERT 4.2 (cosine, two logits), Triple Threat 4.6 (ReLU layer). For regression
-    Tuning up BERT scales the cosine to 0..5; BERT and Beyond does not say.
+    It maps a tuple of (rows, width) to (rows, `Task.num_logits`).
     """
-    settings, facts, name = config.tasks[task], config.task(task), new_stream(config, "head", task)
-    if settings.head == "cosine":
-        low, high = facts.label_range if facts.kind == "regression" else (-1.0, 1.0)
-        projection = new_linear(hidden_size, hidden_size, *name) if settings.cosine_projection else None
-        return CosineHead(projection, low, high)
-    width = vectors_width(config, task, hidden_size)
-    hidden = None if settings.hidden_units is None else new_linear(width, settings.hidden_units, *name, "hidden")
-    outputs = settings.loss_entry.num_outputs(facts.kind, facts.num_logits)
-    output = new_linear(settings.hidden_units or width, outputs, *name)
-    return LinearHead(output, hidden, is_difference=outputs > facts.num_logits)
+    settings = config.tasks[task]
+    shape = HeadShape(
+        task=config.task(task),
+        settings=settings,
+        hidden_size=hidden_size,
+        num_inputs=len(SIDES[settings.encoding]),
+        stream=new_stream(config, "head", task),
+    )
+    head: nn.Module = load_function(settings.head_entry.function)(shape)
+    return head
+
+
+def linear_head(shape: HeadShape) -> LinearHead:
+    """A linear layer on the joined vectors. Source: Tuning up BERT 4.2 (two logits), Triple Threat 4.6 (ReLU layer)."""
+    units, task = shape.settings.hidden_units, shape.task
+    hidden = None if units is None else shape.linear(shape.width, units, "hidden")
+    num_outputs = shape.settings.loss_entry.num_outputs(task.kind, task.num_logits)
+    output = shape.linear(units or shape.width, num_outputs)
+    return LinearHead(output, hidden, is_difference=num_outputs > task.num_logits)
+
+
+def cosine_head(shape: HeadShape) -> CosineHead:
+    """The cosine of two vectors.
+
+    Source: BERT and Beyond 3.2, Tuning up BERT 4.2. For regression Tuning up BERT scales the cosine to 0..5; BERT and
+    Beyond does not say.
+    """
+    low, high = shape.task.label_range if shape.task.kind == "regression" else (-1.0, 1.0)
+    size = shape.hidden_size
+    return CosineHead(shape.linear(size, size) if shape.settings.cosine_projection else None, low, high)
 
 
 def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:

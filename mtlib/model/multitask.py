@@ -14,7 +14,7 @@ from mtlib.model.bert_layers import encode_bert, has_bert_layers
 from mtlib.model.dropout import BulkDropout, use_bulk_dropout
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
-from mtlib.model.heads import CosineHead, compare_texts, make_head, make_projection, make_relational
+from mtlib.model.heads import compare_texts, make_head, make_projection, make_relational
 from mtlib.model.label_scale import LabelScale
 from mtlib.model.layers import check_fits, encoder_layers, freeze
 from mtlib.model.pals import LowRank, Pals, beside_layers, make_pals
@@ -57,6 +57,7 @@ class MultiTaskModel(nn.Module):
         self.pooling = {task: config.tasks[task].pooling for task in tasks}
         self.is_read_last = pretrained.is_read_last
         self.heads = nn.ModuleDict({task: make_head(config, task, size) for task in tasks})
+        self.giving_labels = frozenset(task for task in tasks if config.tasks[task].head_entry.gives_labels)
         with_pals = [task for task in tasks if config.pals.size > 0 and task in config.pals.tasks]
         depth = len(encoder_layers(self.encoder, "PALs")) if with_pals else 0
         self.pals = nn.ModuleDict({task: make_pals(config, task, size, depth) for task in with_pals})
@@ -95,8 +96,7 @@ class MultiTaskModel(nn.Module):
     def logits_of(self, task: str, vectors: Tensor) -> Tensor:
         """Logits (rows, num_logits) from pooled texts (rows, inputs, hidden)."""
         logits: Tensor = self.heads[task](self.head_inputs(task, vectors))
-        is_raw = isinstance(self.heads[task], CosineHead)  # it gives labels of the task's range
-        return self.to_unit(task, logits) if is_raw else logits
+        return self.to_unit(task, logits) if task in self.giving_labels else logits
 
     def head_inputs(self, task: str, vectors: Tensor) -> tuple[Tensor, ...]:
         """What the task's head is called with, after dropout: pooled texts, or the relational layer's output.

@@ -155,8 +155,8 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
     settings = config.tasks[task]
     conditions = {
         **of_one_method(settings.losses, settings.loss),
-        "cosine_projection": settings.head == "cosine",
-        "probe_rows": settings.head == "linear",
+        **of_one_method(settings.heads, settings.head),
+        "probe_rows": settings.head_entry.is_linear,
         "probability_factor": is_drawn,
         "chosen_layers": has_chosen,
     }

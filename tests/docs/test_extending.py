@@ -40,6 +40,12 @@ CASES: dict[str, dict[str, Any]] = {
         "wrong": {"tasks.sst.loss": "focall"},
         "title": "focal loss (`focal`)",
     },
+    "multisample": {
+        "choose": {"tasks.sst.head": "multisample"},
+        "vary": {"tasks.sst.multisample_masks": 3},
+        "wrong": {"tasks.sst.head": "multisampel"},
+        "title": "| multisample |",
+    },
     "temperature": {
         "choose": {"stages.0.sum_losses": False, "stages.0.order": "temperature"},
         "vary": {"stages.0.temperature_value": 4.0},
@@ -177,6 +183,7 @@ def test_sweep_of_own_methods_is_resumed_without_their_files(
     )
     paths = [write(name.removesuffix(".py")) for name in FILES]
     own = {"rdrop.weight": 0.5, "rdrop.tasks": "tone", "tasks.tone.focal_gamma": 1, "encoder.max_length": 32}
+    own |= {"tasks.tone.head": "multisample"}
     words = ["--methods", *map(str, paths), "--vary", "tasks.tone.loss=cross_entropy,focal"]
     words += [
         "--set",

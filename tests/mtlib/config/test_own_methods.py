@@ -20,6 +20,7 @@ from functools import partial
 
 from mtlib.config.batch_orders import BatchOrder, drawn_rounds
 from mtlib.config.gradient_methods import GradientMethod
+from mtlib.config.heads import Head
 from mtlib.config.losses import Loss
 from mtlib.config.penalties import Penalty, check_penalty
 from mtlib.metrics.metric import Metric
@@ -28,6 +29,11 @@ from mtlib.metrics.metric import Metric
 @dataclass(frozen=True, kw_only=True)
 class FocalSettings:
     focal_gamma: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepSettings:
+    deep_layers: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,7 @@ def none(*_arguments, **_settings):
 
 
 LOSSES = {"focal": Loss(title="focal", description="", functions={"classes": none}, settings=FocalSettings)}
+HEADS = {"deep": Head(title="deep", description="", function=none, settings=DeepSettings)}
 PENALTIES = {"rdrop": Penalty(title="R-Drop", function=none, settings=RdropSettings, terms=("rdrop",))}
 BATCH_ORDERS = {
     "warm": BatchOrder(title="", description="", function=partial(drawn_rounds, exponent=0.3), settings=WarmSettings)
@@ -68,12 +75,14 @@ METRICS = {
 SUMMED = {"stages.0.sum_losses": True, "stages.0.order": "max_size_cycle"}
 CHANGES: dict[str, dict[str, Any]] = {
     "loss": {"tasks.sst.loss": "focal"},
+    "head": {"tasks.sst.head": "deep"},
     "penalty": {"rdrop.weight": 1.0, "rdrop.tasks": "sst"},
     "order": {"stages.0.order": "warm"},
     "gradients": {"gradients": "length", **SUMMED},
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "loss": {"tasks.sst.focal_gamma": 3.0},
+    "head": {"tasks.sst.deep_layers": 3},
     "penalty": {"rdrop.weight": 2.0},
     "order": {"stages.0.warm_power": 0.7},
     "gradients": {"length_power": 2.0},

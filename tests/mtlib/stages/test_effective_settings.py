@@ -117,9 +117,11 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "label_range": ([0, 6], True),
     "kind": ("regression", True),
     "metric": ("macro_f1", True),
+    "metric_file": ({"name": "mine.py", "source": "METRICS = {}"}, False),
     "weight": (2.0, True),
 }
-"""Another value of each field of a task, and whether it counts: files and columns show in the rows."""
+"""Another value of each field of a task, and whether it counts: files and columns show in the rows, and the code of a
+file of methods is counted by itself."""
 
 
 @pytest.mark.parametrize("name", DEFINITION)
