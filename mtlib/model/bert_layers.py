@@ -1,8 +1,10 @@
 """The layers of BERT and its relatives, with fewer operations than in the code of `transformers`; the same numbers.
 
 Where a task reads a text's first token alone, the last layer computes that token only: its attention looks at all
-others, but their own feed-forward, five sixths of a layer, has no reader. Masks are cheap ones
-(`mtlib.model.dropout`), and a task's PALs are added without hooks.
+others, but their own feed-forward, five sixths of a layer, has no reader. A task's PALs are added without hooks.
+
+A bf16 step at SST's lengths takes 1.16 times as long with the code of `transformers` (MiniLM, one processor of a Xeon,
+`benchmarks/step_speed.py`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mtlib.model.dropout import dropout
 from mtlib.model.pals import LowRank, Pals
 
 LAYERS = ("BertLayer", "CamembertLayer", "ElectraLayer", "RobertaLayer", "XLMRobertaLayer")
@@ -76,7 +77,8 @@ def attend(attention: Any, own: Tensor, hidden: Tensor, mask: Tensor | None) -> 
         scores = (query * attention.scaling) @ key.transpose(2, 3)  # (rows, heads, own tokens, tokens)
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        attended: Tensor = dropout(torch.softmax(scores, dim=-1).to(value.dtype), share) @ value
+        probs = functional.dropout(torch.softmax(scores, dim=-1).to(value.dtype), share)
+        attended: Tensor = probs @ value
     else:
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=share)
     return attended.transpose(1, 2).flatten(2)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
 from mtlib.model.bert_layers import encode_bert, has_bert_layers
-from mtlib.model.dropout import BulkDropout, use_bulk_dropout
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.heads import compare_texts, make_head, make_projection, make_relational
@@ -47,7 +46,6 @@ class MultiTaskModel(nn.Module):
         # train 1.4 to 2 times as fast (docs/measurements.md, "On a GPU").
         torch.backends.cuda.enable_cudnn_sdp(False)
         self.encoder = build_encoder(pretrained, config.encoder)
-        use_bulk_dropout(self.encoder)
         self.has_bert_layers = has_bert_layers(self.encoder)
         check_fits(config, self.encoder)
         if config.needs_embeddings:
@@ -68,7 +66,7 @@ class MultiTaskModel(nn.Module):
         self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
         scaled = [task for task in tasks if config.tasks[task].target_scale == "unit"]
         self.label_scales = nn.ModuleDict({task: LabelScale() for task in scaled})
-        self.dropout = BulkDropout(hidden_dropout(self.encoder.config))
+        self.dropout = nn.Dropout(hidden_dropout(self.encoder.config))
 
     def forward(self, batch: Batch, embeddings: Sequence[Tensor] | None = None, keep: bool = False) -> Output:
         """Logits of a batch.

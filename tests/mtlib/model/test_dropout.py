@@ -9,15 +9,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import AlbertConfig, AutoModel, BertConfig, DistilBertConfig, MPNetConfig
 
-from mtlib.model.dropout import (
-    BulkDropout,
-    dropout,
-    hidden_dropout_set_to,
-    hidden_dropouts,
-    random_state,
-    restore_random_state,
-    use_bulk_dropout,
-)
+from mtlib.model.dropout import hidden_dropout_set_to, hidden_dropouts, random_state, restore_random_state
 
 HIDDEN, ATTENTION = 0.3, 0.2
 SIZES = {
@@ -54,67 +46,14 @@ def states(model: nn.Module) -> Any:
     return model(input_ids=torch.arange(20).view(2, 10)).last_hidden_state
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-@pytest.mark.parametrize("probability", [0.1, 0.5, 0.9])
-def test_a_value_is_dropped_with_the_probability_and_scaled_otherwise(dtype: torch.dtype, probability: float) -> None:
-    torch.manual_seed(0)
-    found = dropout(torch.full((400, 1001), 2.0, dtype=dtype), probability)
-    assert found.dtype == dtype
-    kept = found[found != 0].double()
-    assert len(set(kept.tolist())) == 1
-    assert kept[0].item() == pytest.approx(2 / (1 - probability), rel=1e-2 if found.element_size() == 2 else 1e-4)
-    error = (probability * (1 - probability) / found.numel()) ** 0.5
-    assert (found == 0).double().mean().item() == pytest.approx(probability, abs=4 * error)
-
-
-def test_values_are_dropped_independently() -> None:
-    """Four of them come from one draw; their masks are as unrelated as those of other rows."""
-    torch.manual_seed(0)
-    masks = (dropout(torch.ones(100_000, 8), 0.3) == 0).double()
-    together = torch.corrcoef(masks.T).fill_diagonal_(0)
-    assert together.abs().max() < 4.5 / 100_000**0.5
-    assert masks.mean(dim=0).sub(0.3).abs().max() < 4.5 * (0.21 / 100_000) ** 0.5
-
-
-def test_dropout_passes_the_gradient_of_what_it_keeps() -> None:
-    values = torch.randn(7, 5, 3, requires_grad=True)
-    torch.manual_seed(3)
-    found = dropout(values.transpose(0, 1), 0.4)  # not contiguous
-    torch.autograd.backward(found, torch.ones_like(found))
-    assert values.grad is not None
-    torch.testing.assert_close(found, (values * values.grad).transpose(0, 1))
-    assert sorted(set(values.grad.flatten().tolist())) == pytest.approx([0, 1 / 0.6], rel=1e-4)
-
-
-def test_dropout_of_nothing_or_in_evaluation_draws_nothing() -> None:
-    state, values = random_state(torch.device("cpu")), torch.ones(3)
-    assert dropout(values, 0.0) is values
-    assert BulkDropout(0.5).eval()(values) is values
-    assert torch.equal(state, random_state(torch.device("cpu")))
-
-
-def test_an_empty_tensor_stays_empty() -> None:
-    assert dropout(torch.ones(0, 4), 0.5).shape == (0, 4)
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-def test_every_dropout_module_is_replaced(name: str) -> None:
-    model = encoder(name)
-    before = probabilities(model)
-    use_bulk_dropout(model)
-    assert probabilities(model) == before
-    assert {type(part) for part in model.modules() if isinstance(part, nn.Dropout)} == {BulkDropout}
-    assert all(part.training for part in model.modules())
-
-
 def test_a_restored_state_draws_the_same_masks() -> None:
     device, ones = torch.device("cpu"), torch.ones(1000)
     state = random_state(device)
-    first, second = dropout(ones, 0.5), dropout(ones, 0.5)
+    first, second = functional.dropout(ones, 0.5), functional.dropout(ones, 0.5)
     for _ in range(2):
         restore_random_state(device, state)
-        assert torch.equal(dropout(ones, 0.5), first)
-    assert torch.equal(dropout(ones, 0.5), second)
+        assert torch.equal(functional.dropout(ones, 0.5), first)
+    assert torch.equal(functional.dropout(ones, 0.5), second)
     assert not torch.equal(first, second)
 
 

@@ -36,6 +36,8 @@ def test_only_a_space_is_required() -> None:
 
 
 def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
+    methods = tmp_path / "mine.py"
+    methods.write_text("SELECTION_METHODS = {}\n")
     options = read(
         *("--space", "smart_lambda", "--data", str(tmp_path), "--encoder", "roberta-base", "--workers", "2"),
         *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
@@ -63,12 +65,14 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
             "--dry-run",
             "--vary",
             "smart.num_steps=1,2",
+            "--methods",
+            str(methods),
         ),
         *("--log-to", "tensorboard,wandb"),
         *("--hold-out", "0.2", "--no-reuse", "--keep-gb", "0.5", "--keep-models", "2", "--checkpoint-steps", "7"),
         *("--node-wait-minutes", "3", "--silent-minutes", "5", "--max-hours", "1.5", "--max-steps", "900"),
     )
-    own = UNUSUAL_OPTIONS | {"chosen_by": 1}  # only a resumed sweep has chosen by more
+    own = UNUSUAL_OPTIONS | {"methods": (str(methods),), "chosen_by": 1}  # only a resumed sweep has chosen by more
     assert options == SweepOptions(data=tmp_path, storage=f"{tmp_path}/s", **own)
 
 
