@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
+from mtlib.config.methods import methods_of_tree
+from mtlib.config.penalties import Penalty
 from mtlib.runtime.errors import first_line, reason_of, require, require_name
 from mtlib.runtime.storage import Location, absolute_location, open_folder
 from mtlib.tasks import Task
@@ -83,6 +85,11 @@ class Sweep:
     def tasks(self) -> dict[str, Task]:
         """The definitions of its tasks by name, in the order in which they are shown."""
         return sweep_tasks(self.info)
+
+    @cached_property
+    def penalties(self) -> Mapping[str, Penalty]:
+        """The penalties that its configurations may have: the built-in ones, and those of its files of methods."""
+        return methods_of_tree(self.info.get("base") or {}).penalties
 
     @cached_property
     def finished(self) -> list[TrialRecord]:

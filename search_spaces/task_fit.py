@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from mtlib.config.methods import BUILT_IN, Methods
+from mtlib.config.methods import BUILT_IN, Methods, join_methods
 from mtlib.config.schema import split_text, to_dict
 from mtlib.config.trial import with_methods
 from mtlib.runtime.errors import require
@@ -42,21 +42,21 @@ def fit_space(
         ValueError: one line: the space is about tasks that the data has not, or cannot be made for them.
     """
     if space is not None and (make_space is None or has_tasks(space, tasks)):
-        return with_definitions(naming(space, methods), tasks)
+        return with_definitions(allowing(space, methods), tasks)
     assert make_space is not None
     chosen = chosen_tasks(tasks, changes)
-    made = naming(make_space(chosen), methods)
+    made = allowing(make_space(chosen), methods)
     is_whole = len(chosen) == len(tasks) or not isinstance(made, SearchSpace)
     stages = () if is_whole else range(len(made.base.stages))
     is_made = all(f"stages.{number}.tasks" in changes for number in stages)
-    return made if is_made else naming(make_space(tasks), methods)
+    return made if is_made else allowing(make_space(tasks), methods)
 
 
-def naming(space: SearchSpace, methods: Methods) -> SearchSpace:
-    """The same space, whose configurations may name these methods besides their own."""
+def allowing(space: SearchSpace, methods: Methods) -> SearchSpace:
+    """The same space, whose configurations may name these methods besides those that they may name already."""
     if methods is BUILT_IN or not isinstance(space, SearchSpace):  # what a user's function returns is checked later
         return space
-    return dataclasses.replace(space, base=with_methods(space.base, methods))
+    return dataclasses.replace(space, base=with_methods(space.base, join_methods(space.base.methods, methods)))
 
 
 def chosen_tasks(tasks: Mapping[str, Task], changes: Changes) -> Mapping[str, Task]:

@@ -16,6 +16,7 @@ import pandas as pd
 from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, counted, parse_words
 from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.method_file import read_method_file
 from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import local_path, open_folder, write_bytes
 from results.inference.models import ModelSource, find_sweeps
@@ -116,16 +117,17 @@ class FinishedSweep:
         """Selects an ensemble for each task, and writes `selection.json` into the sweep's folder.
 
         Args:
-            changes: fields of `SelectionRequest` that are not at their defaults, such as `tasks` or `method`.
+            changes: fields of `SelectionRequest` that are not at their defaults, such as `tasks` or `method`; `methods`
+                is a list of files with selection methods.
 
         Raises:
             ValueError: as `select_from`, or there is no such field.
         """
+        known = [f.name for f in fields(SelectionRequest) if f.name not in ("sweeps", "files")]
         for name in changes:
-            require_name(
-                name, [f.name for f in fields(SelectionRequest) if f.name != "sweeps"], "option of a selection"
-            )
-        request = SelectionRequest(sweeps=[str(self.folder)], **changes)
+            require_name(name, [*known, "methods"], "option of a selection")
+        files = [read_method_file(Path(path).expanduser()) for path in changes.pop("methods", ())]
+        request = SelectionRequest(sweeps=[str(self.folder)], files=files, **changes)
         selection = select_from(request, command="FinishedSweep.select in Python")
         write_selection(self.folder, selection)
         return selection

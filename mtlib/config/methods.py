@@ -12,18 +12,18 @@ that read the sweep, an exported model or a bundle. `docs/extending.md` has an e
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mtlib.config.batch_orders import BATCH_ORDERS, BatchOrder
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
 from mtlib.config.heads import HEADS, Head
 from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
-from mtlib.metrics.metric import Metric
+from mtlib.metrics.metric import Kind, Metric
 from mtlib.metrics.table import METRICS
-from mtlib.runtime.errors import nearest_first, require
+from mtlib.runtime.errors import first_line, nearest_first, require
 from mtlib.runtime.method_file import MethodFile, read_method_file, run_method_file
 
 METHODS_KEY = "methods"
@@ -66,6 +66,8 @@ TABLES: Mapping[str, tuple[str, type[Any]]] = {
     "METRICS": ("metrics", Metric),
 }
 """By its name in a file the field of `Methods` that a table is added to, and the class of its entries."""
+RESERVED_TERMS = frozenset({"loss", "gradient_norm", "loss_weight", "tokens_per_second"})
+"""What curves have of every training, which no term of a penalty may be called."""
 SELECTION_TABLE = "SELECTION_METHODS"
 """Name in a file of the table of selection methods, which `results.ensembles.methods` reads."""
 
@@ -74,18 +76,33 @@ def read_methods(paths: Iterable[str | Path]) -> Methods:
     """The built-in methods and those of some files.
 
     Raises:
-        ValueError: in one line, with the path and, where there is one, the line of the file: it cannot be read or run,
-            or it defines no table, an entry of another class, or a name that is taken.
+        ValueError: in one line, with the file and, where there is one, its line: it cannot be read or run, or it
+            defines no table, an entry that is wrong, or a name that is taken.
     """
     files = [read_method_file(Path(path)) for path in paths]
     names = [file.name for file in files]
-    require(len(set(names)) == len(names), "files of methods must have different names", names)
-    return load_methods(tuple(files))
+    require(len(set(names)) == len(names), "files of methods must have different names: rename one", names)
+    methods = load_methods(tuple(files))
+    for (table, name), file in methods.origins.items():
+        rule = f"{file.name}: the name of a method must not be that of a built-in one"
+        require(name not in getattr(BUILT_IN, table), rule, f"'{name}'")
+    return methods
+
+
+def join_methods(first: Methods, second: Methods) -> Methods:
+    """The methods of the files of both; a file with the same code and name counts once."""
+    known = {(file.name, file.digest) for file in first.files}
+    more = [file for file in second.files if (file.name, file.digest) not in known]
+    return load_methods((*first.files, *more)) if more else first
 
 
 @functools.cache
 def load_methods(files: tuple[MethodFile, ...]) -> Methods:
-    """The methods of files with these contents; each process runs a file once. Raises ValueError as `read_methods`."""
+    """The methods of files with these contents; each process runs a file once. Raises ValueError like `read_methods`.
+
+    An entry of a file takes the place of a built-in one of its name: of a sweep that began before this one was built in
+    the file counts.
+    """
     if not files:
         return BUILT_IN
     tables: dict[str, dict[str, Any]] = {own: dict(getattr(BUILT_IN, own)) for own, _ in TABLES.values()}
@@ -102,8 +119,12 @@ def load_methods(files: tuple[MethodFile, ...]) -> Methods:
                 continue
             own, entry_class = TABLES[name]
             for key, entry in checked_entries(file, name, defined[name], entry_class):
-                require(key not in tables[own], f"{file.name}: a name in {name} must not be taken", f"'{key}'")
-                check_settings(file, f"{name}['{key}']", entry, tables[own].values())
+                before = origins.get((own, key))
+                rule = f"{file.name}: a name in {name} must not be that of an entry of another file"
+                require(before is None, rule, f"'{key}', which {before.name if before else ''} has")
+                place = f"{file.name}: {name}['{key}']"
+                check_settings(place, key, entry)
+                check_entry(place, entry, [other for name, other in tables[own].items() if name != key])
                 tables[own][key], origins[own, key] = entry, file
     return Methods(**tables, files=files, origins=origins)
 
@@ -114,7 +135,7 @@ def methods_to_tree(methods: Methods) -> list[dict[str, str]]:
 
 
 def methods_of_tree(tree: Mapping[str, Any]) -> Methods:
-    """The methods that a configuration, as plain data, may name; raises as `read_methods`."""
+    """The methods that a configuration, as plain data, may name; raises like `read_methods`."""
     files = tree.get(METHODS_KEY) or ()
     return load_methods(tuple(MethodFile(name=file["name"], source=file["source"]) for file in files))
 
@@ -131,18 +152,42 @@ def checked_entries(file: MethodFile, table: str, entries: Any, entry_class: typ
         yield name, entry
 
 
-def check_settings(file: MethodFile, place: str, entry: Any, others: Iterable[Any]) -> None:
-    """Checks that an entry's settings are a dataclass whose fields no other entry of the table has."""
+def check_settings(place: str, name: str, entry: Any) -> None:
+    """Checks that an entry's settings are a dataclass with defaults, whose fields, if they join others, have its name.
+
+    Args:
+        place: of the entry, for messages.
+        name: of the entry.
+        entry: of any table.
+    """
     settings = getattr(entry, "settings", None)
     if settings is None:
         return
-    rule = f"{file.name}: the settings of {place} must be a dataclass"
-    require(isinstance(settings, type) and is_dataclass(settings), rule, repr(settings))
+    is_class = isinstance(settings, type) and is_dataclass(settings)
+    require(is_class, f"{place}: settings must be a dataclass", repr(settings))
+    names = [own.name for own in fields(settings)]
     if isinstance(entry, Penalty):  # its settings are a group of their own
-        rule = f"{file.name}: the settings of {place} must have the fields weight and tasks"
-        require({"weight", "tasks"} <= {own.name for own in fields(settings)}, rule, settings.__name__)
-        return
-    classes = [other.settings for other in others if other.settings is not None]
-    taken = {own.name for cls in classes for own in fields(cls)} & {own.name for own in fields(settings)}
-    rule = f"{file.name}: the settings of {place} must have names of their own, as `{place.split(chr(39))[1]}_...`"
-    require(not taken, rule, ", ".join(sorted(taken)))
+        rule = f"{place}: settings must have the fields weight and tasks"
+        require({"weight", "tasks"} <= set(names), rule, ", ".join(names))
+    else:
+        rule = f"{place}: settings must be called {name}_..., as they stand beside others"
+        require(all(own.startswith(f"{name}_") for own in names), rule, ", ".join(names))
+        without = [own.name for own in fields(settings) if own.default is MISSING]
+        require(not without, f"{place}: settings must each have a plain default", f"none of {', '.join(without)}")
+    try:
+        settings()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: settings must have right defaults, got: {first_line(error)}") from error
+
+
+def check_entry(place: str, entry: Any, others: Iterable[Any]) -> None:
+    """Checks what an entry says besides its settings; `others` are those of the same table."""
+    if isinstance(entry, Penalty):
+        terms, taken = entry.terms, {term for other in others for term in other.terms} | RESERVED_TERMS
+        are_words = isinstance(terms, tuple) and bool(terms) and all(isinstance(term, str) for term in terms)
+        require(are_words, f"{place}: terms must be a tuple of names, at least one", repr(terms))
+        is_free = len(set(terms)) == len(terms) and not taken & set(terms)
+        require(is_free, f"{place}: terms must be names that nothing else in the curves has", list(terms))
+    if isinstance(entry, Loss):
+        rule = f"{place}: functions must be by kind of task, {', '.join(get_args(Kind))}"
+        require(bool(entry.functions) and set(entry.functions) <= {*get_args(Kind)}, rule, ", ".join(entry.functions))

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from mtlib.config.methods import Methods
+from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of
 from mtlib.config.training import StageConfig
+from mtlib.runtime.errors import require
 
+RESERVED = (METHODS_KEY, "tasks", "data", "optimizer", "encoder", "evaluation", "pals")
 REQUIRED = dataclasses.MISSING
 """In place of the default of a field that has none."""
 
@@ -22,6 +24,7 @@ REQUIRED = dataclasses.MISSING
 @functools.cache
 def extended_classes(trial: Any, methods: Methods) -> dict[Any, Any]:
     """By built-in class the one that has further fields; `trial` is `TrialConfig`."""
+    check_method_names(trial, methods)
     losses = {"loss": (Annotated[str, tuple(methods.losses)], REQUIRED)}
     losses |= fields_of(entry.settings for entry in own_entries(methods, "losses"))
     heads = {"head": (Annotated[str, tuple(methods.heads)], TaskConfig.head)}
@@ -40,6 +43,25 @@ def extended_classes(trial: Any, methods: Methods) -> dict[Any, Any]:
     groups |= {name: (cls, field(default_factory=cls)) for name, cls in penalties.items()}
     whole = extended(trial, trial, methods, groups, methods=methods, task_settings=settings)
     return {TaskConfig: settings, StageConfig: stage, trial: whole}
+
+
+def check_method_names(trial: Any, methods: Methods) -> None:
+    """Raises ValueError if a user's penalty or setting is called like something else of its group."""
+    groups = {"losses": TaskConfig, "heads": TaskConfig, "batch_orders": StageConfig, "gradient_methods": trial}
+    known: dict[tuple[Any, str], str] = {}
+    for (table, name), file in methods.origins.items():
+        built_in = getattr(BUILT_IN, table).get(name)
+        if table == "penalties":
+            rule = f"{file.name}: the name of a penalty must not be that of another group or attribute"
+            require(built_in is not None or (not hasattr(trial, name) and name not in RESERVED), rule, f"'{name}'")
+        settings = fields_of([getattr(getattr(methods, table)[name], "settings", None)]) if table in groups else {}
+        before = fields_of([getattr(built_in, "settings", None)])
+        for setting in settings:
+            group = groups[table]
+            is_new = not hasattr(group, setting) and setting not in group.__dataclass_fields__
+            rule = f"{file.name}: a setting of '{name}' must not be called like another one"
+            require(setting in before or (is_new and (group, setting) not in known), rule, f"'{setting}'")
+            known[group, setting] = name
 
 
 def own_entries(methods: Methods, table: str) -> Iterable[Any]:

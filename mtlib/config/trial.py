@@ -312,7 +312,7 @@ def named_entries(
         {
             *(("losses", config.tasks[task].loss) for task in active),
             *(("heads", config.tasks[task].head) for task in active),
-            *(("batch_orders", stage.order) for stage in plan),
+            *(("batch_orders", stage.order) for stage in plan if len(stage.tasks) + len(stage.extra_data) > 1),
             *(("penalties", name) for name in carried),
             *((("gradient_methods", config.gradients),) if is_combined else ()),
         }
@@ -327,7 +327,7 @@ def digests_of_used_files(config: TrialConfig, used: frozenset[tuple[str, str]],
 
 
 def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozenset[tuple[str, str]]) -> None:
-    """Leaves the settings of a user's methods out of a configuration's tree where they are not used.
+    """Leaves the settings of a user's methods out of a configuration's tree where they are not used, and are defaults.
 
     So files of methods change nothing in configurations that use none of them. Of those that are used the digests are
     added.
@@ -337,11 +337,12 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
         settings = fields_of([getattr(getattr(methods, table)[name], "settings", None)])
         of_tasks = [*tree["tasks"].values()]
         groups = {"losses": of_tasks, "heads": of_tasks, "batch_orders": tree["stages"], "gradient_methods": [tree]}
-        if table == "penalties":
+        if table == "penalties" and tree[name] == to_dict(methods.penalties[name].settings()):
             del tree[name]
         for group in groups.get(table, ()):
-            for own in settings:
-                del group[own]
+            for own, (_, default) in settings.items():
+                if group[own] == to_dict(default):
+                    del group[own]
     if digests := digests_of_used_files(config, used, tree["tasks"]):
         tree[METHODS_KEY] = digests
 

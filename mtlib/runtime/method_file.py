@@ -28,7 +28,7 @@ class MethodFile:
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of its code as it is parsed: comments and docstrings change no number."""
-        return hashlib.sha256(parsed_code(self.source.encode()).encode()).hexdigest()
+        return hashlib.sha256(parsed_code(self.source).encode()).hexdigest()
 
 
 def read_method_file(path: Path) -> MethodFile:
@@ -37,7 +37,7 @@ def read_method_file(path: Path) -> MethodFile:
         return MethodFile(name=path.name, source=importlib.util.decode_source(path.read_bytes()))
     except OSError as error:
         raise ValueError(f"--methods must be a file that can be read, got '{path}': {error.strerror}") from error
-    except (SyntaxError, UnicodeDecodeError) as error:  # it names an encoding that there is not, or has another one
+    except (SyntaxError, UnicodeDecodeError) as error:  # the file declares an unknown encoding, or has another one
         raise ValueError(f"{path}: {first_line(error)}") from error
 
 
@@ -53,7 +53,7 @@ def run_method_file(file: MethodFile) -> types.ModuleType:
     lines = file.source.splitlines(keepends=True)
     linecache.cache[file.name] = len(file.source), None, lines, file.name  # for tracebacks, also where it is not
     sys.modules[module.__name__] = module
-    run_source(file.source.encode(), file.name, module)
+    run_source(file.source, file.name, module)
     return module
 
 

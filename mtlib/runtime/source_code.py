@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from mtlib.runtime.errors import first_line
 
 
-def run_source(source: bytes, path: str, module: types.ModuleType) -> None:
+def run_source(source: str | bytes, path: str, module: types.ModuleType) -> None:
     """Runs a file's content in a module; ValueError with the line of the file where it stops."""
     code = compile_source(source, path)
     with naming_lines(path):
@@ -35,10 +35,11 @@ def line_in(error: BaseException, path: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def compile_source(source: bytes, path: str) -> types.CodeType:
+def compile_source(source: str | bytes, path: str) -> types.CodeType:
     """The code of a file; ValueError with the line that is no Python."""
     try:
-        return compile(importlib.util.decode_source(source), path, "exec", dont_inherit=True)
+        text = source if isinstance(source, str) else importlib.util.decode_source(source)
+        return compile(text, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         place = f"{path}, line {error.lineno}" if error.lineno else path
         raise ValueError(f"{place}: {type(error).__name__}: {error.msg}") from error
@@ -46,7 +47,7 @@ def compile_source(source: bytes, path: str) -> types.CodeType:
         raise ValueError(f"{path}: {first_line(error)}") from error
 
 
-def parsed_code(source: bytes) -> str:
+def parsed_code(source: str | bytes) -> str:
     """A file's code as it is parsed: without comments, docstrings and layout, which change no number."""
     tree = ast.parse(source)
     for node in ast.walk(tree):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.stages.draws import stage_sets
@@ -195,11 +196,18 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
     return {field: value for field, value in counted.items() if field not in inert} or None
 
 
+def head_settings(settings: TaskConfig) -> Tree:
+    """What decides the weights of a task's head."""
+    names = ("loss", "encoding", "head", *fields_of([settings.head_entry.settings]))
+    return pick(settings, names)
+
+
 def memory_layout(config: TrialConfig) -> Tree:
     """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
-    shapes, tasks = ("loss", "encoding", "head", "hidden_units", "cosine_projection"), config.active_tasks
+    tasks, digests = config.active_tasks, digests_of_used_files(config, named_entries(config), ())
     return {
-        "tasks": {task: pick(config.tasks[task], shapes) for task in tasks},
+        **({"methods": digests} if digests else {}),
+        "tasks": {task: head_settings(config.tasks[task]) for task in tasks},
         "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
         "relational_tasks": shared(config.relational_tasks, tasks),
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,

@@ -144,7 +144,8 @@ def read_tasks(sweeps: Sequence[Location], names: Sequence[str]) -> dict[str, Ta
 
 def predicted_by(task: Task) -> tuple[Any, ...]:
     """What must be the same for predictions of a task to be comparable."""
-    return task.kind, task.label_range, task.labels, task.metric, len(task.text_columns)
+    code = None if task.metric_file is None else task.metric_file.digest
+    return task.kind, task.label_range, task.labels, task.metric, code, len(task.text_columns)
 
 
 def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:

@@ -1,6 +1,6 @@
 """The table of selection methods: a method is one function and one entry of `SELECTION_METHODS`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mtlib.config.methods import SELECTION_TABLE, checked_entries
 from mtlib.runtime.errors import require, require_name
@@ -43,19 +43,27 @@ def method_lines() -> str:
     return "\n".join(f"  {name:12}{title}" for name, title in titles.items())
 
 
-def with_own(files: Iterable[MethodFile]) -> dict[str, SelectionMethod]:
+def with_own(files: Sequence[MethodFile], of_sweeps: Iterable[MethodFile] = ()) -> dict[str, SelectionMethod]:
     """The built-in selection methods and those of a user's files, the simplest first.
+
+    Files that are given take the place of others with methods of the same name, which sweeps began with.
 
     Raises:
         ValueError: one line with the file: an entry is no selection method, its name is taken, or it is to be simpler
             than one that is not built in.
     """
-    table = dict(SELECTION_METHODS)
-    for file in dict.fromkeys(files):
-        own = vars(run_method_file(file)).get(SELECTION_TABLE, {})
+    table, digests, given = dict(SELECTION_METHODS), dict[str, str](), set[str]()
+    for file in dict.fromkeys((*files, *of_sweeps)):
+        defined = vars(run_method_file(file))
+        own = defined.get(SELECTION_TABLE, {})
         for name, method in checked_entries(file, SELECTION_TABLE, own, SelectionMethod) if own else ():
-            rule = f"{file.name}: a name in {SELECTION_TABLE} must not be taken"
+            is_replaced = file not in files and name in given
+            if is_replaced or digests.get(name) == file.digest:
+                continue
+            rule = f"{file.name}: a name in {SELECTION_TABLE} must not be that of another method"
             require(name not in (*table, *TITLES), rule, f"'{name}'")
+            digests[name] = file.digest
+            given |= {name} if file in files else set()
             if method.before is None:
                 table[name] = method
                 continue

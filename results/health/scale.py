@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from mtlib.config.penalties import PENALTIES
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.command_line import counted
 from results.health.finding import Finding
@@ -29,7 +28,7 @@ def vanishing_penalties(sweep: Sweep) -> Iterator[Finding]:
     Signed penalties are left out: their values may cancel in a mean.
     """
     configs = recorded_configs(sweep)
-    for name, penalty in PENALTIES.items():
+    for name, penalty in sweep.penalties.items():
         largest = train_points(sweep, penalty.terms[0]).groupby(["task", "trial"], as_index=False)["value"].max()
         small = largest[largest["value"] < NUMERICALLY_NOTHING]
         for task, found in small.groupby("task") if not penalty.is_signed else ():
@@ -56,7 +55,7 @@ def overwhelming_penalties(sweep: Sweep) -> Iterator[Finding]:
     Signed penalties are left out: a constant may be added to them without any effect.
     """
     configs = recorded_configs(sweep)
-    for name, penalty in PENALTIES.items():
+    for name, penalty in sweep.penalties.items():
         ratios = penalty_ratios(sweep, name)
         for task, own in ratios[ratios > OVERWHELMING].groupby(level="task") if not penalty.is_signed else ():
             large = own.droplevel("task")
@@ -87,7 +86,7 @@ def penalty_ratios(sweep: Sweep, name: str) -> "pd.Series[float]":
         Ratios by task and trial, without those whose loss is not above 0.
     """
     where = ["task", "trial", "epoch"]
-    penalties, losses = train_points(sweep, PENALTIES[name].terms[0]), train_points(sweep, "loss")
+    penalties, losses = train_points(sweep, sweep.penalties[name].terms[0]), train_points(sweep, "loss")
     both = penalties.merge(losses, on=where, suffixes=("", "_of_loss")).sort_values(where)
     last = both[both["value_of_loss"] > 0].drop_duplicates(["task", "trial"], keep="last").set_index(["task", "trial"])
     texts = recorded_configs(sweep)

@@ -63,7 +63,7 @@ def select_from(
     check_request(request)
     infos = {str(sweep): read_sweep(sweep) for sweep in sweeps}
     of_sweeps = (methods_of_tree(info.get("base") or {}).files for info in infos.values())
-    table = with_own([*request.files, *(file for files in of_sweeps for file in files)])
+    table = with_own(request.files, [file for files in of_sweeps for file in files])
     require_name(request.method, (AUTOMATIC, ONE_MODEL, *table), "method")
     base = find_base(sweeps, request.base)
     known = defined_tasks(sweeps)

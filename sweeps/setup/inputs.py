@@ -22,6 +22,7 @@ from mtlib.runtime.checksum import hash_of
 from mtlib.runtime.errors import first_line, require
 from mtlib.runtime.storage import check_answer, exists, is_file, join_location, open_folder
 from mtlib.tasks import Task, in_order
+from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE, SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
@@ -145,7 +146,11 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
 
 def find_methods(options: SweepOptions) -> Methods:
     """The methods that configurations may name; of a resumed sweep, those of the files as it began with."""
-    return methods_of_tree(read_sweep(options.folder)["base"]) if options.resume else read_methods(options.methods)
+    if options.resume:
+        return methods_of_tree(read_sweep(options.folder)["base"])
+    methods = read_methods(options.methods)
+    with_own(methods.files)  # a mistake in a selection method would show at the sweep's end only
+    return methods
 
 
 def find_definitions(options: SweepOptions, methods: Methods) -> Mapping[str, Task]:

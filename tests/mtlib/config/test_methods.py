@@ -92,20 +92,44 @@ def test_methods_are_pickled_as_their_files_and_run_once_in_a_process(write: Wri
         ("LOSS = {}\n", " must define a table of methods, got none; did you mean 'LOSSES'? known: LOSSES, "),
         ("LOSSES = {}\n", ": LOSSES must be a table of entries by name, got {}"),
         ("LOSSES = {'one': 3}\n", ": LOSSES['one'] must be a Loss, got 3"),
-        (LOSS + "LOSSES = {'cross_entropy': ONE}\n", ": a name in LOSSES must not be taken, got 'cross_entropy'"),
+        (
+            LOSS + "LOSSES = {'cross_entropy': ONE}\n",
+            ": the name of a method must not be that of a built-in one, got 'cross_entropy'",
+        ),
+        (
+            LOSS.replace("classes", "klasses") + "LOSSES = {'one': ONE}\n",
+            ": LOSSES['one']: functions must be by kind of task, classes, binary, regression, got klasses",
+        ),
         (LOSS + "LOSSES = {'One': ONE}\n", ": names in LOSSES must be words in small letters, got 'One'"),
         (
             FOCAL.replace("settings=FocalSettings", "settings=dict"),
-            ": the settings of LOSSES['focal'] must be a dataclass, got <class 'dict'>",
+            ": LOSSES['focal']: settings must be a dataclass, got <class 'dict'>",
         ),
         (
             FOCAL.replace("focal_gamma: float", "ordinal_alpha: float"),
-            ": the settings of LOSSES['focal'] must have names of their own, as `focal_...`, got ordinal_alpha",
+            ": LOSSES['focal']: settings must be called focal_..., as they stand beside others, got ordinal_alpha",
+        ),
+        (
+            FOCAL.replace("focal_gamma: float = 2.0", "focal_gamma: float"),
+            ": LOSSES['focal']: settings must each have a plain default, got none of focal_gamma",
         ),
         (
             PENALTY + "@dataclass\nclass A:\n    weight: float = 0.0\n"
             "PENALTIES = {'a': Penalty(title='a', function=print, settings=A, terms=('a',))}\n",
-            ": the settings of PENALTIES['a'] must have the fields weight and tasks, got A",
+            ": PENALTIES['a']: settings must have the fields weight and tasks, got weight",
+        ),
+        *(
+            (
+                PENALTY + "@dataclass\nclass A:\n    weight: float = 0.0\n    tasks: tuple[str, ...] = ()\n"
+                f"PENALTIES = {{'a': Penalty(title='a', function=print, settings=A, terms={terms})}}\n",
+                f": PENALTIES['a']: terms must be {rule}",
+            )
+            for terms, rule in (
+                ("()", "a tuple of names, at least one, got ()"),
+                ("'pp'", "a tuple of names, at least one, got 'pp'"),
+                ("('loss',)", "names that nothing else in the curves has, got ['loss']"),
+                ("('a', 'simcse')", "names that nothing else in the curves has, got ['a', 'simcse']"),
+            )
         ),
     ],
 )
@@ -119,7 +143,7 @@ def test_file_that_is_missing_or_of_a_name_given_twice_is_refused(write: Write, 
     assert one_line_error(read_methods, [missing]) == f"{rule}, got '{missing}': No such file or directory"
     path = write(FOCAL)
     error = one_line_error(read_methods, [path, path])
-    assert error == "files of methods must have different names, got ['mine.py', 'mine.py']"
+    assert error == "files of methods must have different names: rename one, got ['mine.py', 'mine.py']"
 
 
 def test_each_table_of_a_file_is_a_field() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from mtlib.config.methods import BUILT_IN, Methods, read_methods
+from mtlib.config.methods import BUILT_IN, Methods, join_methods, load_methods, read_methods
 from mtlib.config.trial import TrialConfig, trial_class, with_methods
+from mtlib.runtime.method_file import read_method_file
 from mtlib.stages.effective_settings import effective_settings
 from mtlib.tasks import TASKS, overall_score
 from tests.mtlib.config.config_cases import BASE
+from tests.one_line_error import one_line_error
 
 FILE = """\
 from dataclasses import dataclass
@@ -119,7 +121,6 @@ def test_setting_counts_where_its_method_is_used_and_nowhere_else(change: str, m
     assert used.override(SETTINGS[change]).content_hash != used.content_hash
     assert effective_settings(used.override(SETTINGS[change]), 0, 1) != effective_settings(used, 0, 1)
     if change != "penalty":  # whose weight turns it on
-        assert plain.override(SETTINGS[change]).content_hash == plain.content_hash
         assert effective_settings(plain.override(SETTINGS[change]), 0, 1) == effective_settings(plain, 0, 1)
 
 
@@ -171,3 +172,49 @@ def test_code_of_a_metric_counts_and_its_comments_do_not(methods: Methods) -> No
     assert [one.content_hash == configs[0].content_hash for one in configs] == [True, True, False]
     keys = [effective_settings(one, 0, 1) for one in configs]
     assert [one == keys[0] for one in keys] == [True, True, False]
+
+
+@pytest.mark.parametrize("change", ["loss", "head", "order"])
+def test_grid_of_a_method_and_its_setting_has_different_trials(change: str, methods: Methods) -> None:
+    plain = with_methods(ALL, methods)
+    grid = [{}, CHANGES[change], SETTINGS[change], CHANGES[change] | SETTINGS[change]]
+    assert len({plain.override(changes).content_hash for changes in grid}) == 4
+
+
+def test_kept_file_counts_where_its_method_has_been_built_in_since(methods: Methods, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        FILE.replace('{"focal": Loss', '{"ordinal_log_loss": Loss').replace("focal_gamma", "ordinal_log_loss_gamma")
+    )
+    assert "must not be that of a built-in one, got 'ordinal_log_loss'" in one_line_error(read_methods, [path])
+    kept = load_methods((read_method_file(path),))
+    config = with_methods(ALL, kept).override({"tasks.sst.loss": "ordinal_log_loss"})
+    assert config.tasks["sst"].loss_entry.title == "focal"
+    assert config.content_hash != ALL.override({"tasks.sst.loss": "ordinal_log_loss"}).content_hash
+
+
+def test_joined_methods_have_each_file_once(methods: Methods, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(
+        "from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'more': ALL['f1']}\n"
+    )
+    more = read_methods([tmp_path / "other.py"])
+    both = join_methods(methods, more)
+    assert [file.name for file in both.files] == ["mine.py", "other.py"]
+    assert join_methods(both, more) is both
+    assert {"focal", "more"} <= {*both.losses, *both.metrics}
+
+
+@pytest.mark.parametrize("name", ["task", "override", "penalties", "data", "tasks", "methods"])
+def test_penalty_called_like_another_part_of_the_configuration_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.replace('PENALTIES = {"rdrop"', f'PENALTIES = {{"{name}"'))
+    error = one_line_error(with_methods, ALL, read_methods([path]))
+    rule = "mine.py: the name of a penalty must not be that of another group or attribute"
+    assert error == f"{rule}, got '{name}'"
+
+
+def test_setting_called_like_another_field_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.replace('LOSSES = {"focal"', 'LOSSES = {"loss"').replace("focal_gamma", "loss_weight"))
+    error = one_line_error(with_methods, ALL, read_methods([path]))
+    assert error == "mine.py: a setting of 'loss' must not be called like another one, got 'loss_weight'"

@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 
 from mtlib.metrics.table import METRICS
+from mtlib.runtime.method_file import MethodFile
 from mtlib.tasks import TASKS
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import ensemble_outputs
-from results.ensembles.methods import COMMAND_LINE_METHODS, SELECTION_METHODS, TITLES, method_lines, methods_for
+from results.ensembles.methods import (
+    COMMAND_LINE_METHODS,
+    SELECTION_METHODS,
+    TITLES,
+    method_lines,
+    methods_for,
+    with_own,
+)
 from results.ensembles.selection_method import Settings
 from results.ensembles.temperature import calibrated
 from results.selection.select_ensemble import automatic_method
+from tests.one_line_error import one_line_error
 from tests.results.ensembles.simulated_pools import pool_of
 
 METHODS = {**methods_for(), "auto": automatic_method(methods_for()), "calibrated": calibrated(methods_for()["greedy"])}
@@ -70,3 +79,39 @@ def test_every_method_has_a_title() -> None:
 def test_help_has_a_line_for_every_method() -> None:
     lines = method_lines().splitlines()
     assert [line.split()[0] for line in lines] == list(COMMAND_LINE_METHODS)
+
+
+OWN = """\
+from results.ensembles.best_k import choose_single
+from results.ensembles.selection_method import SelectionMethod
+
+SELECTION_METHODS = {"mine": SelectionMethod(title="mine", choose=choose_single, before="topk")}
+"""
+
+
+def own(source: str = OWN, name: str = "mine.py") -> MethodFile:
+    return MethodFile(name=name, source=source)
+
+
+def test_own_method_stands_before_the_one_that_it_is_simpler_than() -> None:
+    assert list(with_own([own()])) == ["single", "mine", "topk", "weights", "greedy"]
+    assert list(with_own([own(OWN.replace(', before="topk"', ""))])) == [*SELECTION_METHODS, "mine"]
+
+
+def test_given_file_takes_the_place_of_a_sweeps() -> None:
+    newer = own(OWN.replace('title="mine"', 'title="newer"'))
+    assert with_own([newer], [own()])["mine"].title == "newer"
+    assert with_own([], [own(), own(OWN + "# a comment\n")])["mine"].title == "mine"
+    assert "must not be that of another method" in one_line_error(with_own, [], [own(), newer])
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (OWN.replace('"mine":', '"greedy":'), "must not be that of another method, got 'greedy'"),
+        (OWN.replace('before="topk"', 'before="top"'), "did you mean 'topk'"),
+        ("SELECTION_METHODS = {'a': 3}\n", "must be a SelectionMethod, got 3"),
+    ],
+)
+def test_mistake_in_a_file_is_one_line(source: str, error: str) -> None:
+    assert error in one_line_error(with_own, [own(source)])

@@ -37,7 +37,7 @@ def test_only_a_space_is_required() -> None:
 
 def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
     methods = tmp_path / "mine.py"
-    methods.write_text("SELECTION_METHODS = {}\n")
+    methods.write_text("from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'another': ALL['accuracy']}\n")
     options = read(
         *("--space", "smart_lambda", "--data", str(tmp_path), "--encoder", "roberta-base", "--workers", "2"),
         *("--cpus-per-worker", "3", "--gpus-per-worker", "1", "--concurrent", "4", "--search", "tpe", "--trials", "9"),
