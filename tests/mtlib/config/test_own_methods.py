@@ -181,7 +181,7 @@ def test_grid_of_a_method_and_its_setting_has_different_trials(change: str, meth
     assert len({plain.override(changes).content_hash for changes in grid}) == 4
 
 
-def test_kept_file_counts_where_its_method_has_been_built_in_since(methods: Methods, tmp_path: Path) -> None:
+def test_kept_file_counts_where_its_method_has_been_built_in_since(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
         FILE.replace('{"focal": Loss', '{"ordinal_log_loss": Loss').replace("focal_gamma", "ordinal_log_loss_gamma")
