@@ -1,11 +1,14 @@
 """The Python file of a search space that was built in Python, so that it can be kept and read like any other file."""
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import require
+from mtlib.runtime.method_file import MODULE_PREFIX
 from search_spaces.space import SearchSpace
 
 PLAIN = (str, bool, int, float)
@@ -31,6 +34,8 @@ def space_source(space: SearchSpace) -> str:
 def literal(value: Any, name: str) -> str:
     """A value as Python code; `name` is that of the space, for messages."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if not can_be_imported(type(value)):
+            return literal(to_dict(value), name)
         fields = (f"{f.name}={literal(getattr(value, f.name), name)}" for f in dataclasses.fields(value))
         return f"{type(value).__qualname__}({', '.join(fields)})"
     if isinstance(value, Mapping):
@@ -46,9 +51,17 @@ def literal(value: Any, name: str) -> str:
     return repr(kinds[0](value))
 
 
+def can_be_imported(cls: type[Any]) -> bool:
+    """Whether a file can import a class: not one of a file of methods, nor one with the settings of such methods."""
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, cls.__qualname__, None) is cls and not cls.__module__.startswith(MODULE_PREFIX)
+
+
 def classes_in(value: Any) -> Iterator[type[Any]]:
     """The dataclasses of a value and of all that it holds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if not can_be_imported(type(value)):
+            return  # it is written as plain data
         yield type(value)
         for field in dataclasses.fields(value):
             yield from classes_in(getattr(value, field.name))

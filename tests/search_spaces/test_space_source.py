@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mtlib.config.methods import read_methods
+from mtlib.config.trial import with_methods
 from mtlib.runtime.source_code import run_source
 from mtlib.tasks import TASKS
 from search_spaces.domain import Condition, Float
 from search_spaces.presets import general
-from search_spaces.space import SearchSpace, list_spaces
+from search_spaces.space import Grid, SearchSpace, list_spaces
 from search_spaces.space_file import read_space_file
 from search_spaces.space_source import space_source
+from tests.mtlib.config.test_own_methods import FILE
 
 
 def read_back(space: SearchSpace) -> Any:
@@ -72,3 +75,18 @@ def test_value_that_no_file_can_hold_is_refused() -> None:
     object.__setattr__(odd, "grid", {"smart.weight": (0.0, 1j)})
     with pytest.raises(ValueError, match=r"^space 'mine' must hold plain values, .*, got 1j$"):
         space_source(odd)
+
+
+def test_stages_and_groups_with_settings_of_own_methods_are_written_as_plain_data(tmp_path: Path) -> None:
+    """Their classes are made when a file of methods is read, and no file can import them."""
+    (tmp_path / "mine.py").write_text(FILE)
+    base = with_methods(general(TASKS), read_methods([tmp_path / "mine.py"]))
+    settings: dict[str, Any] = {"order": "warm", "warm_power": 0.7}
+    stage = dataclasses.replace(base.stages[0], **settings)
+    changed = base.override({"rdrop.weight": 1.0, "rdrop.tasks": "sst"})
+    group = changed.rdrop  # type: ignore[attr-defined]
+    grid: Grid = {"plan": {"plain": {}, "warm": {"stages": (stage,)}, "both": {"stages": (stage,), "rdrop": group}}}
+    space = SearchSpace(name="mine", question="?", base=base, grid=grid)
+    again = read_back(space)
+    assert [config.content_hash for config in again.configs] == [config.content_hash for config in space.configs]
+    assert "methods_of_a_file" not in space_source(space)
