@@ -25,6 +25,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 
     sys.excepthook = say_interrupted
 
+from mtlib.config.methods import read_methods
 from mtlib.config.task_file import data_tasks
 from mtlib.runtime.command_line import (
     INTERRUPTED,
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
-            return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data)))
+            return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data, parsed.methods)))
         with contextlib.ExitStack() as cluster:
             options = find_options(parsed, os.environ.get("RAY_ADDRESS"), cluster)
             if options.dry_run:
@@ -89,13 +90,14 @@ def print_only(print_all: Callable[[], None]) -> int:
     return SUCCESS
 
 
-def space_lines(name: str | None, data: str | None) -> list[str]:
+def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> list[str]:
     """Every built-in search space with its size and question, or the space with this name or path alone.
 
-    The one space is for the tasks of the data folder, if that is given.
+    The one space is for the tasks of the data folder, if that is given, and may name the methods of some files.
     """
-    tasks = data_tasks(None if data is None else check_data_folder(data))
-    spaces = list_spaces() if name is None else [find_space(resolve_name(name), tasks)[0]]
+    methods = read_methods(files)
+    tasks = data_tasks(None if data is None else check_data_folder(data), methods.own_metrics)
+    spaces = list_spaces() if name is None else [find_space(resolve_name(name), tasks, methods=methods)[0]]
     width = max(len(space.name) for space in spaces)
     sizes = {space.name: f"{len(grid_trials(space))} on the grid" if space.grid else "ranges only" for space in spaces}
     return [f"{space.name:{width}}  {sizes[space.name]:>14}  {space.question}" for space in spaces]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mtlib.config.data import DataConfig
+from mtlib.config.methods import BUILT_IN, Methods, read_methods
 from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
@@ -69,24 +70,26 @@ def run_description(arguments: Sequence[str] | None) -> None:
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    show_lines(describe_data(options.folder))
+    show_lines(describe_data(options.folder, read_methods(options.methods)))
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = new_parser("python -m mtlib.data", "DIR | --glue", DATA_DESCRIPTION, EXAMPLES)
     parser.add_argument("folder", nargs="?", metavar="DIR", type=Path, help="the data folder")
+    words = f"Python files of your own with the metrics that {TASK_FILE} names (docs/extending.md)"
+    parser.add_argument("--methods", metavar="FILE", action="extend", nargs="+", default=[], help=words)
     parser.add_argument("--glue", action="store_true", help=f"print a {TASK_FILE} of GLUE's nine tasks")
     return parser
 
 
-def describe_data(folder: Path) -> Iterator[str]:
-    """What a folder holds, and what to type next.
+def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
+    """What a folder holds, and what to type next; `methods` have the metrics that its tasks may have.
 
     Raises:
         ValueError: in one line: there are no tasks, or a file of a task is missing or wrong.
     """
     check_folder(folder, ())
-    tasks = find_tasks(folder)
+    tasks = find_tasks(folder, methods.own_metrics)
     config = config_of(tasks)
     present = [name for name in config.active_tasks if has_files(config, folder, name)]
     wanted = find_row_sources(config_of({name: tasks[name] for name in present or tasks}), folder)

@@ -103,6 +103,16 @@ def test_own_tasks_are_described(folder: Path, capsys: pytest.CaptureFixture[str
     assert output_of(folder, capsys) == OUTPUT.replace("FOLDER", str(folder))
 
 
+def test_tasks_may_have_a_metric_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (folder / TASK_FILE).read_text()
+    (folder / TASK_FILE).write_text(text.replace('metric = "spearman"', 'metric = "closeness"'))
+    assert "unknown metric of a regression task 'closeness'" in one_line_exit(main, capsys, folder)
+    path = tmp_path / "mine.py"
+    path.write_text("from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'closeness': ALL['pearson']}\n")
+    assert main([str(folder), "--methods", str(path)]) == 0
+    assert "grade: regression, metric closeness, weight 2" in capsys.readouterr().out
+
+
 def test_suggested_learning_rates_have_the_default_one_among_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
