@@ -457,7 +457,7 @@ def test_wrong_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert one_line_exit(main, capsys, tmp_path, "--glue").startswith("--glue must be given without DIR")
     assert (
         one_line_exit(main, capsys, "--gleu")
-        == "unknown flag '--gleu'; did you mean '--glue'? known: --glue, --help, -h"
+        == "unknown flag '--gleu'; did you mean '--glue'? known: --glue, --help, --methods, -h"
     )
 
 
