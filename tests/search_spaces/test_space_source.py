@@ -83,9 +83,9 @@ def test_stages_and_groups_with_settings_of_own_methods_are_written_as_plain_dat
     base = with_methods(general(TASKS), read_methods([tmp_path / "mine.py"]))
     settings: dict[str, Any] = {"order": "warm", "warm_power": 0.7}
     stage = dataclasses.replace(base.stages[0], **settings)
-    changed = base.override({"rdrop.weight": 1.0, "rdrop.tasks": "sst"})
-    group = changed.rdrop  # type: ignore[attr-defined]
-    grid: Grid = {"plan": {"plain": {}, "warm": {"stages": (stage,)}, "both": {"stages": (stage,), "rdrop": group}}}
+    changed = base.override({"twice.weight": 1.0, "twice.tasks": "sst"})
+    group = changed.twice  # type: ignore[attr-defined]
+    grid: Grid = {"plan": {"plain": {}, "warm": {"stages": (stage,)}, "both": {"stages": (stage,), "twice": group}}}
     space = SearchSpace(name="mine", question="?", base=base, grid=grid)
     again = read_back(space)
     assert [config.content_hash for config in again.configs] == [config.content_hash for config in space.configs]

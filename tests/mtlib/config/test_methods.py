@@ -10,7 +10,7 @@ from mtlib.config.methods import BUILT_IN, TABLES, load_methods, read_methods
 from tests.one_line_error import one_line_error
 
 FOCAL = '''\
-"""The focal loss."""
+"""The keen loss."""
 
 from dataclasses import dataclass
 
@@ -21,18 +21,18 @@ from mtlib.loss.losses import cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
-class FocalSettings:
-    focal_gamma: float = 2.0
+class KeenSettings:
+    keen_gamma: float = 2.0
     """gamma, at least 0."""
 
 
-def focal_loss(logits, labels, focal_gamma):
+def keen_loss(logits, labels, keen_gamma):
     losses = cross_entropy(logits, labels)
-    return (1 - torch.exp(-losses)) ** focal_gamma * losses
+    return (1 - torch.exp(-losses)) ** keen_gamma * losses
 
 
 LOSSES = {
-    "focal": Loss(title="focal loss", description="", functions={"classes": focal_loss}, settings=FocalSettings)
+    "keen": Loss(title="keen loss", description="", functions={"classes": keen_loss}, settings=KeenSettings)
 }
 '''
 LOSS = """\
@@ -55,20 +55,20 @@ def write(tmp_path: Path) -> Write:
 
 def test_entries_stand_beside_the_built_in_ones(write: Write) -> None:
     methods = read_methods([write(FOCAL)])
-    assert list(methods.losses) == [*BUILT_IN.losses, "focal"]
+    assert list(methods.losses) == [*BUILT_IN.losses, "keen"]
     assert methods.penalties == BUILT_IN.penalties
     assert [file.name for file in methods.files] == ["mine.py"]
-    assert methods.origins == {("losses", "focal"): methods.files[0]}
-    assert "focal" not in BUILT_IN.losses
+    assert methods.origins == {("losses", "keen"): methods.files[0]}
+    assert "keen" not in BUILT_IN.losses
 
 
 def test_two_sets_of_methods_in_one_process_do_not_see_each_other(write: Write) -> None:
     first = read_methods([write(FOCAL)])
-    second = read_methods([write(FOCAL.replace("focal", "sharp").replace("Focal", "Sharp"), "other.py")])
-    assert "sharp" not in first.losses
-    assert "focal" not in second.losses
+    second = read_methods([write(FOCAL.replace("keen", "other").replace("Keen", "Other"), "other.py")])
+    assert "other" not in first.losses
+    assert "keen" not in second.losses
     both = load_methods((*first.files, *second.files))
-    assert {"focal", "sharp"} <= set(both.losses)
+    assert {"keen", "other"} <= set(both.losses)
 
 
 def test_no_files_are_the_built_in_methods() -> None:
@@ -102,16 +102,16 @@ def test_methods_are_pickled_as_their_files_and_run_once_in_a_process(write: Wri
         ),
         (LOSS + "LOSSES = {'One': ONE}\n", ": names in LOSSES must be words in small letters, got 'One'"),
         (
-            FOCAL.replace("settings=FocalSettings", "settings=dict"),
-            ": LOSSES['focal']: settings must be a dataclass, got <class 'dict'>",
+            FOCAL.replace("settings=KeenSettings", "settings=dict"),
+            ": LOSSES['keen']: settings must be a dataclass, got <class 'dict'>",
         ),
         (
-            FOCAL.replace("focal_gamma: float", "ordinal_alpha: float"),
-            ": LOSSES['focal']: settings must be called focal_..., as they stand beside others, got ordinal_alpha",
+            FOCAL.replace("keen_gamma: float", "ordinal_alpha: float"),
+            ": LOSSES['keen']: settings must be called keen_..., as they stand beside others, got ordinal_alpha",
         ),
         (
-            FOCAL.replace("focal_gamma: float = 2.0", "focal_gamma: float"),
-            ": LOSSES['focal']: settings must each have a plain default, got none of focal_gamma",
+            FOCAL.replace("keen_gamma: float = 2.0", "keen_gamma: float"),
+            ": LOSSES['keen']: settings must each have a plain default, got none of keen_gamma",
         ),
         (
             PENALTY + "@dataclass\nclass A:\n    weight: float = 0.0\n"

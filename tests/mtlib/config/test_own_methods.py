@@ -29,8 +29,8 @@ from mtlib.metrics.metric import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class FocalSettings:
-    focal_gamma: float = 2.0
+class SharpSettings:
+    sharp_gamma: float = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,12 @@ class DeepSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RdropSettings:
+class TwiceSettings:
     weight: float = 0.0
     tasks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_penalty("rdrop", self)
+        check_penalty("twice", self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ def none(*_arguments, **_settings):
     raise NotImplementedError
 
 
-LOSSES = {"focal": Loss(title="focal", description="", functions={"classes": none}, settings=FocalSettings)}
+LOSSES = {"sharp": Loss(title="sharp", description="", functions={"classes": none}, settings=SharpSettings)}
 HEADS = {"deep": Head(title="deep", description="", function=none, settings=DeepSettings)}
-PENALTIES = {"rdrop": Penalty(title="R-Drop", function=none, settings=RdropSettings, terms=("rdrop",))}
+PENALTIES = {"twice": Penalty(title="Twice", function=none, settings=TwiceSettings, terms=("twice",))}
 BATCH_ORDERS = {
     "warm": BatchOrder(title="", description="", function=partial(drawn_rounds, exponent=0.3), settings=WarmSettings)
 }
@@ -71,21 +71,21 @@ GRADIENT_METHODS = {
     "length": GradientMethod(title="length", description="", function=none, settings=LengthSettings)
 }
 METRICS = {
-    "kappa": Metric(title="kappa", kinds=("classes",), reads="class", function="sklearn.metrics:cohen_kappa_score")
+    "agreed": Metric(title="agreed", kinds=("classes",), reads="class", function="sklearn.metrics:cohen_kappa_score")
 }
 """
 SUMMED = {"stages.0.sum_losses": True, "stages.0.order": "max_size_cycle"}
 CHANGES: dict[str, dict[str, Any]] = {
-    "loss": {"tasks.sst.loss": "focal"},
+    "loss": {"tasks.sst.loss": "sharp"},
     "head": {"tasks.sst.head": "deep"},
-    "penalty": {"rdrop.weight": 1.0, "rdrop.tasks": "sst"},
+    "penalty": {"twice.weight": 1.0, "twice.tasks": "sst"},
     "order": {"stages.0.order": "warm"},
     "gradients": {"gradients": "length", **SUMMED},
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "loss": {"tasks.sst.focal_gamma": 3.0},
+    "loss": {"tasks.sst.sharp_gamma": 3.0},
     "head": {"tasks.sst.deep_layers": 3},
-    "penalty": {"rdrop.weight": 2.0},
+    "penalty": {"twice.weight": 2.0},
     "order": {"stages.0.warm_power": 0.7},
     "gradients": {"length_power": 2.0},
 }
@@ -144,29 +144,29 @@ def test_code_of_a_file_counts_where_one_of_its_methods_is_used(change: str, met
 
 def test_whole_and_parts_are_pickled_and_copied(methods: Methods) -> None:
     config = with_methods(ALL, methods).override(CHANGES["loss"] | CHANGES["penalty"])
-    for own in (config, config.stages[0], config.tasks["sst"], config.rdrop):  # type: ignore[attr-defined]
+    for own in (config, config.stages[0], config.tasks["sst"], config.twice):  # type: ignore[attr-defined]
         for again in (pickle.loads(pickle.dumps(own)), copy.deepcopy(own)):
             assert again == own
             assert type(again) is type(own)
 
 
 def test_task_may_have_a_metric_of_a_file(methods: Methods) -> None:
-    file = methods.own_metrics["kappa"]
-    own = dataclasses.replace(TASKS["sst"], metric="kappa", metric_file=file)
-    assert own.metric_entry.title == "kappa"
+    file = methods.own_metrics["agreed"]
+    own = dataclasses.replace(TASKS["sst"], metric="agreed", metric_file=file)
+    assert own.metric_entry.title == "agreed"
     assert pickle.loads(pickle.dumps(own)) == own
-    with pytest.raises(ValueError, match="unknown metric of a classes task 'kappa'"):
-        dataclasses.replace(TASKS["sst"], metric="kappa")
+    with pytest.raises(ValueError, match="unknown metric of a classes task 'agreed'"):
+        dataclasses.replace(TASKS["sst"], metric="agreed")
     config = ALL.override({"data.tasks.sst": own})
-    assert TrialConfig.from_json(config.to_json()).task("sst").metric_entry.title == "kappa"
+    assert TrialConfig.from_json(config.to_json()).task("sst").metric_entry.title == "agreed"
     assert overall_score({"sst": 1.0}, config.data.tasks) == 1.0
 
 
 def test_code_of_a_metric_counts_and_its_comments_do_not(methods: Methods) -> None:
-    file = methods.own_metrics["kappa"]
+    file = methods.own_metrics["agreed"]
     same, other = (dataclasses.replace(file, source=file.source + text) for text in ("# a comment\n", "x = 1\n"))
     configs = [
-        ALL.override({"data.tasks.sst": dataclasses.replace(TASKS["sst"], metric="kappa", metric_file=own)})
+        ALL.override({"data.tasks.sst": dataclasses.replace(TASKS["sst"], metric="agreed", metric_file=own)})
         for own in (file, same, other)
     ]
     assert [one.content_hash == configs[0].content_hash for one in configs] == [True, True, False]
@@ -184,12 +184,12 @@ def test_grid_of_a_method_and_its_setting_has_different_trials(change: str, meth
 def test_kept_file_counts_where_its_method_has_been_built_in_since(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
-        FILE.replace('{"focal": Loss', '{"ordinal_log_loss": Loss').replace("focal_gamma", "ordinal_log_loss_gamma")
+        FILE.replace('{"sharp": Loss', '{"ordinal_log_loss": Loss').replace("sharp_gamma", "ordinal_log_loss_gamma")
     )
     assert "must not be that of a built-in one, got 'ordinal_log_loss'" in one_line_error(read_methods, [path])
     kept = load_methods((read_method_file(path),))
     config = with_methods(ALL, kept).override({"tasks.sst.loss": "ordinal_log_loss"})
-    assert config.tasks["sst"].loss_entry.title == "focal"
+    assert config.tasks["sst"].loss_entry.title == "sharp"
     assert config.content_hash != ALL.override({"tasks.sst.loss": "ordinal_log_loss"}).content_hash
 
 
@@ -201,13 +201,13 @@ def test_joined_methods_have_each_file_once(methods: Methods, tmp_path: Path) ->
     both = join_methods(methods, more)
     assert [file.name for file in both.files] == ["mine.py", "other.py"]
     assert join_methods(both, more) is both
-    assert {"focal", "more"} <= {*both.losses, *both.metrics}
+    assert {"sharp", "more"} <= {*both.losses, *both.metrics}
 
 
 @pytest.mark.parametrize("name", ["task", "override", "penalties", "data", "tasks", "methods"])
 def test_penalty_called_like_another_part_of_the_configuration_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(FILE.replace('PENALTIES = {"rdrop"', f'PENALTIES = {{"{name}"'))
+    path.write_text(FILE.replace('PENALTIES = {"twice"', f'PENALTIES = {{"{name}"'))
     error = one_line_error(with_methods, ALL, read_methods([path]))
     rule = "mine.py: the name of a penalty must not be that of another group or attribute"
     assert error == f"{rule}, got '{name}'"
@@ -215,6 +215,6 @@ def test_penalty_called_like_another_part_of_the_configuration_is_refused(name: 
 
 def test_setting_called_like_another_field_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(FILE.replace('LOSSES = {"focal"', 'LOSSES = {"loss"').replace("focal_gamma", "loss_weight"))
+    path.write_text(FILE.replace('LOSSES = {"sharp"', 'LOSSES = {"loss"').replace("sharp_gamma", "loss_weight"))
     error = one_line_error(with_methods, ALL, read_methods([path]))
     assert error == "mine.py: a setting of 'loss' must not be called like another one, got 'loss_weight'"
