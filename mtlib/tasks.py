@@ -79,8 +79,7 @@ class Task:
     file_stem: str = ""
     """In the CS224N layout files are `<stem>-train.csv`, `<stem>-dev.csv` and `<stem>-test-student.csv`."""
     metric: str = ""
-    """The metric in tables and in the overall score; "": `accuracy`, or `pearson` for a
-    regression."""
+    """The metric in tables and in the overall score; "": `accuracy`, or `pearson` for a regression."""
     metric_file: MethodFile | None = None
     """A user's file whose `METRICS` has the metric; None if it is built in."""
     weight: float = 1.0

@@ -20,6 +20,11 @@ class TrainingDiverged(ArithmeticError):  # noqa: N818 - says what happened, as 
     """A loss or a prediction became NaN or infinite."""
 
 
+def typed_line(error: BaseException) -> str:
+    """The first line of an error's message, after its type unless it is a ValueError, whose message is for users."""
+    return first_line(error) if type(error) is ValueError else f"{type(error).__name__}: {first_line(error)}"
+
+
 def require(holds: bool, rule: str, value: object) -> None:
     """Raises ValueError with the rule, then the value, unless the rule holds."""
     if not holds:

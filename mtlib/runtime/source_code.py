@@ -7,7 +7,7 @@ import traceback
 import types
 from collections.abc import Iterator
 
-from mtlib.runtime.errors import first_line
+from mtlib.runtime.errors import first_line, typed_line
 
 
 def run_source(source: str | bytes, path: str, module: types.ModuleType) -> None:
@@ -25,8 +25,7 @@ def naming_lines(path: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         line = line_in(error, path)
         place = path if line is None else f"{path}, line {line}"
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"{place}: {kind}{first_line(error)}") from error
+        raise ValueError(f"{place}: {typed_line(error)}") from error
 
 
 def line_in(error: BaseException, path: str) -> int | None:

@@ -16,7 +16,7 @@ from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.architecture_check import WORKING
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.runtime.errors import first_line, require
+from mtlib.runtime.errors import first_line, require, typed_line
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.threads import using_threads
 from mtlib.tasks import Task
@@ -47,9 +47,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
 def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
     """A configuration without the built-in penalties that need nothing of an encoder, and on a GPU in fp32."""
-    methods = config.methods
-    known = [name for name in config.penalties if ("penalties", name) not in methods.origins]
-    plain = {f"{name}.weight": 0 for name in known if not methods.penalties[name].needs_embeddings}
+    built_in = [name for name in config.penalties if ("penalties", name) not in config.methods.origins]
+    plain = {f"{name}.weight": 0 for name in built_in if not config.penalty_entry(name).needs_embeddings}
     return config.override({**plain, **({"precision": "fp32"} if on_gpu else {})})
 
 
@@ -59,7 +58,7 @@ def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
     return (
         *([settings.loss_entry.title] if ("losses", settings.loss) in config.methods.origins else []),
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
-        *(config.methods.penalties[name].title for name in penalties_of(config, task, turn=0)),
+        *(config.penalty_entry(name).title for name in penalties_of(config, task, turn=0)),
         *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
     )
 
@@ -80,8 +79,7 @@ def try_step(config: TrialConfig, task: str, pretrained: PretrainedEncoder, aske
         torch.autograd.backward(objective([short], [Place(noise_seed=0, turn=0, full_size=len(SHORT))])[0])
     except Exception as error:  # its class depends on the architecture
         if place := line_of_method(error):
-            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-            raise ValueError(f"{place}: {kind}{first_line(error)}") from error
+            raise ValueError(f"{place}: {typed_line(error)}") from error
         encoder = f"encoder '{pretrained.name}' ({pretrained.config.model_type})"
         what = f" with {' and '.join(asked)}, as {WORKING} do" if asked else ""
         rule = f"{encoder} must read a text of {tokens} tokens{what}"

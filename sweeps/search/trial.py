@@ -138,16 +138,28 @@ def further_replicates(
     options = plan.options
     if options.replicate_best is None and options.until_decided is None:
         return []
-    numbers = choose_replicated(
-        [record for one in known.values() for record in one.records.values()],
+    records = [record for one in known.values() for record in one.records.values()]
+    numbers = choose_by_options(options, plan.num_configurations, records, plan.space.metric, race)
+    replicates = range(options.common_replicates, options.replicates)
+    return [(number, again) for again in replicates for number in numbers if again not in known[number].records]
+
+
+def choose_by_options(
+    options: SweepOptions,
+    num_configurations: int,
+    records: Iterable[TrialRecord],
+    metric: str,
+    race: RaceRecord | None,
+) -> list[int]:
+    """The configurations that get further replicates, as `choose_replicated`; arguments of `num_expected_trials`."""
+    return choose_replicated(
+        records,
         race,
-        metric=plan.space.metric,
-        num_configurations=plan.num_configurations,
+        metric=metric,
+        num_configurations=num_configurations,
         chosen_by=options.common_replicates,
         num_best=options.replicate_best,
     )
-    replicates = range(options.common_replicates, options.replicates)
-    return [(number, again) for again in replicates for number in numbers if again not in known[number].records]
 
 
 def num_expected_trials(
@@ -170,15 +182,8 @@ def num_expected_trials(
         metric: the score that it maximises.
         race: its decisions; None if it is no race.
     """
-    trials, has_decided = by_configuration(records), race is not None and bool(race.decisions)
-    chosen = choose_replicated(
-        [record for own in trials.values() for record in own.values()],
-        race,
-        metric=metric,
-        num_configurations=num_configurations,
-        chosen_by=options.common_replicates,
-        num_best=options.replicate_best,
-    )
+    known, has_decided = list(records), race is not None and bool(race.decisions)
+    trials, chosen = by_configuration(known), choose_by_options(options, num_configurations, known, metric, race)
     in_race = {} if race is None else dict.fromkeys(chosen, race.num_rounds) | race.expected_at
     are_all_repeated = options.replicate_best is None and not has_decided
     common = options.replicates if are_all_repeated else options.common_replicates

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtlib.runtime.errors import first_line, nearest_first, require, require_name, require_once
+from mtlib.runtime.errors import first_line, nearest_first, require, require_name, require_once, typed_line
 from tests.one_line_error import one_line_error
 
 
@@ -82,3 +82,9 @@ def test_names_elsewhere_are_listed_only_where_they_are_near() -> None:
     assert nearest_first("lr", ["optimizer", "seed"], ["optimizer.lr_end", "optimizer.learning_rate"]) == (
         "did you mean 'optimizer.learning_rate'? known: optimizer.learning_rate, optimizer, seed"
     )
+
+
+def test_line_has_the_type_of_an_error_that_is_not_for_users() -> None:
+    assert typed_line(ValueError("x must be 1, got 2\nmore")) == "x must be 1, got 2"
+    assert typed_line(KeyError("x")) == "KeyError: 'x'"
+    assert typed_line(UnicodeError("bad")) == "UnicodeError: bad"
