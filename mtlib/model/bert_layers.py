@@ -3,8 +3,8 @@
 Where a task reads a text's first token alone, the last layer computes that token only: its attention looks at all
 others, but their own feed-forward, five sixths of a layer, has no reader. A task's PALs are added without hooks.
 
-A bf16 step at SST's lengths takes 1.16 times as long with the code of `transformers` (MiniLM, one processor of a Xeon,
-`benchmarks/step_speed.py`).
+A bf16 step at SST's lengths takes 1.16 times as long with the code of `transformers`
+(MiniLM, one thread of an AMD EPYC, `benchmarks/step_speed.py`).
 """
 
 from collections.abc import Sequence

@@ -5,8 +5,8 @@ Rows that have been touched stand in buffers of their own, next to each other, w
 decay of the others is kept as a list of factors and applied, factor by factor, when a row is needed. Every number is
 the one that `torch.optim.AdamW` gives for the whole table.
 
-A bf16 step at SST's lengths takes 1.11 times as long if all rows are stepped (MiniLM, one processor of a Xeon,
-`benchmarks/step_speed.py`).
+A bf16 step at SST's lengths takes 1.11 times as long if all rows are stepped
+(MiniLM, one thread of an AMD EPYC, `benchmarks/step_speed.py`).
 
 The table itself is behind between steps. Forward passes bring the rows that they read up to date, `state_dict` all.
 """
