@@ -17,6 +17,7 @@ from mtlib.config.training import StageConfig
 from mtlib.runtime.errors import require
 
 RESERVED = (METHODS_KEY, "tasks", "data", "optimizer", "encoder", "evaluation", "pals")
+"""Names of groups, which are no attributes of the class as their defaults are made for each configuration."""
 REQUIRED = dataclasses.MISSING
 """In place of the default of a field that has none."""
 
