@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mtlib.metrics.metric import Kind, Metric
-from mtlib.metrics.table import METRICS, check_metric, default_metric
+from mtlib.kinds import KINDS, Kind, TaskKind
+from mtlib.metrics.metric import Metric
+from mtlib.metrics.table import METRICS, check_metric
 from mtlib.runtime.errors import require
 from mtlib.runtime.method_file import MethodFile, run_method_file
 
@@ -63,7 +64,8 @@ class Task:
     title: str
     """Name in tables and reports."""
     kind: Kind
-    """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `regression`: any real in `label_range`."""
+    """`classes`: labels 0..num_classes-1; `binary`: labels 0 and 1; `multilabel`: any of the labels 0..num_classes-1;
+    `regression`: any real in `label_range`."""
     label_range: tuple[float, float]
     """Lowest and highest label, both allowed. Metrics clip regression predictions to it; loss and records do not."""
     labels: tuple[str, ...] = ()
@@ -90,9 +92,19 @@ class Task:
     """The task's files in a GLUE folder; None if GLUE has no such task."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metric", self.metric or default_metric(self.kind))
+        object.__setattr__(self, "metric", self.metric or self.kind_entry.default_metric)
         check_metric(self.metric, self.kind, self.metrics)
         require(self.weight > 0, f"the weight of task {self.name} must be above 0", self.weight)
+
+    @property
+    def kind_entry(self) -> TaskKind:
+        """The entry of the task's kind."""
+        return KINDS[self.kind]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are real numbers, not classes."""
+        return self.kind_entry.is_regression
 
     @property
     def metrics(self) -> Mapping[str, Metric]:
@@ -125,18 +137,17 @@ class Task:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes; 1 for regression."""
-        return 1 if self.kind == "regression" else int(self.label_range[1]) + 1
+        """Number of classes, or of labels of which a row may have several; 1 for regression."""
+        return 1 if self.is_regression else int(self.label_range[1]) + 1
 
     @property
     def num_logits(self) -> int:
-        """Width of the head's output: one per class, one for a binary task, one for regression."""
-        return self.num_classes if self.kind == "classes" else 1
+        """Width of the head's output: one per class or label, one for a binary task, one for regression."""
+        return self.kind_entry.num_logits(self.num_classes)
 
     @property
     def default_loss(self) -> str:
-        losses = {"classes": "cross_entropy", "binary": "binary_cross_entropy", "regression": "mean_squared_error"}
-        return losses[self.kind]
+        return self.kind_entry.default_loss
 
     def file_name(self, split: str) -> str:
         """Name of the file of `split` (`train`, `dev` or `test`) in the CS224N layout."""

@@ -25,7 +25,7 @@ def changes(tasks: Mapping[str, Task]) -> dict[str, dict[str, Any]]:
     """The changes of the settings for some tasks by name, each by dotted key."""
     base = general(tasks)
     rate, names = base.optimizer.learning_rate, base.active_tasks
-    regressions = [name for name in names if tasks[name].kind == "regression"]
+    regressions = [name for name in names if tasks[name].is_regression]
     pairs = [name for name in names if tasks[name].is_pair]
     found: dict[str, dict[str, Any]] = {
         "none": {},

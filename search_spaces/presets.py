@@ -163,7 +163,7 @@ def general(tasks: Mapping[str, Task]) -> TrialConfig:
         tasks: the definitions of the tasks by name, at least one.
     """
     names = in_order(tasks)
-    regressions = [name for name in names if tasks[name].kind == "regression"]
+    regressions = [name for name in names if tasks[name].is_regression]
     pairs = [name for name in names if tasks[name].is_pair]
     smooth = tuple(name for name in names if name not in regressions) or names
     base = TrialConfig(

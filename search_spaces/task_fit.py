@@ -75,7 +75,7 @@ def has_tasks(space: SearchSpace, tasks: Mapping[str, Task]) -> bool:
 
 def shape_of(task: Task) -> str:
     """What the settings of a task in a space rely on: its kind, and the numbers of its classes and texts."""
-    classes = f" of {task.num_classes}" if task.kind == "classes" else ""
+    classes = f" of {task.num_classes}" if task.num_logits > 1 else ""
     return f"{task.kind}{classes}, {'two texts' if task.is_pair else 'one text'}"
 
 

@@ -90,7 +90,7 @@ def check_label(entry: str, task: Task) -> None:
     number = as_number(label.strip())
     is_whole = isinstance(number, float) and number.is_integer()
     fits = bool(colon) and isinstance(number, float) and low <= number <= high
-    fits = fits and (is_whole or task.kind == "regression")
+    fits = fits and (is_whole or task.is_regression)
     require(
         fits, f"labels must be from:to with labels of {task.name}, {low:g} to {high:g}, after the colon", repr(entry)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mtlib.config.schema import check_types
-from mtlib.metrics.metric import Kind
+from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import Function
 
@@ -23,7 +23,7 @@ class Loss:
     """What it is and its source, for the page of the configuration."""
     functions: Mapping[Kind, Function]
     """By kind of task that the loss suits, the function, or `module:function`. It maps logits, (rows, num_logits),
-    labels, (rows,), and the loss's settings by name to losses, (rows,)."""
+    labels, (rows,), or (rows, num_classes) of several labels, and the loss's settings by name to losses, (rows,)."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of every task's group. They are inert where another loss is chosen."""
     binary_outputs: int = 1
@@ -37,8 +37,8 @@ class Loss:
 
     @property
     def fits_cosine(self) -> bool:
-        """Whether one number per row is enough, which is all that a cosine gives."""
-        return "classes" not in self.functions and self.binary_outputs == 1
+        """Whether one number per row is enough for some kind of task, which is all that a cosine gives."""
+        return self.binary_outputs == 1 and any(KINDS[kind].num_logits(2) == 1 for kind in self.functions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,11 @@ LOSSES: dict[str, Loss] = {
     ),
     "binary_cross_entropy": Loss(
         title="binary cross entropy",
-        description="Cross entropy of the sigmoid of one logit (TT 3.1).",
-        functions={"binary": "mtlib.loss.losses:binary_cross_entropy"},
+        description="Cross entropy of the sigmoid of one logit (TT 3.1); of several labels its mean over them.",
+        functions={
+            "binary": "mtlib.loss.losses:binary_cross_entropy",
+            "multilabel": "mtlib.loss.losses:mean_binary_cross_entropy",
+        },
     ),
     "mean_squared_error": Loss(
         title="mean squared error",

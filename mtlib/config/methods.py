@@ -21,7 +21,8 @@ from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
 from mtlib.config.heads import HEADS, Head
 from mtlib.config.losses import LOSSES, Loss
 from mtlib.config.penalties import PENALTIES, Penalty
-from mtlib.metrics.metric import Kind, Metric
+from mtlib.kinds import Kind
+from mtlib.metrics.metric import Metric
 from mtlib.metrics.table import METRICS
 from mtlib.runtime.errors import first_line, nearest_first, require
 from mtlib.runtime.method_file import MethodFile, read_method_file, run_method_file

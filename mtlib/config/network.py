@@ -178,8 +178,11 @@ def check_task(task: Task, config: TaskConfig) -> None:
     """Checks that loss, encoding and head fit a task."""
     name, losses = task.name, losses_for(task.kind, config.losses)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
+    is_enough = not config.head_entry.is_one_number or task.num_logits == 1
+    rule = f"tasks.{name}.head must not be {config.head} for kind {task.kind}, which needs"
+    require(is_enough, rule, f"{task.num_logits} numbers")
     encodings = ("cross", "cross_no_separator", "bi", "cross_and_bi") if task.is_pair else ("single",)
     rule = f"tasks.{name}.target_scale must be raw unless the task is a regression"
-    require(config.target_scale == "raw" or task.kind == "regression", rule, config.target_scale)
+    require(config.target_scale == "raw" or task.is_regression, rule, config.target_scale)
     rule = f"tasks.{name}.encoding must be one of {', '.join(encodings)}"
     require(config.encoding in encodings, rule, config.encoding)

@@ -22,7 +22,7 @@ from typing import Any
 
 from mtlib.config.data import DELIMITED_SUFFIXES, HUB_PREFIX, TABLE_SUFFIXES, as_number, is_pattern
 from mtlib.config.schema import check_types, from_dict
-from mtlib.metrics.metric import Kind
+from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.errors import first_line, require, require_name, require_once
 from mtlib.runtime.method_file import MethodFile
 from mtlib.tasks import TASKS, Task, TaskFiles
@@ -52,12 +52,14 @@ class TaskEntry:
     """The keys of one task."""
 
     kind: Kind
-    """`classes`: one label of several; `binary`: two labels, one probability; `regression`: a number."""
+    """`classes`: one label of several; `binary`: two labels, one probability; `multilabel`: any number of several
+    labels; `regression`: a number."""
     labels: tuple[str, ...] | Mapping[str, str] = ()
     """Names of the labels, in the order of their numbers 0, 1, ..., of a task of classes or a binary one. Files have
     the names, or the numbers unless a name is a number; a data set that carries names must have these, in this order.
     A mapping gives each value that files or data sets have a name: `{neg = "negative", pos = "positive"}`. Left out:
-    labels have no names."""
+    labels have no names. For several labels (`multilabel`), which must have names, files have a list in JSON (`[]` for
+    none), or texts with commas between."""
     num_labels: int = 0
     """Of a task of classes without names: how many there are."""
     range: tuple[float, ...] = ()
@@ -195,10 +197,10 @@ def task_of_entry(name: str, entry: Any, own_metrics: OwnMetrics) -> Task:
 def check_labels(entry: TaskEntry) -> None:
     """Checks that labels, their number and range fit the kind of task."""
     kind, names, low_high = entry.kind, entry.names, entry.range
-    if kind == "regression":
+    if KINDS[kind].is_regression:
         is_range = len(low_high) == 2 and low_high[0] < low_high[1]
         require(is_range, "range must be the lowest and the highest label of a regression", list(low_high))
-        require(not names, "labels must be left out of kind regression", list(names))
+        require(not names, f"labels must be left out of kind {kind}", list(names))
     else:
         require(not low_high, f"range must be left out of kind {kind}", list(low_high))
     words = list(dict.fromkeys([*names, *entry.labels]))  # of a mapping the values too
@@ -212,6 +214,8 @@ def check_labels(entry: TaskEntry) -> None:
     elif kind == "classes":
         rule = "labels, or num_labels, must be at least 2"
         require(max(len(names), entry.num_labels) >= 2, rule, entry.num_labels or len(names))
+    elif kind == "multilabel":
+        require(len(names) >= 2, "labels must name at least 2 labels of kind multilabel", len(names))
 
 
 def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:

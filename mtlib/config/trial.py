@@ -41,7 +41,7 @@ def default_task_config(task: Task, task_settings: type[TaskConfig] = TaskConfig
     """A task's settings, of this class, with the loss and encoding that fit it."""
     return task_settings(
         loss=task.default_loss,
-        target_scale="unit" if task.kind == "regression" and task.files is not None else "raw",
+        target_scale="unit" if task.is_regression and task.files is not None else "raw",
         encoding="cross" if task.is_pair else "single",
         scored_train_rows=task.scored_train_rows,
     )

@@ -44,7 +44,7 @@ DIR holds one of
 
 a tasks.toml, with one section for each task:
   [tasks.tone]
-  kind = "classes"                              # or "binary", or "regression" with range = [0, 5]
+  kind = "classes"                              # or "binary", "multilabel", "regression" with range = [0, 5]
   labels = ["negative", "neutral", "positive"]  # of the numbers 0, 1, 2; without names: num_labels = 3
   texts = ["text"]                              # the column of the text, or two columns of a pair
   label = "tone"                                # the column of the label
@@ -133,7 +133,7 @@ def has_files(config: TrialConfig, folder: Path, name: str) -> bool:
 
 def heading(task: Task) -> str:
     title = f" ({task.title})" if task.title != task.name else ""
-    of_labels = f" of {task.num_classes}" if task.kind == "classes" else ""
+    of_labels = f" of {task.num_classes}" if task.num_logits > 1 else ""
     return f"{task.name}{title}: {task.kind}{of_labels}, metric {task.metric}, weight {task.weight:g}"
 
 
@@ -147,15 +147,18 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
 
 def describe_labels(task: Task, labels: np.ndarray) -> str:
     """How often each label occurs, or the range, mean and standard deviation of numbers."""
-    if task.kind == "regression":
+    if task.is_regression:
         found = f"labels {labels.min():g} to {labels.max():g}"
         bounds = "{:g} to {:g}".format(*task.label_range)
         return f"{found} (range {bounds}), mean {labels.mean():.3g}, standard deviation {labels.std():.3g}"
-    counts = np.bincount(labels.astype(int), minlength=task.num_classes).tolist()
+    has_several = task.kind_entry.has_several_labels
+    numbers = np.nonzero(labels)[1] if has_several else labels.astype(int)
+    counts = np.bincount(numbers, minlength=task.num_classes).tolist()
     names = task.labels or [str(number) for number in range(task.num_classes)]
     parts = [f"{name}: {count:,} ({percent(count / len(labels))})" for name, count in zip(names, counts, strict=True)]
     more = len(parts) - MAX_PRINTED_LABELS
-    return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}"
+    none = f"; none: {np.sum(~labels.any(axis=1)):,}" if has_several else ""
+    return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}{none}"
 
 
 def describe_lengths(texts: Sequence[Sequence[str]]) -> str:

@@ -67,6 +67,7 @@ def read_file(
     numbered: bool = False,
     delimiters: str = DELIMITERS["csv"],
     headers: Sequence[Sequence[str]] = (),
+    list_column: str = "",
 ) -> Iterator[Row]:
     """Rows of a file of training data, in which blank lines of CSV and TSV are rows of blank cells.
 
@@ -85,6 +86,7 @@ def read_file(
                 delimiters=delimiters,
                 headers=headers,
                 keep_blank_lines=True,
+                list_column=list_column,
             )
             first = next(rows, None)
             rule = f"{name}:1: a file must hold a JSON object per line"
@@ -104,6 +106,7 @@ def read_stream(
     delimiters: str = DELIMITERS["csv"],
     headers: Sequence[Sequence[str]] = (),
     keep_blank_lines: bool = False,
+    list_column: str = "",
 ) -> Iterator[Row]:
     """Rows of a stream, each read when it is asked for.
 
@@ -123,6 +126,7 @@ def read_stream(
             the cells of the first line; not used if that has the names of the wanted columns, the id's aside.
         keep_blank_lines: whether a blank line of CSV or TSV is a row of blank cells instead of none. Blank lines at the
             end of TSV, and all those of JSON lines, are never rows; those of plain lines always are.
+        list_column: the column whose values may be lists in JSON lines: as a cell each is JSON again.
 
     Returns:
         The rows in their order, with the cells of `columns`. A short TSV line is filled up with blank cells, because
@@ -141,7 +145,7 @@ def read_stream(
         elif form == "tsv":
             yield from read_tsv(stream, name, columns, numbered, headers, keep_blank_lines)
         elif form == "jsonl":
-            yield from read_json_lines(stream, name, columns, numbered)
+            yield from read_json_lines(stream, name, columns, numbered, list_column)
         else:
             yield from read_plain_lines(stream, name, columns)
 
@@ -270,7 +274,9 @@ def read_tsv(
         blank, number = 0, number + 1
 
 
-def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool) -> Iterator[Row]:
+def read_json_lines(
+    stream: IO[bytes], name: str, columns: Sequence[str], numbered: bool, list_column: str
+) -> Iterator[Row]:
     texts = decode_lines(stream, name, is_json=True)
     lines = ((f"{name}:{line}", text) for line, text in enumerate(texts, 1) if text.strip())
     keys, is_numbered = columns, False
@@ -281,7 +287,7 @@ def read_json_lines(stream: IO[bytes], name: str, columns: Sequence[str], number
         for key in keys:
             if key not in item:
                 raise MissingColumnError(f"{where}: key {key} is missing; {nearest_first(key, list(item), taken=keys)}")
-        cells = [cell_text(where, key, item[key]) for key in keys]
+        cells = [cell_text(where, key, item[key], may_be_list=key == list_column) for key in keys]
         yield where, [str(number), *cells] if is_numbered else cells
 
 
@@ -295,8 +301,10 @@ def parse_object(where: str, text: str) -> dict[str, Any]:
     return item
 
 
-def cell_text(where: str, column: str, value: object) -> str:
-    """A typed value as the text that a CSV file would hold; blank for None and NaN."""
+def cell_text(where: str, column: str, value: object, *, may_be_list: bool = False) -> str:
+    """A typed value as the text that a CSV file would hold; blank for None and NaN, JSON for a list that it may be."""
+    if may_be_list and isinstance(value, list):
+        return json.dumps([cell_text(where, column, one) for one in value], ensure_ascii=False)
     if value is None or (isinstance(value, float | Decimal) and math.isnan(value)):
         return ""
     if isinstance(value, bool):

@@ -29,6 +29,7 @@ def read_hub_data(
     *,
     numbered: bool = False,
     class_names: ClassNames | None = None,
+    list_column: str = "",
 ) -> Iterator[Row]:
     """Rows of one split of a data set.
 
@@ -36,7 +37,7 @@ def read_hub_data(
         path: `hf://NAME`, or `hf://NAME#CONFIGURATION`. NAME is a local folder if it is absolute, else a hub name. A
             folder that `save_to_disk` wrote is loaded from disk, any other by `load_dataset`.
         split: name of the split in the data set.
-        columns, numbered: as in `read_stream`.
+        columns, numbered, list_column: as in `read_stream`.
         class_names: as in `table_rows`. The names of a `ClassLabel` are carried.
 
     Raises:
@@ -49,8 +50,9 @@ def read_hub_data(
         wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
         tables = data.select_columns(wanted).with_format("arrow").iter(BATCH_ROWS)
         batches = (batch for table in tables for batch in table.to_batches())
-        carried = getattr(data.features[wanted[-1]], "names", ())
-        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names)
+        feature = data.features[wanted[-1]]
+        carried = getattr(getattr(feature, "feature", feature), "names", ())  # of a list's elements, or its own
+        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
 
 
 def split_hub_path(path: str, split: str) -> tuple[str, str]:

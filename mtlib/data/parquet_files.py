@@ -1,7 +1,7 @@
 """Rows of cells from Arrow tables: those of Parquet files, and of the data sets that `hub_datasets` loads."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -30,12 +30,19 @@ class ClassNames:
 
 
 def read_parquet_file(
-    path: Path, columns: Sequence[str], *, numbered: bool = False, class_names: ClassNames | None = None
+    path: Path,
+    columns: Sequence[str],
+    *,
+    numbered: bool = False,
+    class_names: ClassNames | None = None,
+    list_column: str = "",
 ) -> Iterator[Row]:
     """Rows of a file; raises ValueError as `read_parquet_stream`, or if it cannot be opened."""
     try:
         with path.open("rb") as stream:
-            yield from read_parquet_stream(stream, path.name, columns, numbered=numbered, class_names=class_names)
+            yield from read_parquet_stream(
+                stream, path.name, columns, numbered=numbered, class_names=class_names, list_column=list_column
+            )
     except OSError as error:
         name = fit_name(str(path))
         raise ValueError(f"{name} must be a Parquet file that can be read, got: {error.strerror}") from error
@@ -48,12 +55,13 @@ def read_parquet_stream(
     *,
     numbered: bool = False,
     class_names: ClassNames | None = None,
+    list_column: str = "",
 ) -> Iterator[Row]:
     """Rows of a stream, in memory for one batch of rows at a time.
 
     Args:
         stream: of a file; no pipe.
-        name, columns, numbered: as in `mtlib.data.file_readers.read_stream`.
+        name, columns, numbered, list_column: as in `mtlib.data.file_readers.read_stream`.
         class_names: as in `table_rows`. Files that the library `datasets` wrote carry names.
 
     Raises:
@@ -66,7 +74,7 @@ def read_parquet_stream(
         positions = find_columns(name, schema.names, columns, numbered)
         wanted = [column for column, position in zip(columns, positions, strict=True) if position is not None]
         batches, carried = whole_batches(file, name, wanted), carried_names(schema, wanted[-1])
-        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names)
+        yield from table_rows(batches, name, wanted, positions[0] is None, carried, class_names, list_column)
 
 
 def open_parquet_stream(stream: IO[bytes], name: str) -> pq.ParquetFile:
@@ -101,11 +109,13 @@ def find_damage(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
 
 
 def carried_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
-    """The names that the library `datasets` has noted for the numbers of a column of class labels; none for others."""
+    """The names that the library `datasets` has noted for the numbers of a column of class labels, or of lists of them;
+    none for others."""
     noted = (schema.metadata or {}).get(b"huggingface", b"{}")
     try:
-        return tuple(json.loads(noted)["info"]["features"][column]["names"])
-    except (ValueError, KeyError, TypeError):
+        feature = json.loads(noted)["info"]["features"][column]
+        return tuple(feature.get("feature", feature)["names"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ()
 
 
@@ -116,6 +126,7 @@ def table_rows(
     is_numbered: bool,
     carried: Sequence[str],
     class_names: ClassNames | None,
+    list_column: str,
 ) -> Iterator[Row]:
     """Rows of Arrow batches.
 
@@ -126,6 +137,7 @@ def table_rows(
         carried: the names that the data carry for the numbers of the last column; empty: none.
         class_names: None: the numbers are the cells. Otherwise the names that the data carry are the cells, and must be
             `class_names.names` in their order, unless that is empty.
+        list_column: as in `read_stream`.
 
     Raises:
         ValueError: with input, row and column: a value is neither text nor a number, or not UTF-8; the carried names
@@ -140,10 +152,20 @@ def table_rows(
         values = [column_values(batch.column(column), column, name, first) for column in wanted]
         for number, row in enumerate(zip(*values, strict=True), first):
             where = f"{name}: row {number}"
-            cells = [cell_text(where, column, value) for column, value in zip(wanted, row, strict=True)]
-            cells[-1] = texts.get(row[-1], cells[-1])
+            named = [*row[:-1], name_classes(row[-1], texts)]
+            cells = [
+                cell_text(where, column, value, may_be_list=column == list_column)
+                for column, value in zip(wanted, named, strict=True)
+            ]
             yield where, [str(number), *cells] if is_numbered else cells
         first += batch.num_rows
+
+
+def name_classes(value: object, names: Mapping[Any, str]) -> object:
+    """A number of a class as its name, or a list of such numbers; what has no name stays."""
+    if isinstance(value, list):
+        return [name_classes(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, int) else value
 
 
 def check_names(what: str, carried: Sequence[str], class_names: ClassNames) -> None:

@@ -228,7 +228,12 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
         name = resolve_hub_path(source.paths[0], folder)
         layout = source.layout
         return read_hub_data(
-            name, source.own_split, columns, numbered=layout.is_numbered, class_names=layout.class_names
+            name,
+            source.own_split,
+            columns,
+            numbered=layout.is_numbered,
+            class_names=layout.class_names,
+            list_column=list_column(source),
         )
     rows = itertools.chain.from_iterable(read_one_file(source, path, columns) for path in files_of(source, folder))
     return rows if columns[0] else ((where, [str(row), *cells[1:]]) for row, (where, cells) in enumerate(rows))
@@ -237,7 +242,13 @@ def read_cells(source: RowSource, columns: Sequence[str], folder: Path) -> Itera
 def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iterator[Row]:
     layout = source.layout
     if path.suffix == PARQUET_SUFFIX:
-        return read_parquet_file(path, columns, numbered=layout.is_numbered, class_names=layout.class_names)
+        return read_parquet_file(
+            path,
+            columns,
+            numbered=layout.is_numbered,
+            class_names=layout.class_names,
+            list_column=list_column(source),
+        )
     others = [name for name in layout.header if name != layout.label_column]
     may_lack_label = layout.label_column not in columns
     headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
@@ -248,7 +259,13 @@ def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iter
         numbered=layout.is_numbered,
         delimiters=source.delimiters,
         headers=headers,
+        list_column=list_column(source),
     )
+
+
+def list_column(source: RowSource) -> str:
+    """The column that may hold lists: that of several labels."""
+    return source.layout.label_column if source.task.kind_entry.has_several_labels else ""
 
 
 def is_hub(source: RowSource) -> bool:

@@ -39,7 +39,7 @@ class Table:
     texts: tuple[list[str], ...]
     """One list per text column, stripped."""
     labels: np.ndarray
-    """(rows,) float32, within the task's range."""
+    """(rows,) float32, within the task's range; of several labels (rows, num_classes), 0 or 1."""
     num_own_rows: int
     """Number of the set's own rows, which come first; the others are augmentation."""
     skipped: tuple[str, ...]
@@ -86,26 +86,29 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
             or a fraction for a class (with its position and column); an id that must be unique is there twice.
     """
-    mapping = read_mapping(layout.labels)
+    mapping, has_several = read_mapping(layout.labels), task.kind_entry.has_several_labels
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
     places: dict[str, str] = {}
     for where, cells in rows:
         if not all(cells):
             skipped.append(describe_blank(where, layout.columns, cells))
             continue
-        label = mapping.get(as_number(cells[-1])) if mapping else cells[-1]
-        if label is None and layout.has_all_labels:
-            names = [entry.rpartition(":")[0] for entry in layout.labels]
-            require_name(cells[-1][:MAX_QUOTED_VALUE], names, f"label in column {layout.label_column} of {where}")
-        if label is None:
-            unnamed[cells[-1][:MAX_QUOTED_VALUE]] += 1
+        given = split_labels(where, cells[-1]) if has_several else [cells[-1]]
+        named = [mapping.get(as_number(value)) if mapping else value for value in given]
+        if None in named:
+            value = given[named.index(None)][:MAX_QUOTED_VALUE]
+            if layout.has_all_labels:
+                names = [entry.rpartition(":")[0] for entry in layout.labels]
+                require_name(value, names, f"label in column {layout.label_column} of {where}")
+            unnamed[value] += 1
             continue
         if layout.has_unique_ids:
             rule = f"{where}: column {layout.id_column} must hold each id once"
             require(cells[0] not in places, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {places.get(cells[0])} again")
             places[cells[0]] = where
         kept.append(cells)
-        labels.append(read_label(where, label, task, layout.label_column))
+        numbers = [read_label(where, label, task, layout.label_column) for label in named if label is not None]
+        labels.append(indicator(numbers, task.num_classes) if has_several else numbers[0])
     left_out = describe_unnamed(short_name(path), layout.label_column, unnamed)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
@@ -189,10 +192,30 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
     label = number if isinstance(number, float) else math.nan
     low, high = map(float, task.label_range)
     label = next((bound for bound in (low, high) if math.isclose(label, bound, rel_tol=SINGLE_PRECISION)), label)
-    is_real = task.kind == "regression"
+    is_real = task.is_regression
     if not (low <= label <= high and (is_real or label.is_integer())):
         rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
         can_have_names = task.files is not None and not is_real and isinstance(number, str)
         hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
         raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}{hint}")
     return label
+
+
+def split_labels(where: str, cell: str) -> list[str]:
+    """The labels in a cell: a JSON list, `[]` for none, or texts with commas between."""
+    if not cell.startswith("["):
+        return [part.strip() for part in cell.split(",")]
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        found = None
+    is_list = isinstance(found, list) and all(isinstance(label, str | int | float) for label in found)
+    require(is_list, f"{where}: a list of labels must be JSON", cell[:MAX_QUOTED_VALUE])
+    return [str(label).strip() for label in found or []]
+
+
+def indicator(labels: Sequence[float], num_classes: int) -> np.ndarray:
+    """Numbers of labels as 1 for each that is there and 0 for the others, (num_classes,) float32."""
+    found = np.zeros(num_classes, dtype=np.float32)
+    found[[int(label) for label in labels]] = 1
+    return found

@@ -56,7 +56,7 @@ class TokenTable:
     """Number of the set's own rows, which come first; the others are augmentation."""
     id_column: pa.Array
     labels: np.ndarray
-    """(rows,) float32; NaN for a missing label."""
+    """(rows,) float32, NaN for a missing label; of several labels (rows, num_classes), 0 or 1."""
     pieces: tuple[np.ndarray, ...]
     """Per text column the word pieces of all rows, concatenated: (pieces,) int32."""
     offsets: tuple[np.ndarray, ...]
@@ -144,7 +144,7 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerpr
         task=table.task,
         num_own_rows=table.num_own_rows,
         id_column=tokens.column("id").chunk(0),
-        labels=tokens.column("label").chunk(0).to_numpy(),
+        labels=array_of(tokens.column("label").chunk(0)),
         pieces=tuple(text.values.to_numpy() for text in texts),
         offsets=tuple(text.offsets.to_numpy() for text in texts),
         special=special,
@@ -167,13 +167,26 @@ def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) 
 
 def write_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
     """Writes the Arrow file and, after it, its checksum."""
-    columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": pa.array(table.labels, pa.float32())}
+    columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": column_of(table.labels)}
     for side, texts in enumerate(table.texts):
         columns[f"pieces_{side}"] = tokenize_texts(tokenizer, texts)
     batch = pa.record_batch(columns)
     with pa.ipc.new_file(str(folder / TOKENS_NAME), batch.schema) as writer:
         writer.write_batch(batch)
     (folder / CHECKSUM_NAME).write_text(file_sha256(folder / TOKENS_NAME))
+
+
+def column_of(labels: np.ndarray) -> pa.Array:
+    """Labels as an Arrow array: a number for each row, or a list of as many as there are columns."""
+    values = pa.array(labels.reshape(-1), pa.float32())
+    return values if labels.ndim == 1 else pa.FixedSizeListArray.from_arrays(values, labels.shape[1])
+
+
+def array_of(column: pa.Array) -> np.ndarray:
+    """The inverse of `column_of`, without a copy."""
+    if not pa.types.is_fixed_size_list(column.type):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.flatten().to_numpy()).reshape(-1, column.type.list_size)
 
 
 def tokenize_texts(tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> pa.LargeListArray:

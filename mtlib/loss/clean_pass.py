@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, index_on, some_rows
-from mtlib.metrics.metric import Kind
+from mtlib.kinds import Kind
 from mtlib.model.dropout import random_state
 from mtlib.model.multitask import MultiTaskModel, Output
 

@@ -7,17 +7,20 @@ term.
 from torch import Tensor
 from torch.nn import functional
 
+from mtlib.kinds import KINDS, Kind
 
-def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
+
+def symmetric_divergence(kind: Kind, first: Tensor, second: Tensor) -> Tensor:
     """A symmetric divergence of two predictions, zero exactly when they are equal.
 
-    Classes and binary: KL(Q, P) + KL(P, Q), the distribution on the left of each held fixed. Its gradient reaches both
+    Of probabilities: KL(Q, P) + KL(P, Q), the distribution on the left of each held fixed. Its gradient reaches both
     predictions and, when they are close, is half that of the sum with nothing held fixed. It is computed as
     sum_i (p_i - q_i) (log p_i - log q_i) with the first factor held fixed, which has the same value and gradient and is
     never negative, however close the predictions. Regression: (a - b)^2.
 
     Args:
-        kind: `classes`, `binary` (Bernoulli: a softmax over one logit would always give 0) or `regression`.
+        kind: of the task. `binary` is a Bernoulli (a softmax over one logit would always give 0), `multilabel` the mean
+            over a Bernoulli for each label, as its loss is.
         first, second: logits, (rows, num_logits) each.
 
     Returns:
@@ -26,26 +29,26 @@ def symmetric_divergence(kind: str, first: Tensor, second: Tensor) -> Tensor:
     Source: Jiang et al. 2020, section 3.1. The fixed targets are those of its authors' code, and of the one that BERT
     and Beyond used; without them that paper's weights would mean twice as much.
     """
-    if kind == "regression":
+    if KINDS[kind].is_regression:
         return ((first - second) ** 2).squeeze(1)
     gap, log_gap = probability_gaps(kind, first, second)
-    return (gap.detach() * log_gap).sum(1)
+    return of_rows(kind, gap.detach() * log_gap)
 
 
-def divergence_from(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
+def divergence_from(kind: Kind, prediction: Tensor, target: Tensor) -> Tensor:
     """KL(target, prediction) of logits, or the squared difference, (rows,), with the target held fixed."""
-    target = target.detach()
-    if kind == "classes":
+    target, link = target.detach(), KINDS[kind].link
+    if link == "softmax":
         log_q = target.log_softmax(1)
         return (log_q.exp() * (log_q - prediction.log_softmax(1))).sum(1)
-    if kind == "binary":
+    if link == "sigmoid":
         entropy = functional.binary_cross_entropy_with_logits(target, target.sigmoid(), reduction="none")
         crossed = functional.binary_cross_entropy_with_logits(prediction, target.sigmoid(), reduction="none")
-        return (crossed - entropy).squeeze(1)
+        return of_rows(kind, crossed - entropy)
     return ((prediction - target) ** 2).squeeze(1)
 
 
-def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tensor:
+def divergence_to_teacher(kind: Kind, prediction: Tensor, target: Tensor) -> Tensor:
     """KL(target, prediction) + KL(prediction, target), or the squared difference, with the target held fixed.
 
     Unlike in `symmetric_divergence` the gradient flows through the prediction in both terms, as in the equation.
@@ -54,18 +57,23 @@ def divergence_to_teacher(kind: str, prediction: Tensor, target: Tensor) -> Tens
 
     Source: Jiang et al. 2020, section 3.2: the Bregman divergence with the loss of section 3.1.
     """
-    if kind == "regression":
+    if KINDS[kind].is_regression:
         return ((prediction - target.detach()) ** 2).squeeze(1)
     gap, log_gap = probability_gaps(kind, prediction, target.detach())
-    return (gap * log_gap).sum(1)
+    return of_rows(kind, gap * log_gap)
 
 
-def probability_gaps(kind: str, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def probability_gaps(kind: Kind, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """p - q and log p - log q of two predictions, (rows, num_logits) each: their product is the symmetrised KL.
 
-    For a Bernoulli (`binary`) the two classes together give (p - q) times the difference of the logits.
+    For a Bernoulli the two classes together give (p - q) times the difference of the logits.
     """
-    if kind == "binary":
+    if KINDS[kind].link == "sigmoid":
         return first.sigmoid() - second.sigmoid(), first - second
     log_p, log_q = first.log_softmax(1), second.log_softmax(1)
     return log_p.exp() - log_q.exp(), log_p - log_q
+
+
+def of_rows(kind: Kind, values: Tensor) -> Tensor:
+    """Values of each logit, (rows, num_logits), as one a row: summed over classes, averaged over several labels."""
+    return values.mean(1) if KINDS[kind].has_several_labels else values.sum(1)

@@ -1,6 +1,7 @@
 """Losses: one function each, from logits, (rows, num_logits), and labels, (rows,), to one loss per example, (rows,).
 
-Labels of classes are their numbers as floats. `mtlib.config.losses` lists the losses.
+Labels of classes are their numbers as floats; several labels are (rows, num_logits), 0 or 1. `mtlib.config.losses`
+lists the losses.
 """
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn import functional
 
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import settings_of
-from mtlib.metrics.metric import Kind
+from mtlib.kinds import Kind
 from mtlib.runtime.lazy_functions import load_function
 
 
@@ -21,6 +22,11 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """-log sigmoid(logit) for label 1, -log(1 - sigmoid(logit)) for label 0, in nats."""
     return functional.binary_cross_entropy_with_logits(logits.squeeze(1), labels, reduction="none")
+
+
+def mean_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean over several labels, (rows, num_logits), of the cross entropy of each one's sigmoid, in nats."""
+    return functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1)
 
 
 def mean_squared_error(logits: Tensor, labels: Tensor) -> Tensor:
@@ -63,7 +69,7 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
         config: the task's settings: its loss and that loss's settings are used.
         kind: the task's kind of label. A binary task has one logit: where its head has two outputs, their difference.
         logits: (rows, num_logits).
-        labels: (rows,).
+        labels: (rows,), or (rows, num_logits) of several labels.
     """
     loss = config.loss_entry
     losses: Tensor = load_function(loss.functions[kind])(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch, index_on
+from mtlib.kinds import Kind
 from mtlib.loss.clean_pass import CleanPass
 from mtlib.loss.divergences import divergence_from, symmetric_divergence
 from mtlib.model.dropout import restore_random_state
@@ -105,7 +106,7 @@ def first_noise(batch: Batch, embeddings: Sequence[Tensor], seed: int) -> list[T
 
 def smoothness(
     config: SmartConfig,
-    kind: str,
+    kind: Kind,
     clean_logits: Tensor,
     first_noise: Sequence[Tensor],
     masks: Sequence[Tensor],
@@ -146,7 +147,7 @@ def smoothness(
 
 def ascend(
     config: SmartConfig,
-    kind: str,
+    kind: Kind,
     clean_logits: Tensor,
     noise: Sequence[Tensor],
     keep: Sequence[Tensor],
@@ -159,7 +160,7 @@ def ascend(
 
 
 def ascent_gradients(
-    kind: str, clean_logits: Tensor, noise: Sequence[Tensor], perturbed: Perturbed
+    kind: Kind, clean_logits: Tensor, noise: Sequence[Tensor], perturbed: Perturbed
 ) -> tuple[Tensor, ...]:
     """The gradient of the divergence that an ascent step climbs, in its noise; the same shapes as `noise`."""
     variables = [part.detach().requires_grad_() for part in noise]

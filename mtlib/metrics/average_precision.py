@@ -1,5 +1,8 @@
 """Average precision: the mean over positive examples of the precision among all that are scored at least as high."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,13 +10,20 @@ from mtlib.metrics.metric import Floats
 
 
 def counted_average_precision(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
-    """Average precision under counts, (models, resamples); 0 where no example is positive."""
+    """Average precision under counts, (models, resamples), or its mean over several labels; 0 without positives."""
     weights = np.ones((1, len(labels))) if counts is None else counts
-    return np.stack([average_precision(own, labels, weights) for own in values])
+    return np.stack([mean_over_labels(partial(average_precision, weights), own, labels) for own in values])
 
 
-def average_precision(values: Floats, labels: Floats, weights: Floats) -> Floats:
-    """Of one model, (resamples,), from values, (rows,), and weights, (resamples, rows)."""
+def mean_over_labels(function: Callable[[Floats, Floats], Floats], values: Floats, labels: Floats) -> Floats:
+    """A function of one model's values and labels, (rows,) each; of (rows, num_classes) its mean over the columns."""
+    if labels.ndim == 1:
+        return function(values, labels)
+    return np.asarray(np.mean([function(*column) for column in zip(values.T, labels.T, strict=True)], axis=0))
+
+
+def average_precision(weights: Floats, values: Floats, labels: Floats) -> Floats:
+    """Of one model, (resamples,), from weights, (resamples, rows), and values and labels, (rows,) each."""
     order, starts = descending(values)
     own = np.add.reduceat(weights[:, order], starts, axis=1)  # of each distinct value, the highest first
     positive = np.add.reduceat((weights * labels)[:, order], starts, axis=1)
@@ -32,7 +42,7 @@ def descending(values: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int
 
 def average_precision_influence(values: Floats, labels: Floats) -> Floats:
     """Of average precision; 0 where no example is positive."""
-    return np.stack([derivative(own, labels) for own in values])
+    return np.stack([mean_over_labels(derivative, own, labels) for own in values])
 
 
 def derivative(values: Floats, labels: Floats) -> Floats:

@@ -22,6 +22,8 @@ class ClassCounts:
 
 def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:
     """Of models on resamples, (models, resamples, classes); arguments as of `mtlib.metrics.metric.Counted`."""
+    if labels.ndim == 2:
+        return count_labels(values, labels, counts)
     classes, answers = values.astype(np.intp), labels.astype(np.intp)
     num_classes = int(max(classes.max(), answers.max())) + 1
     is_right = (classes == answers).astype(np.float64)
@@ -41,6 +43,16 @@ def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> Clas
     return ClassCounts(right=np.asarray(right, dtype=np.float64), predicted=predictions, actual=actual)
 
 
+def count_labels(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:
+    """As `count_classes`, of several labels: values are (models, rows, classes), labels (rows, classes)."""
+    weights = np.ones((1, len(labels))) if counts is None else counts
+    predicted, right = (
+        np.stack([weights @ own for own in values]),
+        np.stack([weights @ (own * labels) for own in values]),
+    )
+    return ClassCounts(right=right, predicted=predicted, actual=np.broadcast_to(weights @ labels, right.shape))
+
+
 def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
     """The ratio; 0 where the denominator is."""
     top, bottom = np.broadcast_arrays(np.asarray(numerator, dtype=np.float64), np.asarray(denominator))
@@ -58,9 +70,15 @@ def is_present(found: ClassCounts) -> npt.NDArray[np.bool_]:
 
 
 def counted_macro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
-    """The mean of F1 over the classes that occur, (models, resamples)."""
+    """The mean of F1 over the classes that occur, (models, resamples); 0 where none of several labels does."""
     found = count_classes(values, labels, counts)
-    return np.asarray(class_f1(found).sum(-1) / is_present(found).sum(-1))
+    return divide(class_f1(found).sum(-1), is_present(found).sum(-1))
+
+
+def counted_micro_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
+    """F1 of all labels together, (models, resamples)."""
+    found = count_classes(values, labels, counts)
+    return divide(2 * found.right.sum(-1), (found.predicted + found.actual).sum(-1))
 
 
 def counted_f1(values: Floats, labels: Floats, counts: Floats | None) -> Floats:
@@ -75,8 +93,10 @@ def f1_derivatives(values: Floats, labels: Floats) -> tuple[Floats, ClassCounts]
     With F = 2 T / (P + A), an example adds to T, P and A of class k: (2 T_k - F (P_k + A_k)) / (P + A).
     """
     found = count_classes(values, labels, None)
-    one_hot = np.eye(found.right.shape[-1])
-    predicted, actual = one_hot[values.astype(np.intp)], one_hot[labels.astype(np.intp)]
+    predicted, actual = values, labels
+    if labels.ndim == 1:
+        one_hot = np.eye(found.right.shape[-1])
+        predicted, actual = one_hot[values.astype(np.intp)], one_hot[labels.astype(np.intp)]
     change = 2 * predicted * actual - class_f1(found) * (predicted + actual)
     return len(labels) * divide(change, found.predicted + found.actual), found
 
@@ -84,7 +104,15 @@ def f1_derivatives(values: Floats, labels: Floats) -> tuple[Floats, ClassCounts]
 def macro_f1_influence(values: Floats, labels: Floats) -> Floats:
     """Of macro F1: the mean over the classes that occur."""
     derivatives, found = f1_derivatives(values, labels)
-    return np.asarray(derivatives.sum(-1) / is_present(found).sum(-1))
+    return divide(derivatives.sum(-1), is_present(found).sum(-1))
+
+
+def micro_f1_influence(values: Floats, labels: Floats) -> Floats:
+    """Of micro F1, by the formula of `f1_derivatives` for the sums over all labels."""
+    found = count_classes(values, labels, None)
+    total = (found.predicted + found.actual).sum(-1)  # (models, 1)
+    change = 2 * (values * labels).sum(-1) - divide(2 * found.right.sum(-1), total) * (values + labels).sum(-1)
+    return len(labels) * divide(change, total)
 
 
 def f1_influence(values: Floats, labels: Floats) -> Floats:

@@ -11,12 +11,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.kinds import KINDS, Kind
 from mtlib.runtime.lazy_functions import Function, load_function
 
 Floats = npt.NDArray[np.float64]
-
-Kind = Literal["classes", "binary", "regression"]
-"""Of a task: labels 0, 1, 2, ...; labels 0 and 1; real labels."""
 
 Reads = Literal["right", "class", "output"]
 
@@ -24,10 +22,11 @@ Numeric = TypeVar("Numeric", float, Floats)
 
 Counted = Callable[[Floats, Floats, Floats | None], Any]
 """From values, (models, rows), labels, (rows,), and how often each row counts, (resamples, rows), or None for each
-once, to the metric, (models, resamples)."""
+once, to the metric, (models, resamples). Labels of a multi-label task, and values unless the metric reads whether a
+prediction is right, have a further dimension, (num_classes,)."""
 
 Influence = Callable[[Floats, Floats], Any]
-"""From values, (models, rows), and labels, (rows,), to each example's influence on the metric, (models, rows)."""
+"""From values and labels, as of `Counted`, to each example's influence on the metric, (models, rows)."""
 
 STEP = 1e-4
 """Change of an example's weight by which an influence is estimated where an entry has no formula."""
@@ -42,11 +41,13 @@ class Metric:
     kinds: tuple[Kind, ...]
     """Kinds of task that it suits."""
     reads: Reads
-    """What it needs of a prediction: whether it is `right`, 1 or 0; the predicted `class`; or the `output`, the
-    prediction of a regression, or for a binary task a number that grows with the probability of label 1."""
+    """What it needs of a prediction: whether it is `right`, 1 or 0 (of several labels: whether all are); the predicted
+    `class`, or of several labels 1 for each predicted one; or the `output`, the prediction of a regression, or a number
+    that grows with the probability of label 1, or of each label."""
     function: Function
-    """A function, or `module:function`, imported when it is first used: from labels and values, (rows,) each, and
-    optionally `sample_weight`, (rows,), to the metric, as functions of scikit-learn."""
+    """A function, or `module:function`, imported when it is first used: from labels and values, (rows,) each or
+    (rows, num_classes) of several labels, and optionally `sample_weight`, (rows,), to the metric, as functions of
+    scikit-learn."""
     counted: Counted | None = None
     """The same for many models and resamples at once; None: `function` is called for each with `sample_weight`."""
     influence: Influence | None = None
@@ -91,7 +92,7 @@ class Metric:
         return max(0.0, (score - low) / (high - low))
 
     def evaluate(self, values: Floats, labels: Floats) -> float:
-        """The value for one model, (rows,) each."""
+        """The value for one model, (rows,) each, or (rows, num_classes) of several labels."""
         return float(load_function(self.function)(labels, values))
 
     def scores(self, values: Floats, labels: Floats, counts: Floats | None = None) -> Floats:
@@ -120,27 +121,38 @@ class Metric:
 
         Examples with the same label and value have the same influence, so that it is estimated once for them all.
         """
-        found = np.empty(values.shape)
+        found, width = np.empty(values.shape[:2]), labels.size // len(labels)
         for own, influence in zip(values, found, strict=True):
-            pairs, places, sizes = np.unique(np.stack([labels, own]), axis=1, return_inverse=True, return_counts=True)
+            rows = np.column_stack([labels, own])
+            pairs, places, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+            own_labels = pairs[:, :width].reshape(-1, *labels.shape[1:])
+            own_values = pairs[:, width:].reshape(1, -1, *own.shape[1:])
             steps = STEP * np.eye(len(sizes))
             value = self.counted or self.count_slowly
-            high, low = (value(pairs[1][None], pairs[0], sizes + sign * steps)[0] for sign in (1, -1))
-            influence[:] = ((high - low) * (len(labels) / (2 * STEP)))[places]
+            high, low = (value(own_values, own_labels, sizes + sign * steps)[0] for sign in (1, -1))
+            influence[:] = ((high - low) * (len(labels) / (2 * STEP)))[places.reshape(-1)]
         return np.asarray(found - found.mean(axis=1, keepdims=True))
 
 
 def read_logits(
     metric: Metric, kind: Kind, label_range: tuple[float, float], logits: npt.ArrayLike, labels: npt.ArrayLike
 ) -> Floats:
-    """What a metric reads of logits, (..., rows, num_logits), to (..., rows).
-
-    Predictions of a regression are clipped to the range of labels. The predicted class is that of the highest
-    logit, the first of equals; of a binary task 1 where the logit is above 0.
-    """
+    """As `read_outputs`, of logits, (..., rows, num_logits); those of a regression are clipped to the labels' range."""
     values = np.asarray(logits, dtype=np.float64)
+    return read_outputs(metric, kind, np.clip(values, *label_range) if KINDS[kind].is_regression else values, labels)
+
+
+def read_outputs(metric: Metric, kind: Kind, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
+    """What a metric reads of outputs, (..., rows, width), or of logits, for labels as in `KINDS`.
+
+    Returns:
+        (..., rows), or (..., rows, num_classes) of several labels unless the metric reads whether they are right.
+    """
+    entry, values = KINDS[kind], np.asarray(outputs)
     if metric.reads == "output":
-        return np.asarray(np.clip(values[..., 0], *label_range) if kind == "regression" else values[..., 0])
-    chosen = values.argmax(-1) if kind == "classes" else values[..., 0] > 0
-    is_right = metric.reads == "right"
-    return np.asarray(chosen == np.asarray(labels) if is_right else chosen, dtype=np.float64)
+        return np.asarray(values if entry.has_several_labels else values[..., 0], dtype=np.float64)
+    predicted = entry.predict(values)
+    if metric.reads == "class":
+        return predicted
+    is_right = predicted == np.asarray(labels)
+    return np.asarray(is_right.all(-1) if entry.has_several_labels else is_right, dtype=np.float64)

@@ -6,24 +6,27 @@ fold and averaged, as outputs of the ensembles of different folds differ in scal
 
 from collections.abc import Mapping
 
+from mtlib.kinds import Kind
 from mtlib.metrics.average_precision import average_precision_influence, counted_average_precision
 from mtlib.metrics.class_counts import (
     counted_f1,
     counted_macro_f1,
     counted_matthews,
+    counted_micro_f1,
     f1_influence,
     macro_f1_influence,
     matthews_influence,
+    micro_f1_influence,
 )
 from mtlib.metrics.correlation import counted_pearson, counted_spearman, pearson_influence, spearman_influence
 from mtlib.metrics.means import counted_means, counted_root_errors, mean_influence, root_error_influence
-from mtlib.metrics.metric import Kind, Metric
+from mtlib.metrics.metric import Metric
 from mtlib.runtime.errors import require_name
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric(
         title="accuracy",
-        kinds=("classes", "binary"),
+        kinds=("classes", "binary", "multilabel"),
         reads="right",
         function="mtlib.metrics.means:mean_value",
         counted=counted_means,
@@ -31,9 +34,17 @@ METRICS: dict[str, Metric] = {
         is_mean=True,
         is_always_reported=True,
     ),
+    "micro_f1": Metric(
+        title="micro F1",
+        kinds=("multilabel",),
+        reads="class",
+        function="mtlib.metrics.f1:micro_f1",
+        counted=counted_micro_f1,
+        influence=micro_f1_influence,
+    ),
     "macro_f1": Metric(
         title="macro F1",
-        kinds=("classes", "binary"),
+        kinds=("classes", "binary", "multilabel"),
         reads="class",
         function="mtlib.metrics.f1:macro_f1",
         counted=counted_macro_f1,
@@ -58,7 +69,7 @@ METRICS: dict[str, Metric] = {
     ),
     "average_precision": Metric(
         title="average precision",
-        kinds=("binary",),
+        kinds=("binary", "multilabel"),
         reads="output",
         function="sklearn.metrics:average_precision_score",
         counted=counted_average_precision,
@@ -107,8 +118,3 @@ METRICS: dict[str, Metric] = {
 def check_metric(name: str, kind: Kind, metrics: Mapping[str, Metric]) -> None:
     """Raises ValueError with the right names, nearest first, unless the metric suits the kind of task."""
     require_name(name, [own for own, metric in metrics.items() if kind in metric.kinds], f"metric of a {kind} task")
-
-
-def default_metric(kind: Kind) -> str:
-    """The metric of the papers."""
-    return "pearson" if kind == "regression" else "accuracy"

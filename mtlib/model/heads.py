@@ -133,7 +133,7 @@ def cosine_head(shape: HeadShape) -> CosineHead:
     Source: BERT and Beyond 3.2, Tuning up BERT 4.2. For regression Tuning up BERT scales the cosine to 0..5; BERT and
     Beyond does not say.
     """
-    low, high = shape.task.label_range if shape.task.kind == "regression" else (-1.0, 1.0)
+    low, high = shape.task.label_range if shape.task.is_regression else (-1.0, 1.0)
     size = shape.hidden_size
     return CosineHead(shape.linear(size, size) if shape.settings.cosine_projection else None, low, high)
 

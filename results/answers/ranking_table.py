@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mtlib.metrics.table import default_metric
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PLAIN_WIDTH, PrintedTable, fold, table_lines, wrapped
 from mtlib.tasks import Task, title_of, value_of
@@ -206,7 +205,7 @@ def why_unknown(most_replicates: int) -> str:
 def metric_lines(rows: Sequence[RankedConfiguration], tasks: Mapping[str, Task]) -> list[str]:
     """The metrics of tasks with another than their kind's usual one, in a line; empty if there are none."""
     shown = [tasks[name] for name, split in score_columns(rows, tasks) if split == "dev" and name in tasks]
-    return metrics_line([task for task in shown if task.metric != default_metric(task.kind)])
+    return metrics_line([task for task in shown if task.metric != task.kind_entry.default_metric])
 
 
 def metrics_line(tasks: Sequence[Task]) -> list[str]:

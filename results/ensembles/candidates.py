@@ -18,7 +18,7 @@ from results.ensembles.outputs import Outputs, margins_of, outputs_of, values_of
 from results.records.epochs import read_part
 from results.records.examples import read_groups
 from results.records.files import read_json
-from results.records.predictions import find_lost, has_same_examples, logits_array, reported_epochs
+from results.records.predictions import find_lost, has_same_examples, labels_array, logits_array, reported_epochs
 from results.records.replicated_best import replicated_best
 from results.records.selection import Member
 from results.records.tables import read_curves, read_trials
@@ -60,7 +60,7 @@ class Pool:
     ids: tuple[str, ...]
     """(rows,)."""
     labels: Floats
-    """(rows,)."""
+    """(rows,), or (rows, num_classes) of several labels."""
     outputs: Outputs
     """(candidates, rows, width), from `results.ensembles.outputs.outputs_of`."""
     text_groups: Numbers | None = None
@@ -75,7 +75,7 @@ class Pool:
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:
-        """What the metric reads of each prediction, (candidates, rows): for accuracy 1 where it is right, else 0."""
+        """What the metric reads of each prediction, as `values_of`: for accuracy 1 where it is right, else 0."""
         values = (values_of(self.task, outputs, self.labels) for outputs in self.outputs)
         return np.stack([own.astype(np.float32) for own in values])
 
@@ -171,7 +171,8 @@ def read_pool(sweeps: Sequence[Location], task: Task) -> Pool:
     require(bool(candidates), rule, "; ".join(f"{trial}: {reason}" for trial, reason in list(lost.items())[:1]))
     ids, labels, outputs = read_outputs(candidates, task)
     rule = f"every example of {task.name}-dev must have a label to select by"
-    require(not np.isnan(labels).any(), rule, f"none for {ids[int(np.isnan(labels).argmax())]}")
+    lacks_label = np.isnan(labels).reshape(len(ids), -1).any(axis=1)
+    require(not lacks_label.any(), rule, f"none for {ids[int(lacks_label.argmax())]}")
     recorded = (read_groups(sweep, task.name, ids) for sweep in sweeps)
     return Pool(
         task=task,
@@ -248,7 +249,7 @@ def kept_epochs(root: fs.SubTreeFileSystem, trial: str) -> set[int]:
 
 
 def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[list[str], Floats, Outputs]:
-    """Ids and labels, (rows,), and the outputs of candidates, whose predictions are there, (candidates, rows, width).
+    """Ids, (rows,), labels, and the outputs of candidates, whose predictions are there, (candidates, rows, width).
 
     ValueError where the examples of a candidate are not those of the first one.
     """
@@ -266,7 +267,7 @@ def read_outputs(candidates: Sequence[Candidate], task: Task) -> tuple[list[str]
         require(has_same_examples(table, first), rule, got)
         found[number] = outputs
     assert first is not None
-    return first["id"].to_pylist(), first["label"].to_numpy().astype(np.float64), found
+    return first["id"].to_pylist(), labels_array(first).astype(np.float64), found
 
 
 def describe_candidate(candidate: Candidate | Member) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mtlib.kinds import rarest_label
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 from results.stats.resampling import Floats, Numbers
@@ -30,10 +31,11 @@ def assign_folds(
 ) -> Numbers:
     """Deals whole groups of examples to folds, each run of `num_folds` groups to all of them.
 
-    Groups are sorted by size, the largest first, and by mean label, in random order among equals.
+    Groups are sorted by size, the largest first, and by mean label, of several labels by the mean of the rarest one, in
+    random order among equals.
 
     Args:
-        labels: (rows,), classes or real numbers.
+        labels: (rows,), classes or real numbers; or (rows, num_classes), several labels.
         num_folds: at least 2 and at most the number of groups.
         generator: of random numbers.
         groups: (rows,) number of each example's group; None if each example is a group.
@@ -49,7 +51,7 @@ def assign_folds(
     sizes = np.bincount(numbers)
     rule = f"there must be at least 2 folds and at most one per group of examples, of which there are {len(sizes)}"
     require(2 <= num_folds <= len(sizes), rule, num_folds)
-    order = np.lexsort((generator.random(len(sizes)), np.bincount(numbers, labels) / sizes, -sizes))
+    order = np.lexsort((generator.random(len(sizes)), np.bincount(numbers, rarest_label(labels)) / sizes, -sizes))
     num_runs, rest = divmod(len(sizes), num_folds)
     whole = generator.permuted(np.tile(np.arange(num_folds), (num_runs, 1)), axis=1)
     dealt = np.empty(len(sizes), dtype=np.intp)

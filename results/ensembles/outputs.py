@@ -1,25 +1,26 @@
 """A model's outputs as numbers that can be averaged over models, and predictions from an average.
 
-Classes: probabilities, (num_classes,). A binary task: twice the probability of label 1, less 1. Regression: the
-prediction, clipped to the task's range.
+Classes: probabilities, (num_classes,). A binary task: twice the probability of label 1, less 1; of several labels this
+for each, (num_classes,). Regression: the prediction, clipped to the task's range.
 """
 
 import numpy as np
 import numpy.typing as npt
 
+from mtlib.metrics.metric import read_outputs
 from mtlib.tasks import Task
 from results.stats.resampling import Floats
 
 Outputs = npt.NDArray[np.float32]
-"""(..., rows, width): width is the number of classes, or 1."""
+"""(..., rows, width): width is the task's number of logits."""
 
 
 def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
     """Converts a head's logits, (..., rows, num_logits), to outputs, (..., rows, width)."""
     values = np.asarray(logits, dtype=np.float64)
-    if task.kind == "regression":
+    if task.is_regression:
         return np.clip(values, *task.label_range).astype(np.float32)
-    if task.kind == "binary":
+    if task.kind_entry.link == "sigmoid":
         return np.tanh(values / 2).astype(np.float32)
     powers = np.exp(values - values.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True), dtype=np.float32)
@@ -28,11 +29,11 @@ def outputs_of(task: Task, logits: npt.ArrayLike) -> Outputs:
 def logits_behind(task: Task, outputs: npt.ArrayLike) -> Floats:
     """The inverse of `outputs_of` for classification, of the same shape, up to a constant for each row.
 
-    Outputs that single precision rounds to certainty give a logit of 17.3 (binary), or one of -103 for the other class.
+    Outputs that single precision rounds to certainty give a logit of 17.3 (sigmoid), or -103 for the other class.
     """
-    assert task.kind != "regression"
+    assert not task.is_regression
     values = np.asarray(outputs, dtype=np.float64)
-    if task.kind == "binary":
+    if task.kind_entry.link == "sigmoid":
         most = 1 - np.finfo(np.float32).epsneg
         return np.asarray(2 * np.arctanh(np.clip(values, -most, most)))
     return np.log(np.maximum(values, np.finfo(np.float32).smallest_subnormal))
@@ -45,52 +46,52 @@ def tempered(task: Task, outputs: npt.ArrayLike, temperature: npt.ArrayLike) -> 
 
     Source: Guo et al. (2017), "On Calibration of Modern Neural Networks", temperature scaling.
     """
-    if task.kind == "regression":
+    if task.is_regression:
         return np.asarray(outputs, dtype=np.float64)
     return outputs_of(task, logits_behind(task, outputs) / np.asarray(temperature)).astype(np.float64)
 
 
 def predictions_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """Predictions, (..., rows), from outputs, (..., rows, width), of one model or averaged.
-
-    The likeliest class, the first of equals; 1 where label 1 is likelier, else 0; or the output itself.
-    """
-    values = np.asarray(outputs)
-    if task.kind == "classes":
-        return np.asarray(values.argmax(-1), dtype=np.float64)
-    return np.asarray(values[..., 0] > 0 if task.kind == "binary" else values[..., 0], dtype=np.float64)
+    """Predictions from outputs, (..., rows, width), of one model or averaged, as `mtlib.kinds.TaskKind.predict`."""
+    return task.kind_entry.predict(outputs)
 
 
 def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
-    """The probability of each class, (..., rows, num_classes), of a task that has classes or is binary."""
-    assert task.kind != "regression"
+    """The probability of each class or label, (..., rows, num_classes), of a task that is no regression."""
+    assert not task.is_regression
     values = np.asarray(outputs, dtype=np.float64)
-    if task.kind == "classes":
+    if task.kind_entry.link == "softmax":
         return values
+    if task.kind_entry.has_several_labels:
+        return (1 + values) / 2
     return np.concatenate([1 - values, 1 + values], axis=-1) / 2
 
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
-    """As `example_values`, of outputs, (..., rows, width), and labels, (rows,), to (..., rows)."""
-    reads = task.metric_entry.reads
-    if reads == "output":
-        return np.asarray(np.asarray(outputs)[..., 0], dtype=np.float64)
-    predicted = predictions_of(task, outputs)
-    return predicted if reads == "class" else np.asarray(predicted == np.asarray(labels), dtype=np.float64)
+    """As `results.stats.resampling.example_values`, of outputs, (..., rows, width)."""
+    return read_outputs(task.metric_entry, task.kind, outputs, labels)
 
 
 def values_behind(task: Task, margins: Outputs, labels: npt.ArrayLike) -> Floats:
-    """As `values_of`, from margins, (sums, others, rows), to (sums, rows), for metrics of classes or outputs.
+    """As `values_of`, from margins, (sums, others, rows), for metrics of classes or outputs.
 
     The predicted class is the right one if all its margins are above 0, else the one with the lowest margin.
     """
-    if task.kind == "regression":
+    if task.is_regression:
         return margins[:, 0].astype(np.float64)
+    if task.kind_entry.has_several_labels:
+        known, ahead = np.asarray(labels, dtype=np.float64), margins.transpose(0, 2, 1).astype(np.float64)
+        return ahead * signs(known) if task.metric_entry.reads == "output" else np.where(ahead > 0, known, 1 - known)
     right = np.asarray(labels).astype(int)
     if task.metric_entry.reads == "output":
-        return margins[:, 0].astype(np.float64) * np.where(right == 1, 1, -1)
+        return margins[:, 0].astype(np.float64) * signs(right)
     other = (right + 1 + margins.argmin(axis=1)) % task.num_classes
     return np.where((margins > 0).all(axis=1), right, other).astype(np.float64)
+
+
+def signs(labels: npt.ArrayLike) -> Floats:
+    """1 for label 1 and -1 for label 0, of the same shape."""
+    return np.where(np.asarray(labels) == 1, 1.0, -1.0)
 
 
 def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
@@ -98,18 +99,19 @@ def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
 
     Args:
         outputs: (candidates, rows, width).
-        labels: (rows,).
+        labels: (rows,), or (rows, num_classes) of several labels.
 
     Returns:
         (candidates, others, rows): the right class's probability minus each other one's; all above 0 where the
-        prediction is right, and 0 in a tie. For regression the prediction itself, (candidates, 1, rows).
+        prediction is right, and 0 in a tie. Of several labels (candidates, num_classes, rows): the probability that
+        each is right about the row minus that it is not. For regression the prediction itself, (candidates, 1, rows).
     """
-    if task.kind == "regression":
+    if task.is_regression:
         return outputs.transpose(0, 2, 1)
+    if task.kind_entry.link == "sigmoid":
+        return (outputs * signs(labels).reshape(outputs.shape[1], -1).astype(np.float32)).transpose(0, 2, 1)
     rows = np.arange(outputs.shape[1])
     right = np.asarray(labels).astype(int)
-    if task.kind == "binary":
-        return (outputs * np.where(right == 1, 1, -1)[:, None].astype(np.float32)).transpose(0, 2, 1)
     others = (right[:, None] + np.arange(1, outputs.shape[2])) % outputs.shape[2]  # (rows, others)
     ahead = outputs[:, rows, right][:, :, None] - outputs[:, rows[:, None], others]
     return ahead.transpose(0, 2, 1)

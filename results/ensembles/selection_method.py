@@ -81,7 +81,7 @@ def best_candidates(pool: Pool, rows: Numbers) -> Numbers:
     key = array_digest(rows)
     if key not in pool.rankings:
         order = np.argsort(-candidate_scores(pool, rows), kind="stable")
-        if pool.task.kind == "regression":
+        if pool.task.is_regression:
             order = order[is_on_scale(pool, rows, order[0])[order]]
         pool.rankings[key] = first_of_trials(pool, order)
     return pool.rankings[key]

@@ -7,6 +7,7 @@ from scipy.optimize import nnls
 
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble, weighted_ensemble
+from results.ensembles.outputs import signs
 from results.ensembles.selection_method import Settings, best_candidates, inner_folds, sum_scores
 from results.stats.resampling import Floats, Numbers
 
@@ -42,7 +43,7 @@ def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequenc
     if len(members) == 1 or not is_finite.any():
         return found
     finite = [shrinkage for shrinkage in shrinkages if np.isfinite(shrinkage)]
-    if pool.task.kind == "regression":
+    if pool.task.is_regression:
         values, labels = pool.values[members][:, rows].astype(np.float64), pool.labels[rows]
         found[is_finite] = [least_squares(values, labels, shrinkage) for shrinkage in finite]
     else:
@@ -51,11 +52,11 @@ def fit_weights(pool: Pool, members: Numbers, rows: Numbers, shrinkages: Sequenc
 
 
 def right_probabilities(pool: Pool, members: Numbers, rows: Numbers) -> Floats:
-    """Each member's probability of the label, (members, rows)."""
-    right = pool.labels[rows].astype(int)
+    """Each member's probability of the label, (members, rows); of each of several labels, (members, rows * labels)."""
     outputs = pool.outputs[members][:, rows].astype(np.float64)
-    if pool.task.kind == "binary":
-        return (1 + outputs[:, :, 0] * np.where(right == 1, 1, -1)) / 2
+    if pool.task.kind_entry.link == "sigmoid":
+        return (1 + outputs.reshape(len(members), -1) * signs(pool.labels[rows]).reshape(-1)) / 2
+    right = pool.labels[rows].astype(int)
     return np.take_along_axis(outputs, right[None, :, None], axis=2)[:, :, 0]
 
 

@@ -30,7 +30,7 @@ def calibrated(method: Choose) -> Choose:
     """
 
     def choose(pool: Pool, rows: Numbers, settings: Settings) -> Ensemble:
-        if pool.task.kind == "regression":
+        if pool.task.is_regression:
             return method(pool, rows, settings)
         considered = best_candidates(pool, rows)[: max(settings.num_considered, 2 * settings.max_models)]
         shortlist = pool.only(considered)
@@ -55,7 +55,7 @@ def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
     """The temperature of each candidate that maximises the likelihood of the labels.
 
     With m_o the logit of a row's label less that of another answer o, -log p(label) = log(1 + sum_o exp(-m_o / T)) is
-    convex in 1/T, so that its slope has one root.
+    convex in 1/T, so that its slope has one root. Of several labels each is an observation of its own.
 
     Args:
         task: no regression.
@@ -70,6 +70,8 @@ def find_temperatures(task: Task, outputs: Outputs, labels: Floats) -> Floats:
     """
     margins = margins_of(task, logits_behind(task, outputs).astype(np.float32), labels).astype(np.float64)
     assert np.isfinite(margins).all()
+    if task.kind_entry.has_several_labels:
+        margins = margins.reshape(len(margins), 1, -1)
     return np.array([find_temperature(own) for own in margins])
 
 

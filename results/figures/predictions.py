@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
+from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.proportion import proportion_confint
 
 from mtlib.tasks import Task
@@ -31,23 +32,34 @@ class Predicted:
     task: Task
     ids: Sequence[str]
     labels: Floats
-    """(rows,)."""
+    """(rows,), or (rows, num_classes) of several labels."""
     predictions: Floats
-    """(rows,)."""
+    """As `labels`."""
     probs: Floats | None
     """(rows, num_classes); None for a regression."""
 
     @property
     def is_right(self) -> Floats:
-        """(rows,) 1 where the predicted class is right, else 0."""
-        return np.asarray(self.predictions == self.labels, dtype=np.float64)
+        """1 where the predicted class is right, else 0: (rows,), or (rows * num_classes,) of several labels."""
+        return np.asarray(self.predictions == self.labels, dtype=np.float64).reshape(-1)
+
+    @property
+    def confidence(self) -> Floats:
+        """The probability of what is predicted, as `is_right`."""
+        assert self.probs is not None
+        several = self.task.kind_entry.has_several_labels
+        return np.maximum(self.probs, 1 - self.probs).reshape(-1) if several else self.probs.max(axis=1)
 
 
 def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
     """All figures of one task's predictions, of models or ensembles over the same examples."""
-    if models[0].task.kind == "regression":
+    task = models[0].task
+    if task.is_regression:
         return [scatter_plot(models)]
-    return [confusion_matrix(models), reliability(models)]
+    return [
+        label_scores(models) if task.kind_entry.has_several_labels else confusion_matrix(models),
+        reliability(models),
+    ]
 
 
 def class_names(task: Task) -> list[str]:
@@ -84,6 +96,30 @@ def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
         name=f"confusion-{task.name}",
         title=f"{task.title}: confusion matrix",
         caption="Shares of the dev examples of each label: rows sum to 1. Numbers of examples are in brackets.",
+        panels=panels,
+    )
+
+
+def label_scores(models: Sequence[Predicted]) -> go.Figure:
+    """Precision, recall and F1 of each of several labels."""
+    task, panels = models[0].task, []
+    columns = ["precision", "recall", "F1"]
+    for model in models:
+        measured = precision_recall_fscore_support(model.labels, model.predictions, zero_division=0)
+        *scores, counts = (own.tolist() for own in measured)
+        rows = [list(row) for row in zip(*scores, strict=True)]
+        names = [f"{name} ({count})" for name, count in zip(class_names(task), counts, strict=True)]
+        texts = [
+            [f"{name}: {column} {value:.3f}" for column, value in zip(columns, row, strict=True)]
+            for name, row in zip(names, rows, strict=True)
+        ]
+        cells = [[f"{value:.2f}" for value in row] for row in rows]
+        grid = heatmap(columns, names, rows, cells, texts)
+        panels.append(Panel(model.name, axis("", categories=columns), axis("label", categories=names), [grid]))
+    return figure_of(
+        name=f"labels-{task.name}",
+        title=f"{task.title}: scores of each label",
+        caption="Numbers of dev examples that have the label are in brackets.",
         panels=panels,
     )
 
@@ -128,7 +164,7 @@ def drawn_note(num_rows: int) -> str:
 def reliability(models: Sequence[Predicted]) -> go.Figure:
     """How often predictions are right, against the probability that the model gave them."""
     task = models[0].task
-    lowest = 1 / task.num_classes
+    lowest = 0.5 if task.kind_entry.has_several_labels else 1 / task.num_classes
     equal = series([lowest, 1.0], [lowest, 1.0], mode="lines", is_faint=True, dash="dash")
     x, y = axis("probability of the predicted class"), axis("share that is right", ends=(0.0, 1.03))
     return figure_of(
@@ -144,8 +180,7 @@ def reliability(models: Sequence[Predicted]) -> go.Figure:
 def reliability_series(model: Predicted, style: int) -> Trace:
     """A point for each of `NUM_BINS` groups of about equal size, fewer where there are fewer examples, with the
     interval of its share of right predictions."""
-    assert model.probs is not None
-    confidence = model.probs.max(axis=1)
+    confidence = model.confidence
     parts = np.array_split(np.argsort(confidence, kind="stable"), min(NUM_BINS, len(confidence)))
     sizes = np.array([len(rows) for rows in parts])
     means = np.array([confidence[rows].mean() for rows in parts])

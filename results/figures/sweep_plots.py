@@ -228,7 +228,7 @@ def predicted_from(name: str, task: Task, ids: Sequence[str], labels: Any, outpu
         ids=ids,
         labels=np.asarray(labels, dtype=np.float64),
         predictions=predictions_of(task, outputs),
-        probs=None if task.kind == "regression" else probabilities_of(task, outputs),
+        probs=None if task.is_regression else probabilities_of(task, outputs),
     )
 
 

@@ -10,7 +10,7 @@ from mtlib.runtime.storage import open_folder
 from mtlib.tasks import Task
 from results.ensembles.outputs import outputs_of, predictions_of
 from results.health.finding import Finding
-from results.records.predictions import TrialEpoch, iter_predictions, logits_array
+from results.records.predictions import TrialEpoch, iter_predictions, labels_array, logits_array
 from results.stats.texts import named
 from results.sweep import Sweep
 
@@ -36,7 +36,7 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
         }
         stuck = [trial for trial in is_stuck if is_stuck[trial]]
         if stuck:
-            what = "number" if task.kind == "regression" else "label"
+            what = "number" if task.is_regression else "label"
             yield Finding(
                 level="problem",
                 what=f"{task.title}: nearly the whole dev set gets the same {what} in {len(stuck)} of "
@@ -46,19 +46,20 @@ def constant_predictions(sweep: Sweep) -> Iterator[Finding]:
 
 
 def is_constant(task: Task, logits: npt.ArrayLike, labels: npt.ArrayLike) -> bool:
-    """Whether predictions for dev are one label for nearly all examples, or one number.
+    """Whether predictions for dev are one label (or set of labels) for nearly all examples, or one number.
 
-    Not of metrics that read the output of a binary task: a threshold has no part in them.
+    Not of metrics that read the output of a binary or multi-label task: a threshold has no part in them.
     """
     predictions = predictions_of(task, outputs_of(task, logits))
-    if task.kind == "regression":
+    if task.is_regression:
         low, high = task.label_range
         return bool(predictions.std() < SMALLEST_SPREAD * (high - low))
     if task.metric_entry.reads == "output":
         return False
-    values, counts = np.unique(predictions, return_counts=True)
+    values, counts = np.unique(predictions, axis=0, return_counts=True)
     share, most = counts.max() / len(predictions), values[counts.argmax()]
-    return bool(share > max(SAME_LABEL_SHARE, np.mean(np.asarray(labels) == most)))
+    has_most = (np.asarray(labels) == most).reshape(len(predictions), -1).all(axis=1)
+    return bool(share > max(SAME_LABEL_SHARE, has_most.mean()))
 
 
 def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
@@ -71,8 +72,8 @@ def weak_dev_sets(sweep: Sweep) -> Iterator[Finding]:
             if len(labels) < FEWEST_DEV_ROWS:
                 what = f"{task.title} has {counted(len(labels), 'dev row')}: its score is hardly more than chance"
                 yield Finding(level="warning", what=what, advice=f"give {name} more dev rows, or a low weight")
-            if len(labels) > 1 and len(np.unique(labels)) == 1:
-                what = f"All dev rows of {task.title} have one label, {labels[0]:g}: its score shows nothing learned"
+            if len(labels) > 1 and len(np.unique(labels, axis=0)) == 1:
+                what = f"All dev rows of {task.title} have the same label: its score shows nothing learned"
                 yield Finding(level="warning", what=what, advice=f"give {name} dev rows with other labels too")
 
 
@@ -87,4 +88,4 @@ def dev_outputs(
 ) -> Iterator[tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
     """The logits for dev and its labels of each of these trials."""
     for (trial, _), table in iter_predictions(open_folder(sweep.path), name, "dev", wanted):
-        yield trial, logits_array(table), table["label"].to_numpy()
+        yield trial, logits_array(table), labels_array(table)

@@ -123,7 +123,7 @@ def starved_tasks(sweep: Sweep) -> Iterator[Finding]:
 def how_to_shorten(config: TrialConfig, task: str, ratio: float) -> str:
     """What to set so that a task's gradients are no longer than those of the task that they starve."""
     settings = config.tasks[task]
-    if config.task(task).kind == "regression" and settings.target_scale == "raw":
+    if config.task(task).is_regression and settings.target_scale == "raw":
         return f"tasks.{task}.target_scale=unit"
     weight = f"tasks.{task}.loss_weight={settings.loss_weight / ratio:.2g}"
     return weight if config.loss_weighting == "fixed" else f"loss_weighting=fixed and {weight}"

@@ -83,8 +83,7 @@ def predict_stream(predictor: Predictor, rows: Iterable[TextRow]) -> Iterator[tu
     for chunk in iter_chunks(rows):
         has_text = np.array([not row.is_blank for row in chunk])
         texts = [row.texts for row in chunk if not row.is_blank]
-        width = predictor.task.num_classes if predictor.task.kind == "classes" else 1
-        outputs = np.full((len(chunk), width), np.nan)
+        outputs = np.full((len(chunk), predictor.task.num_logits), np.nan)
         if texts:
             outputs[has_text] = predict_texts(predictor, texts)
         yield chunk, outputs

@@ -22,7 +22,8 @@ OUTPUT_SUFFIXES: dict[str, OutputFormat] = {".csv": "csv", ".jsonl": "jsonl", ".
 DIGITS = 6
 """Behind the decimal point, of scores and probabilities."""
 
-Cell = str | int | float | None
+Cell = str | int | float | None | list[str | int]
+"""In CSV a list, of several labels, is JSON."""
 
 
 def find_output_format(place: str) -> OutputFormat:
@@ -33,7 +34,7 @@ def find_output_format(place: str) -> OutputFormat:
 
 
 def column_names(task: Task) -> list[str]:
-    """Columns of CSV, and keys of JSON: `probability_<label>` for every class, or for label 1 of a binary task."""
+    """Columns of CSV, and keys of JSON: `probability_<label>` for every class or label, or label 1 of a binary task."""
     return ["id", "prediction", *(f"probability_{label_name(task, label)}" for label in shown_labels(task))]
 
 
@@ -44,7 +45,9 @@ def label_name(task: Task, label: int) -> str | int:
 
 def shown_labels(task: Task) -> Sequence[int]:
     """The labels whose probabilities are written; the others follow from them."""
-    return {"classes": range(task.num_classes), "binary": (1,), "regression": ()}[task.kind]
+    if task.is_regression:
+        return ()
+    return range(task.num_classes) if task.num_logits > 1 else (1,)
 
 
 def format_header(task: Task, form: OutputFormat) -> str:
@@ -72,14 +75,28 @@ def row_values(task: Task, rows: Sequence[TextRow], outputs: Floats) -> list[lis
         if np.isnan(output).any():
             cells.append([row.id, None, *[None] * len(labels)])
             continue
-        is_number = task.kind == "regression"
-        value: Cell = round(float(prediction), DIGITS) if is_number else label_name(task, int(prediction))
-        cells.append([row.id, value, *(round(float(probability), DIGITS) for probability in own)])
+        cells.append(
+            [row.id, predicted_cell(task, prediction), *(round(float(probability), DIGITS) for probability in own)]
+        )
     return cells
+
+
+def predicted_cell(task: Task, prediction: Floats) -> Cell:
+    """A row's prediction: a number, the name of a class, or the names of all labels that it has."""
+    if task.is_regression:
+        return round(float(prediction), DIGITS)
+    if task.kind_entry.has_several_labels:
+        return [label_name(task, label) for label in np.flatnonzero(prediction).tolist()]
+    return label_name(task, int(prediction))
 
 
 def csv_text(lines: Iterable[Sequence[Cell]]) -> str:
     """Lines of CSV; None is blank."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
     return text.getvalue()
+
+
+def csv_cell(cell: Cell) -> str | int | float | None:
+    """A list as JSON, as files of training data may have it; any other cell unchanged."""
+    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, list) else cell

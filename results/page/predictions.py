@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import scipy.special
 
 from mtlib.data.tables import Table
 from mtlib.runtime.errors import require, require_name
@@ -143,9 +144,18 @@ def disagreement_table(sweep: Sweep, name: str, read_texts: ReadTexts | None) ->
 
 def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats], str]]:
     """How much the predictions of each example differ, and a text for those of one."""
-    if task.kind == "regression":
+    if task.is_regression:
         return predictions.std(axis=0), lambda row: f"{row.min():.2f} to {row.max():.2f}, mean {row.mean():.2f}"
     names = class_names(task)
+    if task.kind_entry.has_several_labels:  # predictions are (trials, rows, labels)
+        shares = predictions.mean(axis=0)
+        spread = scipy.special.entr(shares) + scipy.special.entr(1 - shares)
+
+        def describe_labels(row: Floats) -> str:
+            counts = row.sum(axis=0).astype(int)
+            return ", ".join(f"{names[label]}: {counts[label]}" for label in np.argsort(-counts) if counts[label])
+
+        return np.asarray(spread.sum(axis=1).round(12)), describe_labels
     counts = np.stack([(predictions == number).mean(axis=0) for number in range(len(names))])  # (classes, rows)
     entropy = -np.sum(counts * np.log(np.maximum(counts, 1e-12)), axis=0)
 
@@ -164,7 +174,7 @@ def error_table(model: Predicted, read_texts: ReadTexts) -> TextTable:
     """
     task, size = model.task, np.abs(model.predictions - model.labels)
     if model.probs is not None:
-        size = np.where(size > 0, model.probs.max(axis=1), 0.0)
+        size = np.where(model.is_right > 0, 0.0, model.confidence).reshape(len(model.ids), -1).max(axis=1)
     rows = [row for row in np.argsort(-size, kind="stable")[:NUM_EXAMPLES].tolist() if size[row] > 0]
     ids = [model.ids[row] for row in rows]
     texts = read_texts(task.name, ids) if rows else []
@@ -195,9 +205,14 @@ def shown_texts(texts: tuple[str, ...] | None) -> list[str]:
     return ["\n".join(shown)]
 
 
-def label_text(task: Task, label: float) -> str:
-    """A label's name, or its number."""
-    return f"{label:.2f}" if task.kind == "regression" else class_names(task)[int(label)]
+def label_text(task: Task, label: float | Floats) -> str:
+    """A label's name, or its number; the names of all of several labels."""
+    if task.is_regression:
+        return f"{label:.2f}"
+    names = class_names(task)
+    if task.kind_entry.has_several_labels:
+        return ", ".join(names[number] for number in np.flatnonzero(label)) or "none"
+    return names[int(label)]
 
 
 def members_table(selection: Selection) -> TextTable:

@@ -79,13 +79,21 @@ def metadata_checksum(content: Sequence[bytes]) -> bytes:
 
 
 def epoch_rows(ids: Sequence[str], labels: npt.ArrayLike, logits: npt.ArrayLike) -> pa.Table:
-    """Predictions as rows of an epoch's file, from ids, labels (NaN: none), (rows,), and logits, (rows, num_logits)."""
-    values = np.asarray(logits, dtype=np.float32)
+    """Predictions as rows of an epoch's file.
+
+    Args:
+        ids: (rows,).
+        labels: (rows,), NaN for none; or (rows, num_logits) of several labels.
+        logits: (rows, num_logits).
+    """
+    values, known = np.asarray(logits, dtype=np.float32), np.asarray(labels, dtype=np.float32)
     rows, width = values.shape
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * width)
+    has_several = known.ndim == 2
     columns = [
         pa.array(ids, pa.string()),
-        pa.array(np.asarray(labels, dtype=np.float32)),
+        pa.array(np.full(rows, np.nan, np.float32) if has_several else known),
+        pa.array([np.flatnonzero(row) for row in known] if has_several else [None] * rows, pa.list_(pa.int32())),
         pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1))),
     ]
     return pa.Table.from_arrays(columns, schema=EPOCH)
@@ -151,7 +159,7 @@ def with_place(table: pa.Table, trial: str, epoch: int) -> pa.Table:
     """Rows of an epoch's file with their trial and epoch, which its place says."""
     names = pa.repeat(pa.scalar(trial, pa.string()), table.num_rows)
     epochs = pa.repeat(pa.scalar(epoch, pa.int64()), table.num_rows)
-    columns = {"id": table["id"], "trial": names, "epoch": epochs, "label": table["label"], "logits": table["logits"]}
+    columns = {name: table[name] for name in table.column_names} | {"trial": names, "epoch": epochs}
     return pa.table(columns, schema=PREDICTIONS)
 
 

@@ -118,7 +118,7 @@ def stack_predictions(
         wanted: at least one trial and epoch; each must be there.
 
     Returns:
-        Ids and labels, (rows,), and logits, (wanted, rows, num_logits).
+        Ids, (rows,), labels as `labels_array` returns them, and logits, (wanted, rows, num_logits).
 
     Raises:
         ValueError: an epoch is missing, two trials were scored on other examples, or a file is damaged.
@@ -134,12 +134,23 @@ def stack_predictions(
             raise ValueError(f"{name}: trial {trial} at epoch {epoch} was not scored on the examples of {wanted[0][0]}")
         logits.append(logits_array(table))
     assert first is not None
-    return first["id"].to_pylist(), first["label"].to_numpy(), np.stack(logits)
+    return first["id"].to_pylist(), labels_array(first), np.stack(logits)
 
 
 def has_same_examples(table: pa.Table, other: pa.Table) -> bool:
     """Whether two tables hold the same examples with the same labels in the same order."""
-    return bool(table["id"].equals(other["id"]) and np.array_equal(table["label"], other["label"], equal_nan=True))
+    has_same_labels = np.array_equal(table["label"], other["label"], equal_nan=True)
+    return bool(table["id"].equals(other["id"]) and has_same_labels and table["labels"].equals(other["labels"]))
+
+
+def labels_array(table: pa.Table) -> npt.NDArray[np.float32]:
+    """Labels, (rows,), NaN for none; or (rows, num_logits), 0 or 1, of several labels."""
+    several = table["labels"].combine_chunks()
+    if several.null_count == len(several):
+        return np.asarray(table["label"].to_numpy())
+    found = np.zeros_like(logits_array(table))
+    found[several.value_parent_indices(), several.flatten()] = 1
+    return found
 
 
 def logits_array(table: pa.Table) -> npt.NDArray[np.float32]:

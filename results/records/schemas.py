@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of all files together; a sweep of another version is refused."""
 
 
@@ -35,10 +35,11 @@ PREDICTIONS = table_schema(
         "id": pa.string(),
         "trial": pa.string(),
         "epoch": pa.int64(),
-        "label": pa.float32(),
+        "label": pa.float32(),  # NaN where there is none, or where there are several
+        "labels": pa.list_(pa.int32()),  # numbers of the labels of a multi-label task, ascending; null of other tasks
         "logits": pa.list_(pa.float32()),  # as the head gives them, not clipped
     },
 )
 
-EPOCH = table_schema("epoch", {name: PREDICTIONS.field(name).type for name in ("id", "label", "logits")})
+EPOCH = table_schema("epoch", {name: PREDICTIONS.field(name).type for name in ("id", "label", "labels", "logits")})
 """Predictions as an epoch's file keeps them: trial and epoch follow from its place."""

@@ -45,9 +45,9 @@ class CrossFitted:
 
     task: Task
     labels: Floats
-    """(rows,)."""
+    """(rows,), or (rows, num_classes) of several labels."""
     values: Floats
-    """(repeats, rows), from `results.ensembles.outputs.values_of`."""
+    """(repeats, rows), or (repeats, rows, num_classes), from `results.ensembles.outputs.values_of`."""
     folds: Numbers
     """(repeats, rows): each example's fold."""
     groups: Numbers
@@ -89,7 +89,7 @@ class CrossFitted:
     @property
     def mean_absolute_error(self) -> float | None:
         """Of a regression's predictions, in the unit of its labels, over all examples and repeats; None of classes."""
-        return float(np.abs(self.values - self.labels).mean()) if self.task.kind == "regression" else None
+        return float(np.abs(self.values - self.labels).mean()) if self.task.is_regression else None
 
     @cached_property
     def influences(self) -> Floats:
@@ -97,7 +97,7 @@ class CrossFitted:
 
         It is the sum over its examples, times the number of groups, divided by the number of examples.
         """
-        total = np.zeros(self.values.shape)
+        total = np.zeros(self.folds.shape)
         for own, values, parts in zip(total, self.values, self.parts, strict=True):
             for rows in parts:
                 own[rows] = example_influences(self.task, values[rows], self.labels[rows], self.groups[rows])
@@ -112,7 +112,7 @@ class CrossFitted:
         for n groups (Agresti and Coull 1998).
         """
         found, num_groups = total_error(self.influences, self.scores), count_groups(self.groups)
-        share = 0.0 if self.task.kind == "regression" else 2 / (num_groups + 4)
+        share = 0.0 if self.task.is_regression else 2 / (num_groups + 4)
         return max(found, float(np.sqrt(share * (1 - share) / num_groups)))
 
 
@@ -162,7 +162,7 @@ def cross_fit(pool: Pool, method: Choose, settings: Settings, rows: Numbers, *, 
     labels, groups = pool.labels[rows], pool.groups[rows]
     num_folds = count_folds(pool.task, count_groups(groups), settings.num_folds)
     folds = np.stack([assign_folds(labels, num_folds, generator, groups) for _ in range(num_repeats)])
-    values, max_members = np.empty(folds.shape), 1
+    values, max_members = np.empty((*folds.shape, *pool.values.shape[2:])), 1
     for found, own in zip(values, folds, strict=True):
         for outside, inside in iter_folds(own):
             chosen = method(pool, rows[outside], settings)

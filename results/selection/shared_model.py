@@ -77,7 +77,7 @@ def cross_fit_shared(pools: Pools, settings: Settings, num_repeats: int) -> dict
         for _ in range(num_repeats)
     ]
     folds = {task: np.stack([own[task] for own in drawn]) for task in pools}
-    values = {task: np.empty(own.shape) for task, own in folds.items()}
+    values = {task: np.empty((*own.shape, *pools[task].values.shape[2:])) for task, own in folds.items()}
     for repeat, fold in product(range(num_repeats), range(num_folds)):
         is_inside = {task: own[repeat] == fold for task, own in folds.items()}
         best = int(overall_scores(pools, {task: np.flatnonzero(~own) for task, own in is_inside.items()}).argmax())

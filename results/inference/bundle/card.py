@@ -52,8 +52,9 @@ def running_lines(bundle: Bundle) -> Iterator[str]:
     yield from ("", "| task | columns of the input | what is predicted |", "| --- | --- | --- |")
     for task in tasks:
         low, high = task.label_range
-        what = "a number" if task.kind == "regression" else "a class"
-        kind = f"one of {', '.join(map(markdown, task.labels))}" if task.labels else f"{what}, {low:g} to {high:g}"
+        what = "a number" if task.is_regression else "a class"
+        which = "any of" if task.kind_entry.has_several_labels else "one of"
+        kind = f"{which} {', '.join(map(markdown, task.labels))}" if task.labels else f"{what}, {low:g} to {high:g}"
         columns = ", ".join(map(markdown_code, task.text_columns))
         yield f"| `{task.name}` ({markdown(task.title)}) | {columns} | {kind} |"
 
@@ -105,7 +106,7 @@ def limitation_lines(bundle: Bundle) -> Iterator[str]:
     yield from ("## Limitations", "")
     yield "- Nothing was scored on test. A dev score is no estimate for other text; the column `expect` is."
     yield "- It is for text of the kind that it was trained on, in that language, and cut at the models' longest input."
-    if any(bundle.definitions[task].kind != "regression" for task in bundle.tasks):
+    if not all(bundle.definitions[task].is_regression for task in bundle.tasks):
         yield "- Probabilities are averages over models; their calibration was not measured."
     versions = ", ".join(f"{name} {version}" for name, version in {"Python": bundle.python, **bundle.packages}.items())
     yield f"- Made on {bundle.created[:10]} with {versions}. Other versions, and other devices, may round otherwise."

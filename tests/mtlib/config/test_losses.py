@@ -7,11 +7,10 @@ import torch
 
 from mtlib.config.losses import LOSSES, losses_for
 from mtlib.config.schema import fields_of
+from mtlib.kinds import KINDS
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
 from tests.mtlib.config.config_cases import undescribed_fields
-
-WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -22,7 +21,10 @@ def test_every_function_exists_and_takes_the_settings_by_name(name: str) -> None
         function = load_function(place)
         assert list(inspect.signature(function).parameters)[2:] == list(fields)
         defaults = {field: default for field, (_, default) in fields.items()}
-        found = function(torch.zeros(3, WIDTHS[kind]), torch.ones(3), **defaults)
+        logits = torch.zeros(3, KINDS[kind].num_logits(5))
+        found = function(
+            logits, torch.ones_like(logits) if KINDS[kind].has_several_labels else torch.ones(3), **defaults
+        )
         assert found.shape == (3,)
 
 

@@ -98,7 +98,7 @@ def test_methods_are_pickled_as_their_files_and_run_once_in_a_process(write: Wri
         ),
         (
             LOSS.replace("classes", "klasses") + "LOSSES = {'one': ONE}\n",
-            ": LOSSES['one']: functions must be by kind of task, classes, binary, regression, got klasses",
+            ": LOSSES['one']: functions must be by kind of task, classes, binary, multilabel, regression, got klasses",
         ),
         (LOSS + "LOSSES = {'One': ONE}\n", ": names in LOSSES must be words in small letters, got 'One'"),
         (

@@ -147,7 +147,7 @@ def test_a_byte_order_mark_changes_nothing(tmp_path: Path) -> None:
 
 MISTAKES: list[tuple[str, str, str]] = [
     ("kind =", "kinde =", "unknown key 'tasks.tone.kinde'; did you mean 'tasks.tone.kind'?"),
-    ('"classes"', '"class"', "tasks.tone.kind must be one of classes, binary, regression, got class"),
+    ('"classes"', '"class"', "tasks.tone.kind must be one of classes, binary, multilabel, regression, got class"),
     ('"classes"', '"binary"', "tasks.tone: labels must name 2 labels of kind binary, got 3"),
     ('"classes"', '"regression"', "tasks.tone: range must be the lowest and the highest label"),
     ('["text"]', '["a", "b", "c"]', "tasks.tone: texts must name one column, or two of a pair"),

@@ -211,7 +211,7 @@ MISTAKES: dict[str, tuple[str, str, str, str]] = {
         TOML,
         "classes",
         "classe",
-        "TOML: tasks.tone.kind must be one of classes, binary, regression, got classe",
+        "TOML: tasks.tone.kind must be one of classes, binary, multilabel, regression, got classe",
     ),
     "three texts": (
         TOML,

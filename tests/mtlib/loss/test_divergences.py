@@ -10,19 +10,20 @@ from scipy.special import expit, rel_entr, softmax
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
+from mtlib.kinds import Kind
 from mtlib.loss.divergences import divergence_from, divergence_to_teacher, symmetric_divergence
 from tests.mtlib.loss.random_logits import WIDTHS, drawn
 
 
-def kl(kind: str, first: Tensor, second: Tensor) -> Tensor:
+def kl(kind: Kind, first: Tensor, second: Tensor) -> Tensor:
     """KL(first, second) from torch.distributions; (rows,)."""
     if kind == "classes":
         return kl_divergence(Categorical(logits=first), Categorical(logits=second))
-    return kl_divergence(Bernoulli(logits=first), Bernoulli(logits=second)).squeeze(1)
+    return kl_divergence(Bernoulli(logits=first), Bernoulli(logits=second)).mean(1)
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_symmetric_divergence_is_the_sum_of_both_kl_divergences(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
+def test_the_symmetric_divergence_is_the_sum_of_both_kl_divergences(kind: Kind) -> None:
     first, second = drawn(kind, 3), drawn(kind, 4)
     expected = kl(kind, first, second) + kl(kind, second, first)
     assert torch.allclose(symmetric_divergence(kind, first, second), expected, rtol=1e-9)
@@ -40,7 +41,7 @@ def test_the_symmetric_divergence_of_a_binary_task_known_by_hand() -> None:
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_symmetric_divergence_is_symmetric_positive_and_zero_exactly_at_equality(kind: str) -> None:
+def test_the_symmetric_divergence_is_symmetric_positive_and_zero_exactly_at_equality(kind: Kind) -> None:
     first, second = drawn(kind, 5).float(), drawn(kind, 6).float()
     there, back = symmetric_divergence(kind, first, second), symmetric_divergence(kind, second, first)
     assert torch.equal(there, back)
@@ -49,9 +50,9 @@ def test_the_symmetric_divergence_is_symmetric_positive_and_zero_exactly_at_equa
 
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-4, 1e-6])
-@pytest.mark.parametrize("kind", ["classes", "binary"])
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
 def test_the_symmetric_divergence_of_close_predictions_is_accurate_and_not_negative_in_fp32(
-    kind: str, gap: float
+    kind: Kind, gap: float
 ) -> None:
     first = drawn(kind, 28, rows=5000).float()
     second = (first + gap * drawn(kind, 29, rows=5000, scale=1.0)).float()
@@ -66,7 +67,7 @@ def test_the_symmetric_divergence_of_close_predictions_is_accurate_and_not_negat
 
 @pytest.mark.parametrize("scale", [0.1, 3.0])
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind: str, scale: float) -> None:
+def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind: Kind, scale: float) -> None:
     first, second = drawn(kind, 30, scale=scale), drawn(kind, 31, scale=scale)
 
     def both(one: Tensor, other: Tensor) -> Tensor:
@@ -81,7 +82,7 @@ def test_the_symmetric_divergence_equals_two_divergences_to_a_fixed_target(kind:
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_divergences_stay_finite_at_logits_a_thousand_apart(kind: str) -> None:
+def test_divergences_stay_finite_at_logits_a_thousand_apart(kind: Kind) -> None:
     far = torch.zeros(1, WIDTHS[kind])
     far[0, 0] = 1000
     for value in (symmetric_divergence(kind, far, -far), divergence_from(kind, far, -far)):
@@ -89,15 +90,15 @@ def test_divergences_stay_finite_at_logits_a_thousand_apart(kind: str) -> None:
         assert value.item() >= 998
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_ascent_divergence_is_kl_from_target_to_prediction(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
+def test_the_ascent_divergence_is_kl_from_target_to_prediction(kind: Kind) -> None:
     prediction, target = drawn(kind, 7), drawn(kind, 8)
     assert torch.allclose(divergence_from(kind, prediction, target), kl(kind, target, prediction), rtol=1e-9)
     assert not torch.allclose(kl(kind, target, prediction), kl(kind, prediction, target), rtol=0.1)
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_ascent_divergence_has_a_fixed_target(kind: str) -> None:
+def test_the_ascent_divergence_has_a_fixed_target(kind: Kind) -> None:
     prediction, target = drawn(kind, 9).requires_grad_(), drawn(kind, 10).requires_grad_()
     divergence_from(kind, prediction, target).sum().backward()  # type: ignore[no-untyped-call]
     assert target.grad is None
@@ -115,12 +116,12 @@ def gradients_of(divergence: Divergence, first: Tensor, second: Tensor) -> tuple
     return one, other
 
 
-def fixed(kind: str) -> Divergence:
+def fixed(kind: Kind) -> Divergence:
     return lambda first, second: symmetric_divergence(kind, first, second)
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_gradient_of_the_symmetric_divergence_is_the_difference_of_the_probabilities(kind: str) -> None:
+def test_the_gradient_of_the_symmetric_divergence_is_the_difference_of_the_probabilities(kind: Kind) -> None:
     # Of KL(q, p) with q held fixed it is p - q in the logits of p, and the other way round, however far apart they are.
     first, second = drawn(kind, 13), drawn(kind, 14)
     p, q = (logits.softmax(1) if kind == "classes" else logits.sigmoid() for logits in (first, second))
@@ -130,8 +131,8 @@ def test_the_gradient_of_the_symmetric_divergence_is_the_difference_of_the_proba
     assert ((p - q).abs().amax(1) > 1e-3).all()
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_near_equality_its_gradient_is_half_that_of_the_sum_with_nothing_fixed(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
+def test_near_equality_its_gradient_is_half_that_of_the_sum_with_nothing_fixed(kind: Kind) -> None:
     first = drawn(kind, 11, scale=1.0)
     second = first + 1e-4 * drawn(kind, 12, scale=1.0)
     whole = gradients_of(lambda a, b: kl(kind, a, b) + kl(kind, b, a), first, second)
@@ -141,7 +142,7 @@ def test_near_equality_its_gradient_is_half_that_of_the_sum_with_nothing_fixed(k
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_both_divergences_ascend_in_the_same_direction(kind: str) -> None:
+def test_both_divergences_ascend_in_the_same_direction(kind: Kind) -> None:
     prediction, target = drawn(kind, 15), drawn(kind, 16)
     climbed = prediction.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(divergence_from(kind, climbed, target).sum(), climbed)
@@ -154,18 +155,18 @@ def test_the_divergence_of_a_regression_has_gradients_in_both_predictions() -> N
     assert torch.autograd.gradcheck(fixed("regression"), (first, second))
 
 
-def entropies(kind: str, first: Tensor, second: Tensor) -> np.ndarray:
+def entropies(kind: Kind, first: Tensor, second: Tensor) -> np.ndarray:
     """KL(first, second) + KL(second, first) from scipy, in double precision; (rows,)."""
     if kind == "classes":
         p, q = (softmax(logits.numpy(), axis=1) for logits in (first, second))
     else:
         p, q = (np.hstack([expit(logits.numpy()), expit(-logits.numpy())]) for logits in (first, second))
     both: np.ndarray = (rel_entr(p, q) + rel_entr(q, p)).sum(axis=1)
-    return both
+    return both / WIDTHS[kind] if kind == "multilabel" else both
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_divergence_to_a_teacher_is_the_sum_of_both_kl_divergences(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
+def test_the_divergence_to_a_teacher_is_the_sum_of_both_kl_divergences(kind: Kind) -> None:
     prediction, target = drawn(kind, 22), drawn(kind, 23)
     value = divergence_to_teacher(kind, prediction, target)
     assert np.allclose(value, entropies(kind, prediction, target), rtol=1e-9)
@@ -181,7 +182,7 @@ def test_the_divergence_to_a_teacher_of_a_regression_is_the_squared_difference()
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_divergence_to_a_teacher_has_gradients_of_both_terms(kind: str) -> None:
+def test_the_divergence_to_a_teacher_has_gradients_of_both_terms(kind: Kind) -> None:
     prediction, target = drawn(kind, 24).requires_grad_(), drawn(kind, 25).requires_grad_()
     assert torch.autograd.gradcheck(lambda p: divergence_to_teacher(kind, p, target.detach()), (prediction,))
     divergence_to_teacher(kind, prediction, target).sum().backward()  # type: ignore[no-untyped-call]
@@ -192,8 +193,8 @@ def test_the_divergence_to_a_teacher_has_gradients_of_both_terms(kind: str) -> N
         assert torch.allclose(prediction.grad, expected, rtol=1e-7, atol=1e-12)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_divergence_to_a_close_teacher_is_accurate_in_fp32(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["classes", "binary", "multilabel"])
+def test_the_divergence_to_a_close_teacher_is_accurate_in_fp32(kind: Kind) -> None:
     target = drawn(kind, 26, scale=1.0)
     prediction = target + 1e-3 * drawn(kind, 27, scale=1.0)
     prediction, target = prediction.float().double(), target.float().double()
@@ -206,7 +207,7 @@ def test_the_divergence_to_a_close_teacher_is_accurate_in_fp32(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary"])
-def test_the_divergence_to_a_distant_teacher_is_finite_with_its_gradient(kind: str) -> None:
+def test_the_divergence_to_a_distant_teacher_is_finite_with_its_gradient(kind: Kind) -> None:
     far = torch.full((1, WIDTHS[kind]), -1e4)
     far[0, 0] = 1e4
     prediction = far.clone().requires_grad_()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mtlib.config.losses import LOSSES
 from mtlib.config.network import TaskConfig
+from mtlib.kinds import Kind
 from mtlib.loss.losses import dual_objective_cross_entropy, loss_per_example, ordinal_log_loss
 from mtlib.runtime.errors import TrainingDiverged
 from tests.mtlib.loss.random_logits import WIDTHS, drawn
@@ -19,9 +20,14 @@ from tests.mtlib.loss.random_logits import WIDTHS, drawn
 KINDS_OF_LOSS = tuple((name, kind) for name, loss in LOSSES.items() for kind in loss.functions)
 
 
-def loss_of(name: str, kind: str, logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
+def labels_of(kind: Kind, labels: Tensor) -> Tensor:
+    """Labels as the kind has them, from one number a row: several labels all have it."""
+    return labels[:, None].expand(-1, WIDTHS[kind]) if kind == "multilabel" else labels
+
+
+def loss_of(name: str, kind: Kind, logits: Tensor, labels: Tensor, **options: Any) -> Tensor:
     """The loss called `name` with these options of a task; (rows,)."""
-    return loss_per_example(TaskConfig(loss=name, encoding="single", **options), kind, logits, labels)  # type: ignore[arg-type]
+    return loss_per_example(TaskConfig(loss=name, encoding="single", **options), kind, logits, labels)
 
 
 def test_cross_entropy_matches_scikit_learn() -> None:
@@ -37,6 +43,13 @@ def test_binary_cross_entropy_matches_scikit_learn() -> None:
     probs = logits.double().sigmoid().squeeze(1)
     expected = [log_loss([label], [[1 - p, p]], labels=[0, 1]) for label, p in zip(labels, probs, strict=True)]
     assert np.allclose(loss_of("binary_cross_entropy", "binary", logits, labels.float()), expected, atol=1e-5)
+
+
+def test_the_cross_entropy_of_several_labels_is_the_mean_over_them() -> None:
+    logits = drawn("multilabel", 2).float()
+    labels = (drawn("multilabel", 3) > 0).float()
+    expected = [log_loss(row, one.double().sigmoid(), labels=[0, 1]) for row, one in zip(labels, logits, strict=True)]
+    assert np.allclose(loss_of("binary_cross_entropy", "multilabel", logits, labels), expected, atol=1e-5)
 
 
 def test_mean_squared_error_matches_scikit_learn_and_is_not_clipped() -> None:
@@ -142,28 +155,28 @@ def test_the_gradient_of_the_dual_objective_is_the_sigmoid_minus_the_one_hot_lab
 
 @pytest.mark.parametrize(("name", "kind"), KINDS_OF_LOSS)
 @pytest.mark.parametrize("rows", [0, 1, 3])
-def test_every_loss_gives_one_number_per_example(name: str, kind: str, rows: int) -> None:
+def test_every_loss_gives_one_number_per_example(name: str, kind: Kind, rows: int) -> None:
     # (rows, 1) against (rows,) would broadcast to (rows, rows).
-    assert loss_of(name, kind, torch.randn(rows, WIDTHS[kind]), torch.ones(rows)).shape == (rows,)
+    assert loss_of(name, kind, torch.randn(rows, WIDTHS[kind]), labels_of(kind, torch.ones(rows))).shape == (rows,)
     assert set(LOSSES) == {loss for loss, _ in KINDS_OF_LOSS}
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS_OF_LOSS)
-def test_losses_are_fp32_under_bf16_and_finite_at_large_logits(name: str, kind: str) -> None:
+def test_losses_are_fp32_under_bf16_and_finite_at_large_logits(name: str, kind: Kind) -> None:
     logits = torch.full((2, WIDTHS[kind]), 1000.0, dtype=torch.bfloat16)
     logits[1] *= -1
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = loss_of(name, kind, logits, torch.tensor([0.0, 1.0]))
+        loss = loss_of(name, kind, logits, labels_of(kind, torch.tensor([0.0, 1.0])))
     assert loss.dtype == torch.float32
     assert loss.isfinite().all()
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS_OF_LOSS)
 @pytest.mark.parametrize("place", [0, -1])
-def test_a_loss_of_nan_is_nan(name: str, kind: str, place: int) -> None:
+def test_a_loss_of_nan_is_nan(name: str, kind: Kind, place: int) -> None:
     logits = torch.zeros(1, WIDTHS[kind])
     logits[0, place] = float("nan")
-    assert loss_of(name, kind, logits, torch.ones(1)).isnan().all()
+    assert loss_of(name, kind, logits, labels_of(kind, torch.ones(1))).isnan().all()
 
 
 def test_divergence_of_a_run_is_an_arithmetic_error() -> None:

@@ -12,6 +12,7 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import Corpus
+from mtlib.kinds import Kind
 from mtlib.loss.divergences import symmetric_divergence
 from mtlib.loss.smart import smoothness, step_noise, unit_norm
 from mtlib.model.encoder import PretrainedEncoder
@@ -134,7 +135,7 @@ def test_the_noise_norm_is_the_largest_entry_over_both_inputs() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classes", "binary", "regression"])
-def test_the_penalty_has_gradients_in_both_predictions(kind: str) -> None:
+def test_the_penalty_has_gradients_in_both_predictions(kind: Kind) -> None:
     width = 3 if kind == "classes" else 1
     text, weight = random_noise(9, 2, 4).double(), random_noise(10, 4, width).double().requires_grad_()
     seen: list[Tensor] = []

@@ -5,10 +5,29 @@ import numpy as np
 from mtlib.metrics.metric import Floats
 from mtlib.metrics.table import METRICS
 
+NUM_LABELS = 3
+CASES = tuple(
+    (name, has_several)
+    for name, metric in METRICS.items()
+    for has_several in (False, True)
+    if (metric.kinds != ("multilabel",) if not has_several else "multilabel" in metric.kinds)
+)
+"""Each metric, and whether it is one of several labels."""
 
-def draw(name: str, num_rows: int, *, num_models: int = 3, seed: int = 0) -> tuple[Floats, Floats]:
-    """Values of models of some skill, (models, rows), with ties, and unbalanced labels, (rows,)."""
+
+def draw(
+    name: str, num_rows: int, *, several: bool = False, num_models: int = 3, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """Values of models of some skill, (models, rows), with ties, and unbalanced labels, (rows,).
+
+    Of several labels both have a further dimension.
+    """
     stream, metric = np.random.default_rng(seed), METRICS[name]
+    if several:
+        known = (stream.random((num_rows, NUM_LABELS)) < [0.2, 0.3, 0.6]).astype(np.float64)
+        shown = np.round(known + stream.normal(0, 1, (num_models, num_rows, NUM_LABELS)), 1)
+        read = {"output": shown, "class": shown > 0.5, "right": ((shown > 0.5) == known).all(-1)}
+        return np.asarray(read[metric.reads], dtype=np.float64), known
     if metric.kinds == ("regression",):
         labels = np.round(stream.uniform(0, 5, num_rows), 1)
         values = np.round(np.clip(labels + stream.normal(0, 1.5, (num_models, num_rows)), 0, 5), 1)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mtlib.metrics.class_counts import count_classes, counted_f1, counted_macro_f1, counted_matthews
+from mtlib.metrics.f1 import macro_f1
 
 LABELS = np.array([0.0, 0, 1, 1, 2])
 VALUES = np.array([[0.0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
@@ -25,6 +26,17 @@ def test_a_class_that_a_resample_lacks_does_not_count() -> None:
     counts = np.array([[1.0, 0, 1, 1, 0]])
     assert counted_macro_f1(VALUES[:1], LABELS, counts).tolist() == [[1]]
     assert counted_f1(np.zeros((1, 3)), np.zeros(3), None).tolist() == [[0]]
+
+
+def test_each_of_several_labels_is_counted_by_itself() -> None:
+    labels, values = np.array([[1.0, 0, 0], [1, 1, 0]]), np.array([[[1.0, 1, 0], [0, 1, 0]]])
+    found = count_classes(values, labels, np.array([[1.0, 1], [0, 3]]))
+    assert found.right.tolist() == [[[1, 1, 0], [0, 3, 0]]]
+    assert found.predicted.tolist() == [[[1, 2, 0], [0, 3, 0]]]
+    assert found.actual.tolist() == [[[2, 1, 0], [3, 3, 0]]]
+    # The third label is neither there nor predicted, and does not count.
+    np.testing.assert_allclose(counted_macro_f1(values, labels, None), [[2 / 3]])
+    np.testing.assert_allclose(macro_f1(labels, values[0]), 2 / 3)
 
 
 def test_predictions_of_one_class_have_no_correlation() -> None:

@@ -7,12 +7,14 @@ import pytest
 
 from mtlib.metrics.metric import read_logits
 from mtlib.metrics.table import METRICS
-from tests.mtlib.metrics.simulated import draw
+from tests.mtlib.metrics.simulated import CASES, draw
 
 
-@pytest.mark.parametrize("name", ["macro_f1", "f1", "matthews", "average_precision", "rmse"])
-def test_a_function_alone_gives_the_same_scores_and_influences(name: str) -> None:
-    values, labels = draw(name, 60, num_models=2)
+@pytest.mark.parametrize(
+    ("name", "several"), [case for case in CASES if case[0] not in ("accuracy", "pearson", "spearman")]
+)
+def test_a_function_alone_gives_the_same_scores_and_influences(name: str, several: bool) -> None:
+    values, labels = draw(name, 60, several=several, num_models=2)
     counts = np.random.default_rng(0).multinomial(60, np.full(60, 1 / 60), size=3).astype(np.float64)
     metric, plain = METRICS[name], replace(METRICS[name], counted=None, influence=None)
     np.testing.assert_allclose(plain.scores(values, labels), metric.scores(values, labels), rtol=1e-12)
@@ -27,4 +29,8 @@ def test_values_are_read_from_logits() -> None:
     assert read_logits(METRICS["macro_f1"], "classes", (0, 2), logits, labels).tolist() == [1, 0, 0]
     assert read_logits(METRICS["matthews"], "binary", (0, 1), logits[:, :1] - 1, [1, 0, 0]).tolist() == [0, 1, 1]
     assert read_logits(METRICS["average_precision"], "binary", (0, 1), logits[:, :1], [1, 0, 0]).tolist() == [0.1, 5, 2]
+    several = [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
+    assert read_logits(METRICS["accuracy"], "multilabel", (0, 2), logits, several).tolist() == [1, 1, 0]
+    assert read_logits(METRICS["micro_f1"], "multilabel", (0, 2), -logits, several).tolist() == [[0, 0, 0]] * 3
+    assert read_logits(METRICS["average_precision"], "multilabel", (0, 2), logits, several).tolist() == logits.tolist()
     assert read_logits(METRICS["rmse"], "regression", (0, 4), logits[:, :1], [1, 0, 0]).tolist() == [0.1, 4, 2]

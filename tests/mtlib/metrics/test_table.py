@@ -9,11 +9,12 @@ from scipy import stats
 from sklearn import metrics as reference
 
 from mtlib.metrics.metric import Floats
-from mtlib.metrics.table import METRICS, check_metric, default_metric
-from tests.mtlib.metrics.simulated import draw
+from mtlib.metrics.table import METRICS, check_metric
+from tests.mtlib.metrics.simulated import CASES, draw
 
 REFERENCES: dict[str, Callable[[Floats, Floats], Any]] = {
     "accuracy": lambda _labels, values: values.mean(),
+    "micro_f1": lambda labels, values: reference.f1_score(labels, values, average="micro"),
     "macro_f1": lambda labels, values: reference.f1_score(labels, values, average="macro"),
     "f1": reference.f1_score,
     "matthews": reference.matthews_corrcoef,
@@ -24,23 +25,24 @@ REFERENCES: dict[str, Callable[[Floats, Floats], Any]] = {
 }
 
 each_metric = pytest.mark.parametrize("name", METRICS)
+each_case = pytest.mark.parametrize(("name", "several"), CASES)
 
 
 def test_every_metric_has_a_reference() -> None:
     assert list(REFERENCES) == list(METRICS)
 
 
-@each_metric
-def test_values_are_those_of_scikit_learn_and_scipy(name: str) -> None:
-    values, labels = draw(name, 200)
+@each_case
+def test_values_are_those_of_scikit_learn_and_scipy(name: str, several: bool) -> None:
+    values, labels = draw(name, 200, several=several)
     metric, wanted = METRICS[name], [REFERENCES[name](labels, own) for own in values]
     np.testing.assert_allclose([metric.evaluate(own, labels) for own in values], wanted, rtol=1e-12)
     np.testing.assert_allclose(metric.value_of(metric.scores(values, labels))[:, 0], wanted, rtol=1e-12)
 
 
-@each_metric
-def test_scores_under_counts_are_those_of_repeated_examples(name: str) -> None:
-    values, labels = draw(name, 80)
+@each_case
+def test_scores_under_counts_are_those_of_repeated_examples(name: str, several: bool) -> None:
+    values, labels = draw(name, 80, several=several)
     counts = np.random.default_rng(1).multinomial(80, np.full(80, 1 / 80), size=5)
     metric = METRICS[name]
     found = metric.value_of(metric.scores(values, labels, counts.astype(np.float64)))
@@ -50,35 +52,38 @@ def test_scores_under_counts_are_those_of_repeated_examples(name: str) -> None:
         np.testing.assert_allclose(found[:, resample], wanted, rtol=1e-9)
 
 
-@each_metric
-def test_influences_are_derivatives_of_the_score_by_the_weight_of_an_example(name: str) -> None:
-    values, labels = draw(name, 150)
+@each_case
+def test_influences_are_derivatives_of_the_score_by_the_weight_of_an_example(name: str, several: bool) -> None:
+    values, labels = draw(name, 150, several=several)
     metric = METRICS[name]
     wanted = metric.score_of(metric.differentiate(values, labels))
     np.testing.assert_allclose(metric.influences(values, labels), wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(metric.influences(values, labels).mean(axis=1), 0, atol=1e-12)
 
 
-@each_metric
-def test_influences_give_the_standard_error_over_samples(name: str) -> None:
+@each_case
+def test_influences_give_the_standard_error_over_samples(name: str, several: bool) -> None:
     num_samples, num_rows = 600, 400
     scores, errors = [], []
     for seed in range(num_samples):
-        values, labels = draw(name, num_rows, num_models=1, seed=seed)
+        values, labels = draw(name, num_rows, several=several, num_models=1, seed=seed)
         scores.append(METRICS[name].scores(values, labels)[0, 0])
         errors.append(np.sqrt((METRICS[name].influences(values, labels)[0] ** 2).mean() / num_rows))
     # The standard deviation of 600 scores has a standard error of 3 %.
     assert np.std(scores) == pytest.approx(np.mean(errors), rel=0.09)
 
 
-@each_metric
-def test_a_single_example_and_equal_ones_can_be_scored(name: str) -> None:
+@each_case
+def test_a_single_example_and_equal_ones_can_be_scored(name: str, several: bool) -> None:
     metric = METRICS[name]
     for values, labels in (
         (np.ones((2, 1)), np.ones(1)),
         (np.zeros((2, 3)), np.zeros(3)),
         (np.ones((1, 4)), np.eye(4)[0]),
     ):
+        if several:
+            labels = np.stack([labels, 0 * labels], axis=-1)
+            values = values if metric.reads == "right" else np.stack([values, values], axis=-1)
         assert np.isfinite(metric.scores(values, labels)).all()
         assert np.isfinite(metric.influences(values, labels)).all()
 
@@ -86,7 +91,7 @@ def test_a_single_example_and_equal_ones_can_be_scored(name: str) -> None:
 def test_the_overall_score_counts_correlations_as_half_and_errors_by_the_range() -> None:
     found = {name: metric.overall(metric.score_of(0.6), (0, 3)) for name, metric in METRICS.items()}
     assert found == {
-        **dict.fromkeys(("accuracy", "macro_f1", "f1", "average_precision"), 0.6),
+        **dict.fromkeys(("accuracy", "micro_f1", "macro_f1", "f1", "average_precision"), 0.6),
         **dict.fromkeys(("matthews", "pearson", "spearman"), 0.8),
         "rmse": pytest.approx(1 - 0.6 / 3),
     }
@@ -114,7 +119,3 @@ def test_a_metric_that_does_not_suit_names_those_that_do() -> None:
         check_metric("f1", "classes", METRICS)
     with pytest.raises(ValueError, match=r"did you mean 'spearman'\? known: spearman, pearson, rmse$"):
         check_metric("spearmann", "regression", METRICS)
-
-
-def test_defaults_are_those_of_the_papers() -> None:
-    assert [default_metric(kind) for kind in ("classes", "binary", "regression")] == ["accuracy", "accuracy", "pearson"]
