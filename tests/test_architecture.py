@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     *(
         "mtlib.runtime",
+        "mtlib.kinds",
         "mtlib.metrics",
         "mtlib.tasks",
         "mtlib.config",

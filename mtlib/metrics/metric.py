@@ -137,12 +137,14 @@ class Metric:
 def read_logits(
     metric: Metric, kind: Kind, label_range: tuple[float, float], logits: npt.ArrayLike, labels: npt.ArrayLike
 ) -> Floats:
-    """As `read_outputs`, of logits, (..., rows, num_logits); those of a regression are clipped to the labels' range."""
+    """As `values_from_outputs`, of logits, (..., rows, num_logits); those of a regression are clipped to the labels' range."""
     values = np.asarray(logits, dtype=np.float64)
-    return read_outputs(metric, kind, np.clip(values, *label_range) if KINDS[kind].is_regression else values, labels)
+    return values_from_outputs(
+        metric, kind, np.clip(values, *label_range) if KINDS[kind].is_regression else values, labels
+    )
 
 
-def read_outputs(metric: Metric, kind: Kind, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
+def values_from_outputs(metric: Metric, kind: Kind, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     """What a metric reads of outputs, (..., rows, width), or of logits, for labels as in `KINDS`.
 
     Returns:

@@ -103,14 +103,17 @@ def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -
 
 
 def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
-    """Texts of one repeated word: rows of the given numbers of word pieces, in each text column."""
+    """Texts of one repeated word, with labels 0 and 1 in turn: rows of the given numbers of word pieces, in each text
+    column."""
     special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
     word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(task.text_columns)
+    labels = (np.arange(len(lengths)) % 2).astype(np.float32)
+    has_several = task.kind_entry.has_several_labels
     return TokenTable(
         task=task.name,
         num_own_rows=len(lengths),
         id_column=pa.array([str(row) for row in range(len(lengths))]),
-        labels=np.zeros(len(lengths), dtype=np.float32),
+        labels=np.repeat(labels[:, None], task.num_classes, axis=1) if has_several else labels,
         pieces=(np.full(sum(lengths), word, dtype=np.int32),) * num_texts,
         offsets=(np.concatenate([[0], np.cumsum(lengths)]),) * num_texts,
         special=special,

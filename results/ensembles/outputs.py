@@ -7,7 +7,7 @@ for each, (num_classes,). Regression: the prediction, clipped to the task's rang
 import numpy as np
 import numpy.typing as npt
 
-from mtlib.metrics.metric import read_outputs
+from mtlib.metrics.metric import values_from_outputs
 from mtlib.tasks import Task
 from results.stats.resampling import Floats
 
@@ -69,7 +69,7 @@ def probabilities_of(task: Task, outputs: npt.ArrayLike) -> Floats:
 
 def values_of(task: Task, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     """As `results.stats.resampling.example_values`, of outputs, (..., rows, width)."""
-    return read_outputs(task.metric_entry, task.kind, outputs, labels)
+    return values_from_outputs(task.metric_entry, task.kind, outputs, labels)
 
 
 def values_behind(task: Task, margins: Outputs, labels: npt.ArrayLike) -> Floats:
@@ -109,7 +109,8 @@ def margins_of(task: Task, outputs: Outputs, labels: npt.ArrayLike) -> Outputs:
     if task.is_regression:
         return outputs.transpose(0, 2, 1)
     if task.kind_entry.link == "sigmoid":
-        return (outputs * signs(labels).reshape(outputs.shape[1], -1).astype(np.float32)).transpose(0, 2, 1)
+        known = signs(labels).astype(np.float32)
+        return (outputs * (known if known.ndim == 2 else known[:, None])).transpose(0, 2, 1)
     rows = np.arange(outputs.shape[1])
     right = np.asarray(labels).astype(int)
     others = (right[:, None] + np.arange(1, outputs.shape[2])) % outputs.shape[2]  # (rows, others)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from mtlib.config.trial import TrialConfig
@@ -131,6 +130,5 @@ def longest_texts(config: TrialConfig, encoder: PretrainedEncoder) -> Corpus:
     corpus = {}
     for (name, split), count in rows.items():
         task = config.task(config.task_of(name))
-        table = table_of_texts(task, encoder, (config.encoder.max_length,) * count)
-        corpus[name, split] = replace(table, labels=(np.arange(count) % 2).astype(np.float32))
+        corpus[name, split] = table_of_texts(task, encoder, (config.encoder.max_length,) * count)
     return corpus

@@ -1,5 +1,6 @@
 """Parquet files are read as the same rows are from CSV."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mtlib.data.file_readers import read_file
-from mtlib.data.parquet_files import read_parquet_file
+from mtlib.data.parquet_files import ClassNames, read_parquet_file
 from tests.one_line_error import one_line_error
 
 ROWS = pd.DataFrame({"id": [3, 1, 2], "text": [" a ", 'b "quoted", c', None], "extra": [1, 2, 3], "grade": [0.5, 1, 2]})
@@ -53,3 +54,16 @@ def test_a_value_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> N
     pq.write_table(pa.table({"id": [1], "text": [["a", "b"]]}), tmp_path / "lists.parquet")
     line = one_line_error(lambda: list(read_parquet_file(tmp_path / "lists.parquet", ("id", "text"))))
     assert line.startswith("lists.parquet: row 0: column text must be text or a number")
+
+
+def test_lists_are_read_in_the_column_that_may_hold_them_with_the_names_of_their_numbers(tmp_path: Path) -> None:
+    names = {"info": {"features": {"tags": {"feature": {"names": ["red", "green"], "_type": "ClassLabel"}}}}}
+    table = pa.table({"text": ["a", "b", "c"], "tags": [[1, 0], [], None]})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(names)}), tmp_path / "tags.parquet")
+    (tmp_path / "tags.jsonl").write_text('{"text": "a", "tags": ["green", "red"]}\n{"text": "b", "tags": []}\n')
+    known = ClassNames(names=("red", "green"), mapping="labels")
+    columns = ("", "text", "tags")
+    rows = read_parquet_file(tmp_path / "tags.parquet", columns, numbered=True, class_names=known, list_column="tags")
+    assert [cells[1:] for _, cells in rows] == [["a", '["green", "red"]'], ["b", "[]"], ["c", ""]]
+    lines = read_file(tmp_path / "tags.jsonl", "jsonl", columns, numbered=True, list_column="tags")
+    assert [cells[1:] for _, cells in lines] == [["a", '["green", "red"]'], ["b", "[]"]]

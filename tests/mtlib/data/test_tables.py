@@ -1,4 +1,4 @@
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +147,7 @@ def test_a_wrong_label_is_refused_with_file_line_and_column(tmp_path: Path, task
 
 @pytest.mark.parametrize(("label", "is_hinted"), [("true", True), ("2", False), ("0.5", False)])
 def test_a_label_in_words_of_own_files_may_get_a_name(tmp_path: Path, label: str, is_hinted: bool) -> None:
-    own = dataclasses.replace(QQP, files=TaskFiles(train="a.csv", dev="b.csv"))
+    own = replace(QQP, files=TaskFiles(train="a.csv", dev="b.csv"))
     hint = "; labels can be named: labels = [...] in tasks.toml"
     assert one_line_error(read, tmp_path, labelled(own, label), own).endswith(
         f"got '{label}'{hint if is_hinted else ''}"
@@ -364,7 +364,7 @@ def test_the_fingerprint_depends_on_the_set_and_its_own_rows() -> None:
     table = mapped((), "0", "1")
     assert table.num_own_rows == 2
     prints = [{("qqp", "train"): table}, {("snli", "train"): table}]
-    prints.append({("qqp", "train"): dataclasses.replace(table, num_own_rows=1)})
+    prints.append({("qqp", "train"): replace(table, num_own_rows=1)})
     assert len({content_fingerprint(tables) for tables in prints}) == 3
 
 
@@ -386,3 +386,17 @@ def test_the_fingerprint_changes_with_text_label_and_id(tmp_path: Path, old: str
     prints = {content_fingerprint({("sst", "dev"): table}) for table in tables}
     assert len(prints) == 2
     assert content_fingerprint({("sst", "train"): tables[0]}) not in prints
+
+
+def test_several_labels_are_a_list_in_json_or_texts_with_commas() -> None:
+    task = replace(QQP, kind="multilabel", label_range=(0, 2), labels=("red", "green", "blue, or cyan"), metric="")
+    mapping = ("red:0", "green:1", "blue, or cyan:2", "0:0", "1:1", "2:2")
+    found = mapped(mapping, '["blue, or cyan", "red"]', "[]", "red, green", "2,0", "[1]", "", task=task)
+    assert found.labels.dtype == np.float32
+    assert found.labels.tolist() == [[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert found.skipped == ("f.csv:5: gold is blank",)
+    for cell in ("[red]", '[["red"]]'):
+        with pytest.raises(ValueError, match=r"^f\.csv:0: a list of labels must be JSON"):
+            mapped(mapping, cell, task=task)
+    found = mapped(mapping, "red", "red, pink", task=task)  # an extra source: other labels are left out
+    assert found.left_out == ("f.csv: 1 row has gold pink, which labels does not name",)

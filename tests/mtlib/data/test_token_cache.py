@@ -96,6 +96,13 @@ def test_ids_and_labels_are_cached(
     assert table.labels.dtype == np.float32
 
 
+def test_several_labels_are_cached(pair_table: Table, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    labels = np.random.default_rng(0).integers(0, 2, (len(pair_table.ids), 3)).astype(np.float32)
+    several = replace(pair_table, labels=labels)
+    for _ in range(2):  # built, and read
+        np.testing.assert_array_equal(tokenize_one(several, tokenizer, tmp_path).labels, labels)
+
+
 def test_the_number_of_own_rows_is_kept(
     single_table: Table, bert_tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:

@@ -17,6 +17,16 @@ from results.stats.resampling import Numbers
 
 Floats = npt.NDArray[np.float64]
 
+SEVERAL = Task(
+    name="tags",
+    title="Tags",
+    kind="multilabel",
+    label_range=(0, 2),
+    labels=("red", "green", "blue"),
+    text_columns=("text",),
+    label_column="tags",
+)
+"""A task of several labels."""
 SPREAD = 0.3
 """Of labels and predictions of a regression, so small that none is clipped."""
 
@@ -54,10 +64,13 @@ def build_pool(
 
 
 def draw_labels(task: Task, num_rows: int, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """The signal of each example, (rows, logits), and its label, (rows,)."""
+    """The signal of each example, (rows, logits), and its label, (rows,), or labels, (rows, num_classes)."""
     if task.kind == "regression":
         signal = random.normal(size=(num_rows, 1))
         return signal, 2.5 + SPREAD * signal[:, 0]
+    if task.kind_entry.has_several_labels:
+        chosen = random.integers(0, 2, (num_rows, task.num_classes)).astype(np.float64)
+        return 2 * chosen - 1, chosen
     classes = random.integers(0, task.num_classes, num_rows)
     shown = np.eye(task.num_classes)[classes] if task.kind == "classes" else 2.0 * classes[:, None] - 1
     return np.asarray(shown), classes.astype(np.float64)

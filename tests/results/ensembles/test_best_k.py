@@ -22,7 +22,7 @@ from results.ensembles.selection_method import (
     inner_folds,
 )
 from results.ensembles.stacking import choose_weights
-from tests.results.ensembles.simulated_pools import build_pool, labels_by, named_weights, peeks, pool_of
+from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, labels_by, named_weights, peeks, pool_of
 from tests.results.selection.plain_selection import all_rows, plain_score
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
@@ -36,11 +36,12 @@ SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 FAST = Settings(bags=3, num_steps=8, max_models=4)
 NO_BAGS = replace(FAST, bags=0)
 
-each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+EACH_TASK = [*TASKS.values(), SEVERAL]
+each_task = pytest.mark.parametrize("task", EACH_TASK, ids=[task.name for task in EACH_TASK])
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 each_way = pytest.mark.parametrize(
     ("task", "method"),
-    [(task, method) for task in TASKS.values() for method in METHODS.values()],
+    [(task, method) for task in EACH_TASK for method in METHODS.values()],
 )
 few_seeds = pytest.mark.parametrize("seed", range(2))
 

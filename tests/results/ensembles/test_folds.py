@@ -124,3 +124,9 @@ def test_folds_of_single_examples_are_those_of_examples(rows: int) -> None:
     expected[order] = [*whole, *generator.permutation(num_folds)[: rows % num_folds]]
     for groups in (None, np.arange(rows) * 3):
         np.testing.assert_array_equal(assign_folds(labels, num_folds, np.random.default_rng(4), groups), expected)
+
+
+def test_the_rarest_of_several_labels_is_spread_over_folds() -> None:
+    labels = (np.random.default_rng(0).random((300, 3)) < [0.7, 0.3, 0.05]).astype(np.float64)
+    folds = assign_folds(labels, 5, np.random.default_rng(1))
+    assert np.ptp(np.bincount(folds[labels[:, 2] == 1], minlength=5)) <= 2

@@ -1,5 +1,7 @@
 """Outputs are probabilities as in scipy, with or without a temperature, and can be averaged."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -14,9 +16,11 @@ from results.ensembles.outputs import (
     predictions_of,
     probabilities_of,
     tempered,
+    values_behind,
     values_of,
 )
 from results.stats.resampling import Floats, example_values, score_examples
+from tests.results.ensembles.simulated_pools import SEVERAL
 
 CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 WITH_CLASSES = (CLASSES, BINARY)
@@ -182,3 +186,27 @@ def test_binary_margin_is_the_difference_of_the_labels_probabilities() -> None:
     probs = probabilities_of(BINARY, outputs[0])
     np.testing.assert_allclose(found[0, 0, 0], probs[0, 1] - probs[0, 0], rtol=1e-6)
     assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize("metric", ["micro_f1", "average_precision", "accuracy"])
+def test_each_of_several_labels_is_a_binary_task_of_its_own(metric: str) -> None:
+    task = replace(SEVERAL, metric=metric)
+    logits, _ = draw(task)
+    labels = np.random.default_rng(1).integers(0, 2, (200, 3)).astype(np.float64)
+    outputs = outputs_of(task, logits)
+    margins = margins_of(task, outputs, labels)
+    for column in range(3):
+        only, known = slice(column, column + 1), labels[:, column]
+        one = outputs_of(BINARY, logits[..., only])
+        np.testing.assert_array_equal(outputs[..., only], one)
+        np.testing.assert_array_equal(predictions_of(task, outputs)[..., column], predictions_of(BINARY, one))
+        np.testing.assert_array_equal(
+            probabilities_of(task, outputs)[..., only], probabilities_of(BINARY, one)[..., 1:]
+        )
+        np.testing.assert_array_equal(logits_behind(task, outputs)[..., only], logits_behind(BINARY, one))
+        np.testing.assert_array_equal(margins[:, only], margins_of(BINARY, one, known))
+    values = values_of(task, outputs, labels)
+    expected = outputs if metric == "average_precision" else example_values(task, logits, labels)
+    np.testing.assert_allclose(values, expected)
+    if metric != "accuracy":  # whose scores follow from margins without values
+        np.testing.assert_allclose(values_behind(task, margins, labels), values)

@@ -18,7 +18,7 @@ from results.ensembles.stacking import (
     mixture,
     right_probabilities,
 )
-from tests.results.ensembles.simulated_pools import build_pool, pool_of
+from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, pool_of
 from tests.results.selection.plain_selection import all_rows, mixture_loss, optimal_mixture, plain_score
 
 Floats = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ CLASSES, BINARY, REGRESSION = TASKS["sst"], TASKS["qqp"], TASKS["sts"]
 SKILLS = (0.2, 0.7, 0.5, 0.6, 0.4, 0.65)
 FAST = Settings(bags=3, num_steps=8, max_models=4)
 
-each_task = pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+each_task = pytest.mark.parametrize("task", [*TASKS.values(), SEVERAL], ids=[*TASKS, SEVERAL.name])
 few_seeds = pytest.mark.parametrize("seed", range(2))
 
 
@@ -36,6 +36,13 @@ def test_probability_of_the_label_is_that_of_its_class(task: Task) -> None:
     pool, rows = build_pool(task, SKILLS), np.array([4, 9, 77])
     probs = probabilities_of(task, pool.outputs)
     expected = [[probs[member, row, int(pool.labels[row])] for row in rows] for member in (5, 2)]
+    np.testing.assert_allclose(right_probabilities(pool, np.array([5, 2]), rows), expected, rtol=1e-6)
+
+
+def test_each_of_several_labels_has_a_probability() -> None:
+    pool, rows = build_pool(SEVERAL, SKILLS), np.array([4, 9, 77])
+    probs = probabilities_of(SEVERAL, pool.outputs[[5, 2]][:, rows])
+    expected = np.where(pool.labels[rows] == 1, probs, 1 - probs).reshape(2, -1)
     np.testing.assert_allclose(right_probabilities(pool, np.array([5, 2]), rows), expected, rtol=1e-6)
 
 

@@ -19,7 +19,7 @@ from results.ensembles.selection_method import Choose, Settings, best_candidates
 from results.ensembles.stacking import choose_weights
 from results.ensembles.temperature import HIGHEST, LOWEST, calibrated, find_temperatures, temper_pool
 from results.stats.resampling import Numbers
-from tests.results.ensembles.simulated_pools import build_pool, labels_by, peeks
+from tests.results.ensembles.simulated_pools import SEVERAL, build_pool, labels_by, peeks
 
 Floats = npt.NDArray[np.float64]
 
@@ -225,3 +225,14 @@ def test_only_best_epochs_of_the_best_trials_are_considered(
     assert given is settings
     np.testing.assert_array_equal(shown_rows, rows)
     np.testing.assert_array_equal(pool.outputs, before)
+
+
+def test_temperature_of_several_labels_matches_scipy() -> None:
+    pool = build_pool(SEVERAL, [2.0], num_rows=400)
+    logits = logits_behind(SEVERAL, pool.outputs[0])
+
+    def loss(log_temperature: float) -> float:
+        return float(log_loss(pool.labels.ravel(), expit(logits.ravel() / np.exp(log_temperature))))
+
+    expected = np.exp(minimize_scalar(loss, bounds=(-2, 2), method="bounded", options={"xatol": 1e-7}).x)
+    np.testing.assert_allclose(temperatures_of(pool), [expected], rtol=1e-3)

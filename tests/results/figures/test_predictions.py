@@ -17,10 +17,12 @@ from results.figures.predictions import (
     Predicted,
     confusion_matrix,
     drawn_rows,
+    label_scores,
     prediction_figures,
     reliability,
     scatter_plot,
 )
+from tests.results.ensembles.simulated_pools import SEVERAL
 from tests.results.figures.conftest import caption_of, ends_of, panel_of, panels_of, points_of
 
 NAMED = replace(TASKS["sst"], name="mood", label_range=(0, 2), labels=("sad", "calm", "glad"))
@@ -131,3 +133,21 @@ def test_of_many_examples_a_fixed_sample_is_drawn(num_rows: int) -> None:
     assert len(first["text"]) == MAX_POINTS
     note = " Of the 3,001 examples 3,000 are drawn, chosen at random."
     assert caption_of(figure).endswith(note) == (num_rows > MAX_POINTS)
+
+
+def test_scores_of_several_labels_are_those_of_scikit_learn() -> None:
+    stream, task = np.random.default_rng(0), SEVERAL
+    probs = stream.random((200, 3))
+    labels = (probs + stream.normal(0, 0.4, probs.shape) > 0.5).astype(float)
+    ids = list(map(str, range(200)))
+    model = Predicted(
+        name="m", task=task, ids=ids, labels=labels, predictions=np.where(probs > 0.5, 1.0, 0.0), probs=probs
+    )
+    (trace,) = panel_of(label_scores([model])).traces
+    expected = metrics.precision_recall_fscore_support(labels, probs > 0.5)
+    np.testing.assert_allclose(trace["z"], np.transpose(expected[:3]))
+    assert len(prediction_figures([model])) == 2
+    binary = probs.ravel()
+    is_right = (binary > 0.5) == labels.ravel()
+    assert model.is_right.tolist() == is_right.tolist()
+    np.testing.assert_allclose(model.confidence, np.maximum(binary, 1 - binary))

@@ -81,8 +81,8 @@ def write_dev(sweep: Sweep, task: str, labels: Sequence[float]) -> None:
     ("task", "labels", "words"),
     [
         ("sst", [1, 0, 1], "SST has 3 dev rows"),
-        ("qqp", [1] * 30, "QQP have one label, 1"),
-        ("sts", [1] * 30, "STS have one label, 1"),
+        ("qqp", [1] * 30, "QQP have the same label"),
+        ("sts", [1] * 30, "STS have the same label"),
         ("qqp", [0, 1] * 15, ""),
     ],
 )

@@ -70,3 +70,20 @@ def test_suffix_determines_the_format() -> None:
     assert [find_output_format(name) for name in ("a.csv", "a.JSONL", "b/a.ndjson")] == ["csv", "jsonl", "jsonl"]
     with pytest.raises(ValueError, match=r"--output must end in \.csv, \.jsonl, \.ndjson, got predictions"):
         find_output_format("predictions")
+
+
+def test_several_labels_are_a_list_which_can_be_read_back() -> None:
+    tags = dataclasses.replace(
+        TASKS["sst"], name="tags", kind="multilabel", label_range=(0, 1), labels=("so, so", "good"), metric=""
+    )
+    outputs = np.array([[0.5, 1.0], [np.nan, np.nan], [-1.0, 0.0]])
+    header, lines = format_header(tags, "csv"), format_rows(tags, "csv", ROWS, outputs)
+    frame = pd.read_csv(io.StringIO(header + lines), keep_default_na=False)
+    assert list(frame["prediction"]) == ['["so, so", "good"]', "", "[]"]
+    assert list(frame.columns[2:]) == ["probability_so, so", "probability_good"]
+    assert json.loads(format_rows(tags, "jsonl", ROWS[:1], outputs[:1])) == {
+        "id": "r0",
+        "prediction": ["so, so", "good"],
+        "probability_so, so": 0.75,
+        "probability_good": 1.0,
+    }

@@ -22,6 +22,7 @@ from results.page.predictions import (
     best_single_model,
     disagreement_table,
     error_table,
+    label_text,
     members_table,
     predict_alike,
     selected_model,
@@ -31,6 +32,7 @@ from results.page.predictions import (
 from results.records.selection import Member, Selection
 from results.sweep import Sweep
 from tests.one_line_error import one_line_error
+from tests.results.ensembles.simulated_pools import SEVERAL
 from tests.results.records.changed_epochs import change_predictions
 from tests.results.records.test_selection import build_selection, build_task
 
@@ -220,3 +222,24 @@ def test_dev_rows_of_a_task_are_read_once(recorded_sweep: Sweep, monkeypatch: py
     assert reader("qqp", ["a"]) == (("first",),)
     assert calls == ["sst", "qqp"]
     assert "none with the id c" in one_line_error(reader, "sst", ["c"])
+
+
+def test_several_labels_are_named_and_their_disagreement_is_that_of_each() -> None:
+    votes = np.array([[[1, 0, 0], [1, 0, 0]], [[1, 1, 0], [1, 0, 0]]], dtype=float)  # (trials, rows, labels)
+    spread, describe = spread_of(SEVERAL, votes)
+    np.testing.assert_allclose(spread, [np.log(2), 0], atol=1e-9)
+    assert describe(votes[:, 0]) == "red: 2, green: 1"
+    assert [label_text(SEVERAL, np.array(row)) for row in ([1, 0, 1], [0, 0, 0])] == ["red, blue", "none"]
+
+
+def test_errors_of_several_labels_are_the_surest_wrong_ones() -> None:
+    model = Predicted(
+        name="m",
+        task=SEVERAL,
+        ids=["a", "b", "c"],
+        labels=np.array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]]),
+        predictions=np.array([[1.0, 0, 0], [0, 0, 0], [0, 1, 1]]),
+        probs=np.array([[0.9, 0.1, 0.1], [0.3, 0.1, 0.1], [0.2, 0.8, 0.9]]),
+    )
+    table = error_table(model, lambda _, ids: [(f"text {name}",) for name in ids])
+    assert table.rows == [["text c", "blue", "green, blue (0.80)"], ["text b", "red", "none (0.70)"]]

@@ -21,6 +21,7 @@ from results.records.examples import (
     write_groups,
     write_hold_out,
 )
+from results.records.schemas import SCHEMA_VERSION
 from tests.one_line_error import one_line_error
 
 
@@ -55,9 +56,12 @@ def test_record_is_read_back_as_written(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("{", "truncated or damaged"),
-        ('{"schema_version": 1, "share": 0.1, "tasks": {}}', "schema version must be 3, got 1"),
-        ('{"schema_version": 3, "tasks": {}}', "share is missing"),
-        ('{"schema_version": 3, "share": 0.1, "tasks": {"a": {"ids": [1]}}}', "tasks.a.ids.0 must be text"),
+        ('{"schema_version": 1, "share": 0.1, "tasks": {}}', f"schema version must be {SCHEMA_VERSION}, got 1"),
+        (f'{{"schema_version": {SCHEMA_VERSION}, "tasks": {{}}}}', "share is missing"),
+        (
+            f'{{"schema_version": {SCHEMA_VERSION}, "share": 0.1, "tasks": {{"a": {{"ids": [1]}}}}}}',
+            "tasks.a.ids.0 must be text",
+        ),
     ],
 )
 def test_missing_or_damaged_record_is_named_with_its_fault(tmp_path: Path, text: str, fault: str) -> None:

@@ -11,10 +11,12 @@ import pytest
 from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import Predictions
-from results.records.epochs import epoch_path, write_epoch
+from results.records.epochs import epoch_path, epoch_rows, write_epoch
 from results.records.predictions import (
     find_lost,
+    has_same_examples,
     iter_predictions,
+    labels_array,
     predicted_epochs,
     read_predictions,
     reported_epochs,
@@ -105,3 +107,15 @@ def test_all_predictions_are_written_as_one_table_or_none(sweep_folder: Path, tm
     message = one_line_error(write_all_predictions, sweep_folder, tmp_path / "damaged" / "all.parquet")
     assert "0001-r0/epochs/0001.parquet" in message
     assert not list((tmp_path / "damaged").iterdir())
+
+
+def test_several_labels_are_kept_as_their_numbers() -> None:
+    labels, logits = np.array([[1, 0, 1], [0, 0, 0]], dtype=np.float32), np.zeros((2, 3))
+    table = epoch_rows(["a", "b"], labels, logits)
+    assert table["labels"].to_pylist() == [[0, 2], []]
+    assert np.isnan(table["label"].to_numpy()).all()
+    np.testing.assert_array_equal(labels_array(table), labels)
+    assert not has_same_examples(table, epoch_rows(["a", "b"], labels[::-1], logits))
+    single = epoch_rows(["a", "b"], [3.0, np.nan], logits)
+    assert single["labels"].null_count == 2
+    np.testing.assert_array_equal(labels_array(single), [3, np.nan])

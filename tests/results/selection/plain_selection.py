@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import pearsonr
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, f1_score
 
 from results.ensembles.candidates import Pool
 from results.ensembles.ensemble import Ensemble
@@ -37,6 +37,8 @@ def mean_score(pool: Pool, counts: Floats, rows: Numbers) -> float:
     mean = np.tensordot(counts / counts.sum(), pool.outputs.astype(np.float64), axes=1)[rows]
     if pool.task.kind == "regression":
         return float(pearsonr(mean[:, 0], pool.labels[rows]).statistic)
+    if pool.task.kind_entry.has_several_labels:
+        return float(f1_score(pool.labels[rows], mean > 0, average="micro"))
     return float(accuracy_score(pool.labels[rows], probabilities_of(pool.task, mean).argmax(1)))
 
 
