@@ -137,11 +137,10 @@ class Metric:
 def read_logits(
     metric: Metric, kind: Kind, label_range: tuple[float, float], logits: npt.ArrayLike, labels: npt.ArrayLike
 ) -> Floats:
-    """As `values_from_outputs`, of logits, (..., rows, num_logits); those of a regression are clipped to the labels' range."""
+    """As `values_from_outputs`, of logits, (..., rows, num_logits); a regression's are clipped to the labels' range."""
     values = np.asarray(logits, dtype=np.float64)
-    return values_from_outputs(
-        metric, kind, np.clip(values, *label_range) if KINDS[kind].is_regression else values, labels
-    )
+    outputs = np.clip(values, *label_range) if KINDS[kind].is_regression else values
+    return values_from_outputs(metric, kind, outputs, labels)
 
 
 def values_from_outputs(metric: Metric, kind: Kind, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
