@@ -13,6 +13,7 @@ from mtlib.checkpoints.state import StateFolder, load_state
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
+from mtlib.loss.class_weights import all_class_weights
 from mtlib.loss.objective import Objective
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
@@ -150,7 +151,8 @@ def prepare_run(
     model = model.to(device).train()
     teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
-    objective = wrap(Objective(config, model, teacher))  # before `touched_words`, whose hooks a copy would share
+    weights = all_class_weights(config, corpus, device)
+    objective = wrap(Objective(config, model, teacher, weights))  # before `touched_words`: a copy would share its hooks
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(

@@ -23,7 +23,8 @@ class Loss:
     """What it is and its source, for the page of the configuration."""
     functions: Mapping[Kind, Function]
     """By kind of task that the loss suits, the function, or `module:function`. It maps logits, (rows, num_logits),
-    labels, (rows,), or (rows, num_classes) of several labels, and the loss's settings by name to losses, (rows,)."""
+    labels, (rows,), or (rows, num_classes) of several labels, and the loss's settings by name to losses of the labels'
+    shape: of several labels their mean counts."""
     settings: type[Any] | None = None
     """Dataclass whose fields become fields of every task's group. They are inert where another loss is chosen."""
     binary_outputs: int = 1
@@ -39,6 +40,32 @@ class Loss:
     def fits_cosine(self) -> bool:
         """Whether one number per row is enough for some kind of task, which is all that a cosine gives."""
         return self.binary_outputs == 1 and any(KINDS[kind].num_logits(2) == 1 for kind in self.functions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropySettings:
+    """Settings of `cross_entropy` and `binary_cross_entropy`."""
+
+    label_smoothing: float = 0.0
+    """Share of a label's probability that is spread over all classes evenly, at least 0 and below 1; for each of
+    several labels over absent and present. Source: Szegedy et al. 2016, section 7."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        rule = "label_smoothing must be at least 0 and below 1"
+        require(0 <= self.label_smoothing < 1, rule, self.label_smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FocalLossSettings:
+    """Settings of `focal`."""
+
+    focal_gamma: float = 2.0
+    """gamma, how fast a label that is already probable loses weight, at least 0. Source: Lin et al. 2017 use 2."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.focal_gamma >= 0, "focal_gamma must be at least 0", self.focal_gamma)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +99,7 @@ LOSSES: dict[str, Loss] = {
             # With z the two outputs, -log softmax(z)_1 = log(1 + exp(-(z_1 - z_0))).
             "binary": "mtlib.loss.losses:binary_cross_entropy",
         },
+        settings=CrossEntropySettings,
         binary_outputs=2,
     ),
     "ordinal_log_loss": Loss(
@@ -91,8 +119,19 @@ LOSSES: dict[str, Loss] = {
         description="Cross entropy of the sigmoid of one logit (TT 3.1); of several labels its mean over them.",
         functions={
             "binary": "mtlib.loss.losses:binary_cross_entropy",
-            "multilabel": "mtlib.loss.losses:mean_binary_cross_entropy",
+            "multilabel": "mtlib.loss.losses:binary_cross_entropy",
         },
+        settings=CrossEntropySettings,
+    ),
+    "focal": Loss(
+        title="focal loss",
+        description="Cross entropy that counts less, the more probable the label already is (Lin et al. 2017).",
+        functions={
+            "classes": "mtlib.loss.losses:focal_loss",
+            "binary": "mtlib.loss.losses:binary_focal_loss",
+            "multilabel": "mtlib.loss.losses:binary_focal_loss",
+        },
+        settings=FocalLossSettings,
     ),
     "mean_squared_error": Loss(
         title="mean squared error",

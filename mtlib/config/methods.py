@@ -3,7 +3,7 @@
 A file of methods defines one or more of the tables in `TABLES`, with the names and the entries that the built-in ones
 have:
 
-    LOSSES = {"focal": Loss(title="focal loss", functions={"classes": focal_loss}, ...)}
+    LOSSES = {"poly1": Loss(title="poly-1 loss", functions={"classes": poly1_loss}, ...)}
 
 It may import installed packages and this one, but no file beside it: its content alone is kept, in every configuration
 that may name its methods. It is run once in each process that reads such a configuration, as workers do, and commands

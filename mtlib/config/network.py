@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtlib.config.heads import HEADS, CosineHeadSettings, Head, LinearHeadSettings
-from mtlib.config.losses import LOSSES, DualObjectiveSettings, Loss, OrdinalLogLossSettings, losses_for
+from mtlib.config.losses import (
+    LOSSES,
+    CrossEntropySettings,
+    DualObjectiveSettings,
+    FocalLossSettings,
+    Loss,
+    OrdinalLogLossSettings,
+    losses_for,
+)
 from mtlib.config.schema import check_types, fields_of, settings_of, with_fields
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
@@ -104,6 +112,8 @@ class TaskConfig:
     if TYPE_CHECKING:  # settings of losses, which `LOSSES` declares
         ordinal_alpha: float = OrdinalLogLossSettings.ordinal_alpha
         dual_reduction: Literal["mean", "sum"] = DualObjectiveSettings.dual_reduction
+        label_smoothing: float = CrossEntropySettings.label_smoothing
+        focal_gamma: float = FocalLossSettings.focal_gamma
     encoding: Encoding
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2), `bi` (each encoded alone) or `cross_and_bi`
@@ -121,6 +131,11 @@ class TaskConfig:
     `unit`: to mean 0 and standard deviation 1 of train; predictions are in the labels' own scale again. The default of
     tasks that a `tasks.toml` defines is `unit`: a loss on raw labels of 0 to 5 starves the other tasks, which share
     Adam's moments."""
+    class_weights: Literal["balanced"] | tuple[float, ...] | None = None
+    """Factors of the loss of rows by their class, for training alone: dev is scored without. `balanced`: in inverse
+    proportion to how often the class occurs in train, as in scikit-learn. A list: one for each class; of several labels
+    one for each label where a row has it. None: 1. Probabilities grow with a class's weight, and so do predictions of
+    it."""
     loss_weight: float = 1.0
     """Factor of this task's loss with its SMART, proximal and SimCSE terms, above 0. Source: TT table 9 searches it."""
     probability_factor: float = 1.0
@@ -143,6 +158,8 @@ class TaskConfig:
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         for settings in (method.settings for table in (self.losses, self.heads) for method in table.values()):
             settings_of(settings, self)  # checks them
+        weights = self.class_weights if isinstance(self.class_weights, tuple) else ()
+        require(all(weight > 0 for weight in weights), "class_weights must be above 0", list(weights))
         require(self.loss_weight > 0, "loss_weight must be above 0", self.loss_weight)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
         require(self.probe_rows >= 0, "probe_rows must be at least 0", self.probe_rows)
@@ -178,6 +195,11 @@ def check_task(task: Task, config: TaskConfig) -> None:
     """Checks that loss, encoding and head fit a task."""
     name, losses = task.name, losses_for(task.kind, config.losses)
     require(config.loss in losses, f"tasks.{name}.loss must be one of {', '.join(losses)}", config.loss)
+    rule = f"tasks.{name}.class_weights must be none for a regression"
+    require(config.class_weights is None or not task.is_regression, rule, config.class_weights)
+    if isinstance(config.class_weights, tuple):
+        rule = f"tasks.{name}.class_weights must be a number for each of {task.num_classes} classes"
+        require(len(config.class_weights) == task.num_classes, rule, list(config.class_weights))
     is_enough = not config.head_entry.is_one_number or task.num_logits == 1
     rule = f"tasks.{name}.head must not be {config.head} for kind {task.kind}, which needs"
     require(is_enough, rule, f"{task.num_logits} numbers")

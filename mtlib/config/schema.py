@@ -156,8 +156,11 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
 def type_if_given(hint: Any, item: Any) -> Any:
     """The tuple or dataclass type of a union, as `tuple[int, ...] | None`, unless `item` is one of its plain types.
 
-    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type.
+    Plain types are text, numbers, and None with the words for it. For a mapping it is the union's mapping type, for a
+    word of a `Literal` in the union that.
     """
+    if words := [kind for kind in types_of(hint) if isinstance(item, str) and item in words_of(kind)]:
+        return words[0]
     if isinstance(item, Mapping) and (mappings := [kind for kind in types_of(hint) if is_mapping(kind)]):
         return mappings[0]
     group, plain = group_and_plain_types(hint)

@@ -10,23 +10,42 @@ from torch.nn import functional
 
 from mtlib.config.network import TaskConfig
 from mtlib.config.schema import settings_of
-from mtlib.kinds import Kind
-from mtlib.runtime.lazy_functions import load_function
+from mtlib.kinds import KINDS, Kind
+from mtlib.loss.class_weights import weights_of_labels
+from mtlib.runtime.errors import require
+from mtlib.runtime.lazy_functions import load_function, name_of
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log softmax(logits)[label], in nats."""
-    return functional.cross_entropy(logits, labels.long(), reduction="none")
+def cross_entropy(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """-log softmax(logits)[label], in nats; the label's probability is 1 - smoothing + smoothing / classes."""
+    return functional.cross_entropy(logits, labels.long(), reduction="none", label_smoothing=label_smoothing)
 
 
-def binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log sigmoid(logit) for label 1, -log(1 - sigmoid(logit)) for label 0, in nats."""
-    return functional.binary_cross_entropy_with_logits(logits.squeeze(1), labels, reduction="none")
+def binary_cross_entropy(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """-log sigmoid(logit) for label 1, -log(1 - sigmoid(logit)) for label 0, in nats; of the shape of the labels.
+
+    The probability of a label is 1 - smoothing / 2.
+    """
+    targets = labels * (1 - label_smoothing) + label_smoothing / 2
+    return functional.binary_cross_entropy_with_logits(logits.view_as(labels), targets, reduction="none")
 
 
-def mean_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean over several labels, (rows, num_logits), of the cross entropy of each one's sigmoid, in nats."""
-    return functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(1)
+def focal_loss(logits: Tensor, labels: Tensor, focal_gamma: float) -> Tensor:
+    """-(1 - p)^gamma log p, p the probability of the label, in nats. Source: Lin et al. 2017, equation 4."""
+    return focused(cross_entropy(logits, labels), focal_gamma)
+
+
+def binary_focal_loss(logits: Tensor, labels: Tensor, focal_gamma: float) -> Tensor:
+    """As `focal_loss`, of sigmoids; of the shape of the labels."""
+    return focused(binary_cross_entropy(logits, labels), focal_gamma)
+
+
+def focused(losses: Tensor, gamma: float) -> Tensor:
+    """Losses -log p times (1 - p)^gamma.
+
+    The power is of 1 - p = -expm1(-loss): exp would round p to 1, where the slope of a power below 1 is infinite.
+    """
+    return (-torch.expm1(-losses)).clamp(min=torch.finfo(losses.dtype).tiny) ** gamma * losses
 
 
 def mean_squared_error(logits: Tensor, labels: Tensor) -> Tensor:
@@ -62,7 +81,9 @@ def dual_objective_cross_entropy(logits: Tensor, labels: Tensor, dual_reduction:
     return losses.mean(1) if dual_reduction == "mean" else losses.sum(1)
 
 
-def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor) -> Tensor:
+def loss_per_example(
+    config: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, class_weights: Tensor | None = None
+) -> Tensor:
     """The task's loss, in fp32 also under mixed precision, and in fp64 of logits in fp64.
 
     Args:
@@ -70,9 +91,17 @@ def loss_per_example(config: TaskConfig, kind: Kind, logits: Tensor, labels: Ten
         kind: the task's kind of label. A binary task has one logit: where its head has two outputs, their difference.
         logits: (rows, num_logits).
         labels: (rows,), or (rows, num_logits) of several labels.
+        class_weights: from `mtlib.loss.class_weights`; None: all labels count alike.
+
+    Returns:
+        (rows,); of several labels the mean over them.
     """
     loss = config.loss_entry
     losses: Tensor = load_function(loss.functions[kind])(
         logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, **settings_of(loss.settings, config)
     )
-    return losses
+    if class_weights is not None:
+        rule = f"with class_weights {name_of(loss.functions[kind])} must return losses of the shape of the labels"
+        require(losses.shape == labels.shape, rule, f"{tuple(losses.shape)} for {tuple(labels.shape)}")
+        losses = losses * weights_of_labels(class_weights, labels)
+    return losses.mean(1) if KINDS[kind].has_several_labels and losses.ndim == 2 else losses

@@ -1,6 +1,7 @@
 """The objective: from batches to one loss. DDP wraps it, so one forward call includes all passes of a step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -26,15 +27,23 @@ class Objective(nn.Module):
     The mean divides by the rows of a full batch, so that the short batch at a pass's end counts by its rows. DDP
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
     of the global mean whatever the number of workers and the sizes of their shards. The mean teacher of the proximal
-    term is in evaluation mode and has no gradients; it is None without the term.
+    term is in evaluation mode and has no gradients; it is None without the term. `class_weights` are by task, from
+    `mtlib.loss.class_weights`.
     """
 
-    def __init__(self, config: TrialConfig, model: MultiTaskModel, teacher: MultiTaskModel | None = None) -> None:
+    def __init__(
+        self,
+        config: TrialConfig,
+        model: MultiTaskModel,
+        teacher: MultiTaskModel | None = None,
+        class_weights: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
         self.config = config
         self.all_terms = all_terms(config)
         self.model = model
         self.teacher = teacher
+        self.class_weights = class_weights
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
         """The loss of one optimizer step, from this worker's shard of each batch and its place.
@@ -69,7 +78,8 @@ class Objective(nn.Module):
         keep = any(self.config.penalty_entry(name).needs_embeddings for name in carried)
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
         labels = self.model.to_unit(batch.task, batch.labels)
-        values = {"loss": loss_per_example(self.config.tasks[batch.task], clean.kind, clean.output.logits, labels)}
+        settings, weights = self.config.tasks[batch.task], self.class_weights.get(batch.task)
+        values = {"loss": loss_per_example(settings, clean.kind, clean.output.logits, labels, weights)}
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))

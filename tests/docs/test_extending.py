@@ -34,11 +34,11 @@ from tests.scripts import ROOT, run_process
 BLOCK = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 FILES = dict(BLOCK.findall((ROOT / "docs" / "extending.md").read_text()))
 CASES: dict[str, dict[str, Any]] = {
-    "focal": {
-        "choose": {"tasks.sst.loss": "focal"},
-        "vary": {"tasks.sst.focal_gamma": 1.5},
-        "wrong": {"tasks.sst.loss": "focall"},
-        "title": "focal loss (`focal`)",
+    "poly1": {
+        "choose": {"tasks.sst.loss": "poly1"},
+        "vary": {"tasks.sst.poly1_epsilon": 1.5},
+        "wrong": {"tasks.sst.loss": "poly"},
+        "title": "poly-1 loss (`poly1`)",
     },
     "multisample": {
         "choose": {"tasks.sst.head": "multisample"},
@@ -182,9 +182,9 @@ def test_sweep_of_own_methods_is_resumed_without_their_files(
         'train = "ids-sst-train.csv"\ndev = "ids-sst-dev.csv"\nmetric = "kappa"\n'
     )
     paths = [write(name.removesuffix(".py")) for name in FILES]
-    own = {"rdrop.weight": 0.5, "rdrop.tasks": "tone", "tasks.tone.focal_gamma": 1, "encoder.max_length": 32}
+    own = {"rdrop.weight": 0.5, "rdrop.tasks": "tone", "tasks.tone.poly1_epsilon": 1, "encoder.max_length": 32}
     own |= {"tasks.tone.head": "multisample"}
-    words = ["--methods", *map(str, paths), "--vary", "tasks.tone.loss=cross_entropy,focal"]
+    words = ["--methods", *map(str, paths), "--vary", "tasks.tone.loss=cross_entropy,poly1"]
     words += [
         "--set",
         *(f"{key}={value}" for key, value in own.items()),
@@ -204,4 +204,4 @@ def test_sweep_of_own_methods_is_resumed_without_their_files(
     assert second.code == 0, second.stderr
     records = read_trials(sweep)
     assert [record.status for record in records] == ["complete"] * 4
-    assert {json.loads(record.config)["tasks"]["tone"]["loss"] for record in records} == {"cross_entropy", "focal"}
+    assert {json.loads(record.config)["tasks"]["tone"]["loss"] for record in records} == {"cross_entropy", "poly1"}

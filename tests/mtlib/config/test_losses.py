@@ -22,10 +22,9 @@ def test_every_function_exists_and_takes_the_settings_by_name(name: str) -> None
         assert list(inspect.signature(function).parameters)[2:] == list(fields)
         defaults = {field: default for field, (_, default) in fields.items()}
         logits = torch.zeros(3, KINDS[kind].num_logits(5))
-        found = function(
-            logits, torch.ones_like(logits) if KINDS[kind].has_several_labels else torch.ones(3), **defaults
-        )
-        assert found.shape == (3,)
+        labels = torch.ones_like(logits) if KINDS[kind].has_several_labels else torch.ones(3)
+        found = function(logits, labels, **defaults)
+        assert found.shape == labels.shape
 
 
 def test_the_default_loss_of_every_task_suits_it() -> None:

@@ -1,6 +1,7 @@
 """Encoder, PALs and tasks: every range on both sides, and settings that do not suit a task or a head."""
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_every_field_changes_the_hash() -> None:
     assert len(hashes | {PENALIZED.content_hash}) == len(task) + 1
     unit = PENALIZED.override({"tasks.sts.target_scale": "unit"})  # fits a regression only
     assert unit.content_hash not in {*hashes, PENALIZED.content_hash}
-    assert {*task, "head", "target_scale"} == {f.name for f in dataclasses.fields(TaskConfig)}
+    assert set(json.loads(PENALIZED.to_json())["tasks"]["qqp"]) == {f.name for f in dataclasses.fields(TaskConfig)}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,10 @@ COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"}
     [
         ({"tasks.qqp.encoding": "cross"}, "tasks.qqp: head cosine must have encoding bi, got cross"),
         ({"tasks.qqp.hidden_units": 5}, "tasks.qqp: head cosine must have hidden_units none, got 5"),
-        ({"tasks.qqp.loss": "cross_entropy"}, "tasks.qqp: head cosine must have loss binary_cross_entropy or mean_"),
+        (
+            {"tasks.qqp.loss": "cross_entropy"},
+            "tasks.qqp: head cosine must have loss binary_cross_entropy or ",
+        ),
     ],
 )
 def test_a_cosine_head_needs_a_bi_encoder_no_hidden_layer_and_a_loss_of_one_value(

@@ -52,6 +52,37 @@ def test_the_cross_entropy_of_several_labels_is_the_mean_over_them() -> None:
     assert np.allclose(loss_of("binary_cross_entropy", "multilabel", logits, labels), expected, atol=1e-5)
 
 
+def test_smoothed_labels_are_those_of_torch_and_of_the_formula() -> None:
+    logits, labels = drawn("classes", 4).float(), torch.arange(40) % 5
+    expected = torch.nn.functional.cross_entropy(logits, labels, reduction="none", label_smoothing=0.2)
+    assert torch.equal(loss_of("cross_entropy", "classes", logits, labels.float(), label_smoothing=0.2), expected)
+    two = drawn("classes", 5).float()[:, :2]  # softmax of two logits is the sigmoid of their difference
+    expected = torch.nn.functional.cross_entropy(two, labels % 2, reduction="none", label_smoothing=0.2)
+    for name in ("cross_entropy", "binary_cross_entropy"):
+        found = loss_of(name, "binary", two[:, 1:] - two[:, :1], (labels % 2).float(), label_smoothing=0.2)
+        assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_the_focal_loss_matches_its_equation(gamma: float) -> None:
+    logits, labels = drawn("classes", 6), torch.arange(40) % 5
+    probs = logits.softmax(1)[torch.arange(40), labels]
+    found = loss_of("focal", "classes", logits, labels.double(), focal_gamma=gamma)
+    assert torch.allclose(found, -((1 - probs) ** gamma) * probs.log(), rtol=1e-9)
+    several = (drawn("multilabel", 7) > 0).double()
+    probs = torch.where(several > 0, drawn("multilabel", 8).sigmoid(), 1 - drawn("multilabel", 8).sigmoid())
+    found = loss_of("focal", "multilabel", drawn("multilabel", 8), several, focal_gamma=gamma)
+    assert torch.allclose(found, (-((1 - probs) ** gamma) * probs.log()).mean(1), rtol=1e-9)
+
+
+def test_the_focal_loss_of_a_certain_label_has_a_finite_gradient() -> None:
+    logits = torch.tensor([[1000.0]], requires_grad=True)
+    loss = loss_of("focal", "binary", logits, torch.ones(1), focal_gamma=0.5)
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    assert loss.item() == 0
+    assert gradient.isfinite().all()
+
+
 def test_mean_squared_error_matches_scikit_learn_and_is_not_clipped() -> None:
     logits, labels = drawn("regression", 2, scale=20).float(), torch.linspace(0, 5, 40)
     loss = loss_of("mean_squared_error", "regression", logits, labels)

@@ -57,11 +57,14 @@ def active_task(task: str) -> Table:
         "loss": case(OTHER_LOSS[task], REFUSED if task == "sts" else REACHES),
         "ordinal_alpha": case(2, INERT),
         "dual_reduction": case("sum", INERT),
+        "label_smoothing": case(0.1, INERT if task == "sts" else REACHES),
+        "focal_gamma": case(1, INERT),
         "encoding": case("bi", REACHES if is_pair else REFUSED),
         "pooling": case("mean", REACHES),
         "head": case("cosine", *((REACHES, {f"tasks.{task}.encoding": "bi"}) if is_pair else (REFUSED,))),
         "hidden_units": case(5, REACHES),
         "cosine_projection": case(False, INERT),
+        "class_weights": case("balanced", REFUSED if task == "sts" else REACHES),
         "loss_weight": case(2, REACHES),
         "target_scale": case("unit", REACHES if task == "sts" else REFUSED),
         "probability_factor": case(3, INERT),
@@ -75,6 +78,7 @@ def active_task(task: str) -> Table:
 def later_task(task: str) -> Table:
     """A task that only a later stage trains: none of its settings affects the first."""
     is_allowed = {"loss": task != "sts", "encoding": task in PAIR, "head": task in PAIR, "target_scale": task == "sts"}
+    is_allowed["class_weights"] = task != "sts"
     return {
         key: [
             Case(found.value, INERT if is_allowed.get(key.rpartition(".")[2], True) else REFUSED, found.under)
@@ -340,12 +344,13 @@ BASES: dict[str, Base] = {
         SST_ALONE
         | {
             "tasks.sst.ordinal_alpha": case(2, REACHES),
+            "tasks.sst.label_smoothing": case(0.1, INERT),
             "tasks.sst.loss": case("dual_objective_cross_entropy", REACHES),
         },
     ),
     "sst, dual": Base(
         {**SST, "tasks.sst.loss": "dual_objective_cross_entropy"},
-        SST_ALONE | {"tasks.sst.dual_reduction": case("sum", REACHES)},
+        SST_ALONE | {"tasks.sst.dual_reduction": case("sum", REACHES), "tasks.sst.label_smoothing": case(0.1, INERT)},
     ),
     "cosine": Base(
         {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine"},

@@ -1,0 +1,53 @@
+"""Weights of classes in a task's loss, so that rare classes count as much as frequent ones."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtlib.config.trial import TrialConfig
+from mtlib.data.token_cache import Corpus
+
+
+def all_class_weights(config: TrialConfig, corpus: Corpus, device: torch.device) -> Mapping[str, Tensor]:
+    """The weights of each active task that has `class_weights`, by its own train rows; shapes as in `class_weights`."""
+    found = {}
+    for name in config.active_tasks:
+        setting, table = config.tasks[name].class_weights, corpus[name, "train"]
+        if setting is not None:
+            task, labels = config.task(name), table.labels[: table.num_own_rows]
+            weights = balanced_weights(labels, task.num_classes) if setting == "balanced" else np.array(setting)
+            if task.kind_entry.has_several_labels and weights.ndim == 1:
+                weights = np.stack([np.ones_like(weights), weights], axis=1)
+            found[name] = torch.from_numpy(weights.astype(np.float32)).to(device)
+    return found
+
+
+def balanced_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """Weights in inverse proportion to how often a class occurs; their mean over the rows is 1.
+
+    With n rows, n_c of class c, and k classes that occur, w_c = n / (k n_c); 1 where n_c is 0. Each of several labels
+    is two classes of its own, absent and present.
+
+    Args:
+        labels: (rows,), classes; or (rows, num_classes), several labels.
+
+    Returns:
+        (num_classes,); of several labels (num_classes, 2).
+
+    Source: King and Zeng 2001, "Logistic Regression in Rare Events Data", as scikit-learn's `balanced`.
+    """
+    if labels.ndim == 2:
+        return np.stack([balanced_weights(column, 2) for column in labels.T])
+    counts = np.bincount(labels.astype(int), minlength=num_classes)
+    occurs = counts > 0
+    return np.where(occurs, len(labels) / (occurs.sum() * np.maximum(counts, 1)), 1.0)
+
+
+def weights_of_labels(weights: Tensor, labels: Tensor) -> Tensor:
+    """The weight of each label, of the shape of `labels`: (rows,), or (rows, num_classes) of several labels."""
+    if labels.ndim == 1:
+        return weights[labels.long()]
+    absent, present = weights.unbind(dim=1)
+    return torch.where(labels > 0, present, absent)
