@@ -15,7 +15,7 @@ import pytest
 from mtlib.config.network import TaskConfig
 from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
-from mtlib.config.trial import OPEN_GROUPS, TrialConfig, default_task_config, used_settings
+from mtlib.config.trial import LATER_SETTINGS, OPEN_GROUPS, TrialConfig, default_task_config, used_settings
 from mtlib.tasks import TASKS, Task
 from tests.mtlib.config.config_cases import (
     BASE,
@@ -187,7 +187,11 @@ def test_every_field_outside_the_groups_changes_the_hash() -> None:
     hashes = {summed.override({key: value}).content_hash for key, value in changes.items()}
     assert len(hashes | {summed.content_hash}) == len(changes) + 1
     groups = {"encoder", "pals", "tasks", "stages", "optimizer", "smart", "proximal", "simcse", "data", "evaluation"}
-    assert set(changes) | groups == {f.name for f in dataclasses.fields(TrialConfig)}
+    assert set(changes) | groups | LATER_SETTINGS.keys() == {f.name for f in dataclasses.fields(TrialConfig)}
+    later = {
+        name: summed.override({name: default + 1}) for name, (_, default) in LATER_SETTINGS.items() if default >= 1
+    }
+    assert len({config.content_hash for config in later.values()} | hashes) == len(later) + len(hashes)
 
 
 def test_an_error_in_a_task_or_stage_names_it() -> None:

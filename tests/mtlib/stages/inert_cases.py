@@ -186,8 +186,11 @@ ALONE: Table = {
     "evaluation.batch_size": case(5, SCORES),
     "evaluation.batch_tokens": case(40, SCORES),
     "relational_tasks": case(["sst"], INERT) + case(["sts", "qqp"], REACHES),
-    "loss_weighting": case("uncertainty", REACHES),
+    "loss_weighting": case("uncertainty", REACHES) + case("famo", INERT, SUMMED),
     "gradients": case("pcgrad", INERT, SUMMED),
+    **{name: case(0.75, INERT) for name in ("cagrad_c", "fairgrad_alpha", "gradvac_beta", "excess_mtl_step_size")},
+    "excess_mtl_warmup_steps": case(7, INERT),
+    **{name: case(0.75, INERT) for name in ("famo_learning_rate", "famo_weight_decay", "dwa_temperature", "stch_mu")},
     "precision": case("bf16", REACHES),
     "seed": case(1, REACHES),
     "replicate": case(1, REACHES),
@@ -333,6 +336,16 @@ BASES: dict[str, Base] = {
             "stages.1.order": case("max_size_cycle", INERT) + case("annealed", REFUSED),
             **refused("optimizer.chosen_scale", "optimizer.other_scale"),
             "relational_tasks": case(["sst"], INERT),
+        },
+    ),
+    "summed, weighted": Base(
+        {**TWO, **SUMMED, "stages.0.sum_losses": True, "loss_weighting": "famo"},
+        TWO_SETS
+        | {
+            "loss_weighting": case("stch", REACHES) + case("fixed", REACHES),
+            "famo_learning_rate": case(0.75, REACHES),
+            "famo_weight_decay": case(0.75, REACHES),
+            **refused("gradients", "optimizer.chosen_scale", "optimizer.other_scale"),
         },
     ),
     "sst, ordinal": Base(
