@@ -78,8 +78,9 @@ class GradvacSettings:
 class ExcessMtlSettings:
     """Settings of `excess_mtl`."""
 
-    excess_mtl_step_size: float = 1.0
-    """eta_alpha, the step size of the weights' logarithms, above 0. Source: torchjd's default."""
+    excess_mtl_step_size: float = 0.01
+    """eta_alpha, the step size of the weights' logarithms, above 0. Source: LibMTL's default. With torchjd's, 1, one of
+    three tasks of the demonstration had hardly any weight after 20 steps, and its loss rose."""
     excess_mtl_warmup_steps: int = 100
     """The first steps of a task, at least 1, in which its weight stays and the excess risk that later ones are divided
     by is averaged. Source: He et al. 2024, appendix C.1, take three epochs; the number is ours. Without them a sum over
