@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS
+from tests.config_cases import FIXED_ROUND_ORDERS
 
 Changes = dict[str, Any]
 

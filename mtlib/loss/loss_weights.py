@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 Losses = Mapping[str, Tensor]
 """By task its loss, a scalar: the mean over the global batch."""
-State = dict[str, Tensor]
+
 
 FAMO_EPSILON = 1e-8
 """Added to losses before their logarithm, as the authors and torchjd do."""
@@ -21,7 +21,7 @@ SMALLEST_LOSS = 1e-8
 """Smaller mean losses of an epoch count as this one, so that a ratio of two is finite."""
 
 
-def weights_famo(losses: Losses, state: State, **_settings: float) -> Tensor:
+def weights_famo(losses: Losses, state: dict[str, Tensor], **_settings: float) -> Tensor:
     """z_i / l_i, divided by their sum, with z the softmax of the logits (Liu et al. 2023, algorithm 1)."""
     logits = [state.get(f"famo.logit.{task}", torch.zeros(())).to(loss) for task, loss in losses.items()]
     shares = torch.stack(logits).softmax(dim=0) / (torch.stack([*losses.values()]) + FAMO_EPSILON)
@@ -29,7 +29,7 @@ def weights_famo(losses: Losses, state: State, **_settings: float) -> Tensor:
 
 
 def update_famo(
-    before: Losses, after: Losses, state: State, famo_learning_rate: float, famo_weight_decay: float
+    before: Losses, after: Losses, state: dict[str, Tensor], famo_learning_rate: float, famo_weight_decay: float
 ) -> None:
     """A step of Adam on the logits: up for tasks whose logarithm fell less than the weighted mean, down for others."""
     logits = [
@@ -49,7 +49,7 @@ def update_famo(
         state |= {f"famo.{name}.{task}": adam.state[logit][name] for name in ADAM_STATE}
 
 
-def weights_dwa(losses: Losses, state: State, dwa_temperature: float) -> Tensor:
+def weights_dwa(losses: Losses, state: dict[str, Tensor], dwa_temperature: float) -> Tensor:
     """K softmax(r / T), with r a task's mean loss in the last epoch by its loss in the one before (Liu et al. 2019,
     equation 7); 1 for all until each task has been trained in two epochs."""
     values = torch.stack([*losses.values()])
@@ -59,7 +59,7 @@ def weights_dwa(losses: Losses, state: State, dwa_temperature: float) -> Tensor:
     return (len(rates) * (rates / dwa_temperature).softmax(dim=0)).to(values)
 
 
-def note_epoch_dwa(means: Mapping[str, float], state: State, **_settings: float) -> None:
+def note_epoch_dwa(means: Mapping[str, float], state: dict[str, Tensor], **_settings: float) -> None:
     """Adds an epoch to the history of the tasks that were trained in it."""
     for task, mean in means.items():
         if f"dwa.last.{task}" in state:
@@ -67,7 +67,7 @@ def note_epoch_dwa(means: Mapping[str, float], state: State, **_settings: float)
         state[f"dwa.last.{task}"] = torch.tensor(max(mean, SMALLEST_LOSS), dtype=torch.float64)
 
 
-def weights_stch(losses: Losses, _state: State, stch_mu: float) -> Tensor:
+def weights_stch(losses: Losses, _state: dict[str, Tensor], stch_mu: float) -> Tensor:
     """The gradient of mu log sum_i exp(l_i / (m mu)) for m tasks (Lin et al. 2024), whose weights sum to 1 / m."""
     values = torch.stack([*losses.values()])
     return (values / (len(values) * stch_mu)).softmax(dim=0) / len(values)

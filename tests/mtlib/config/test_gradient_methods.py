@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mtlib.config.gradient_methods import GRADIENT_METHODS, check_packages
-from tests.mtlib.config.config_cases import undescribed_fields
+from tests.config_cases import undescribed_fields
 from tests.mtlib.loss.gradient_tables import METHODS
 
 

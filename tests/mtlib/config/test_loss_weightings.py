@@ -4,7 +4,7 @@ import pytest
 
 from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.runtime.lazy_functions import load_function
-from tests.mtlib.config.config_cases import undescribed_fields
+from tests.config_cases import undescribed_fields
 
 
 @pytest.mark.parametrize("name", LOSS_WEIGHTINGS)

@@ -9,7 +9,7 @@ from mtlib.config.losses import LOSSES, losses_for
 from mtlib.config.schema import fields_of
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
-from tests.mtlib.config.config_cases import undescribed_fields
+from tests.config_cases import undescribed_fields
 
 WIDTHS = {"classes": 5, "binary": 1, "regression": 1}
 

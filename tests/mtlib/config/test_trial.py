@@ -17,7 +17,7 @@ from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
 from mtlib.config.trial import LATER_SETTINGS, OPEN_GROUPS, TrialConfig, default_task_config, used_settings
 from mtlib.tasks import TASKS, Task
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     PENALIZED,
     ROOT,

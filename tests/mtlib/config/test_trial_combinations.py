@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.mtlib.config.config_cases import BASE, override_error
+from tests.config_cases import BASE, override_error
 
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}

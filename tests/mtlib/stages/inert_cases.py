@@ -340,12 +340,13 @@ BASES: dict[str, Base] = {
     ),
     "summed, weighted": Base(
         {**TWO, **SUMMED, "stages.0.sum_losses": True, "loss_weighting": "famo"},
-        TWO_SETS
-        | {
+        {
             "loss_weighting": case("stch", REACHES) + case("fixed", REACHES),
             "famo_learning_rate": case(0.75, REACHES),
             "famo_weight_decay": case(0.75, REACHES),
-            **refused("gradients", "optimizer.chosen_scale", "optimizer.other_scale"),
+            "stages.0.sum_losses": case(False, REACHES),
+            "stages.1.sum_losses": case(False, INERT),
+            **refused("gradients", *(f"tasks.{task}.loss_weight" for task in ("sst", "qqp", "sts"))),
         },
     ),
     "sst, ordinal": Base(
