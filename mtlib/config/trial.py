@@ -57,7 +57,8 @@ def default_task_configs(
 
 @dataclass(frozen=True, kw_only=True)
 @with_fields({name: (penalty.settings, field(default_factory=penalty.settings)) for name, penalty in PENALTIES.items()})
-@with_fields(fields_of(method.settings for method in (*GRADIENT_METHODS.values(), *LOSS_WEIGHTINGS.values())))
+@with_fields(fields_of(method.settings for method in GRADIENT_METHODS.values()))
+@with_fields(fields_of(weighting.settings for weighting in LOSS_WEIGHTINGS.values()))
 class TrialConfig:
     """One trial: encoder, tasks, plan, optimizer, penalties, precision and seed.
 
@@ -111,8 +112,10 @@ class TrialConfig:
         require(bool(self.stages), "stages must hold at least one stage", list(self.stages))
         require(self.seed >= 0, "seed must be at least 0", self.seed)
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
-        for method in (*self.methods.gradient_methods.values(), *LOSS_WEIGHTINGS.values()):
+        for method in self.methods.gradient_methods.values():
             settings_of(method.settings, self)  # checks them
+        for weighting in LOSS_WEIGHTINGS.values():
+            settings_of(weighting.settings, self)
         check_groups(self)
 
     def __hash__(self) -> int:
@@ -293,7 +296,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
         if name in group and group[name] == default:
             del group[name]
     for name, (_, default) in LATER_SETTINGS.items():
-        if tree[name] == default:
+        if name in tree and tree[name] == default:
             del tree[name]
     if not own:  # as before definitions were a part of the configuration
         del tree["data"]["tasks"]
@@ -369,7 +372,10 @@ LATER_FIELDS: Mapping[str, Any] = {
 they are left out of hashes, so that those of earlier sweeps stay."""
 
 
-LATER_SETTINGS = fields_of(method.settings for method in (*GRADIENT_METHODS.values(), *LOSS_WEIGHTINGS.values()))
+LATER_SETTINGS = {
+    **fields_of(method.settings for method in GRADIENT_METHODS.values()),
+    **fields_of(weighting.settings for weighting in LOSS_WEIGHTINGS.values()),
+}
 """Likewise the settings of methods, with their defaults."""
 
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 Losses = Mapping[str, Tensor]
 """By task its loss, a scalar: the mean over the global batch."""
 
-
 FAMO_EPSILON = 1e-8
 """Added to losses before their logarithm, as the authors and torchjd do."""
 ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
@@ -42,7 +41,7 @@ def update_famo(
             moments = {name: state[f"famo.{name}.{task}"].to(logit, copy=True) for name in ADAM_STATE[1:]}
             adam.state[logit] = {"step": state[f"famo.step.{task}"].clone(), **moments}  # on the CPU, as Adam has it
     falls = [(loss + FAMO_EPSILON).log() - (after[task] + FAMO_EPSILON).log() for task, loss in before.items()]
-    torch.stack(logits).softmax(dim=0).backward(torch.stack(falls).detach())
+    torch.autograd.backward(torch.stack([*logits]).softmax(dim=0), torch.stack(falls).detach())
     adam.step()
     for task, logit in zip(before, logits, strict=True):
         state[f"famo.logit.{task}"] = logit.detach()

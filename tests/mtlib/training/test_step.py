@@ -420,7 +420,8 @@ def losses_of_next_step(run: Run) -> Tensor:
     torch.manual_seed(stream_of(run, "dropout", 0))
     with torch.no_grad():
         _, details = run.objective(batches, places)
-    return details[:, 0] / torch.tensor([float(place.full_size) for place in places])
+    losses: Tensor = details[:, 0] / torch.tensor([float(place.full_size) for place in places])
+    return losses
 
 
 def test_the_random_order_of_a_method_is_equal_on_every_worker_and_new_at_each_step(
