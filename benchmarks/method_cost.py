@@ -86,6 +86,8 @@ METHODS = (
     Method("PCGrad, three tasks", {**SUMMED, "gradients": "pcgrad"}, 1, SUMMED),
     Method("UPGrad, three tasks", {**SUMMED, "gradients": "upgrad"}, 1, SUMMED),
     Method("learned weights", {**SUMMED, "loss_weighting": "uncertainty"}, 1, SUMMED),
+    Method("FAMO, three tasks", {**SUMMED, "loss_weighting": "famo"}, 4 / 3, SUMMED),
+    Method("ExcessMTL, three tasks", {**SUMMED, "gradients": "excess_mtl"}, 1, SUMMED),
     Method("bi-encoder, QQP", {**QQP, "tasks.qqp.encoding": "bi"}, None, QQP),
 )
 

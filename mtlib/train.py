@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mtlib.checkpoints.initial_weights import load_start
 from mtlib.checkpoints.saver import Saver
 from mtlib.checkpoints.state import StateFolder, load_state
+from mtlib.config.gradient_methods import check_packages
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
@@ -72,8 +73,9 @@ def train(
         TrainingDiverged: a loss became NaN or infinite (names task, step and loss), or a prediction did.
         Interrupted: `on_step` returned False on some worker.
         RuntimeError: the workers do not see the same saved state.
-        ValueError: the configuration does not fit the encoder, starting weights are not given or do not fit it, or
-            the saved state is of another configuration, data, encoder or starting weights.
+        ValueError: the configuration does not fit the encoder or names a method whose packages are missing, starting
+            weights are not given or do not fit it, or the saved state is of another configuration, data, encoder or
+            starting weights.
         OSError: states or best weights cannot be written or read.
     """
     run = prepare_run(config, corpus, encoder, torch.device(device), wrap, states, start)
@@ -142,6 +144,7 @@ def prepare_run(
 ) -> Run:
     """A run at its first step, or at its newest saved state."""
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
+    check_packages(config.gradients, config.gradient_entry)
     config = resolve_precision(config, device)
     model = MultiTaskModel(config, encoder)
     for task in model.label_scales:
@@ -151,8 +154,10 @@ def prepare_run(
     model = model.to(device).train()
     teacher = averaged_copy(model).requires_grad_(False) if config.needs_teacher else None
     average = averaged_copy(model) if config.optimizer.average_power is not None else None
-    weights = all_class_weights(config, corpus, device)
-    objective = wrap(Objective(config, model, teacher, weights))  # before `touched_words`: a copy would share its hooks
+    method_state: dict[str, Tensor] = {}
+    class_weights = all_class_weights(config, corpus, device)
+    # Before `touched_words`, whose hooks a copy would share.
+    objective = wrap(Objective(config, model, teacher, method_state, class_weights))
     tables = {name: corpus[name, "train"] for name in config.train_sets}
     words = touched_words(model.encoder) if device.type == "cpu" and num_workers() == 1 else None
     run = Run(
@@ -173,6 +178,7 @@ def prepare_run(
         optimizer=make_optimizer(config, model, tasks_active_by(config, 0), words),
         unread=late_reader(device),
         words=words,
+        method_state=method_state,
     )
     state = load_state(states) if states else None
     if state:

@@ -7,7 +7,7 @@ from typing import Any
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
-from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS
+from tests.config_cases import FIXED_ROUND_ORDERS
 
 Changes = dict[str, Any]
 
@@ -61,6 +61,7 @@ METHODS: dict[str, Changes] = {
     "low rank": {**PALS, "pals.function": "low_rank"},
     "low rank, one for all layers": {**PALS, "pals.function": "identity", "pals.zero_start": True},
     "learned weights": {"loss_weighting": "uncertainty"},
+    "learned weights, IMTL-L": {"loss_weighting": "imtl_l"},
     "linear probing": {**PROBING, **{f"tasks.{task}.probe_rows": 40 for task in ALL}},
     "linear probing, mean teacher": {
         **PROBING,
@@ -101,7 +102,13 @@ ALTERNATING_ONLY: dict[str, Changes] = {
     },
 }
 SUMMED_ONLY: dict[str, Changes] = {
-    name: {"gradients": name} for name in ("pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl")
+    **{
+        name: {"gradients": name}
+        for name in ("pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl", "fairgrad", "gradvac")
+    },
+    "excess_mtl": {"gradients": "excess_mtl", "excess_mtl_warmup_steps": 1},
+    **{name: {"loss_weighting": name} for name in ("famo", "dwa", "stch")},
+    "famo, smart": {"loss_weighting": "famo", **SMART},
 }
 
 EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}

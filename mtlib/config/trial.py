@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
+from mtlib.config.loss_weightings import LOSS_WEIGHTINGS, LossWeighting
 from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_of_tree, methods_to_tree
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.own_methods import extended_classes
@@ -57,10 +58,11 @@ def default_task_configs(
 @dataclass(frozen=True, kw_only=True)
 @with_fields({name: (penalty.settings, field(default_factory=penalty.settings)) for name, penalty in PENALTIES.items()})
 @with_fields(fields_of(method.settings for method in GRADIENT_METHODS.values()))
+@with_fields(fields_of(weighting.settings for weighting in LOSS_WEIGHTINGS.values()))
 class TrialConfig:
     """One trial: encoder, tasks, plan, optimizer, penalties, precision and seed.
 
-    The groups of all penalties and the settings of all gradient methods are fields too.
+    The groups of all penalties and the settings of all gradient methods and loss weightings are fields too.
 
     Raises:
         ValueError: a value is out of range or does not fit its task; the message holds the rule, then the value.
@@ -86,11 +88,12 @@ class TrialConfig:
     relational_tasks: tuple[str, ...] = ()
     """Tasks whose texts' vectors pass through one linear layer, shared among them, before their linear heads.
     Source: My PAL BERT 4.1, for QQP and STS."""
-    loss_weighting: Literal["fixed", "uncertainty"] = "fixed"
-    """`fixed`: the tasks' `loss_weight`. `uncertainty`: weights learned with the model (Kendall et al. 2018): the loss
-    of a task counts exp(-s), half that for a squared error, and s / 2 is added, for a learned s per task that starts at
-    0. Either weight scales the task's SMART, proximal and SimCSE terms as it does its loss: under `uncertainty` what
-    they count changes as s is learned, and s is learned from their sum with the loss."""
+    loss_weighting: Annotated[str, tuple(LOSS_WEIGHTINGS)] = "fixed"
+    """How the losses of the tasks are weighted. Any weight scales the task's SMART, proximal and SimCSE terms as it
+    does its loss: where it is learned with the model, from their sum with the loss, what they count changes. The
+    weights that each step sets follow from the losses alone. They act in steps that sum the losses of several tasks,
+    and need a stage with such steps. What the method keeps from step to step is saved with the trial; a stage begins
+    with that of the stage before it, unless it resets the optimizer or starts from the best weights."""
     gradients: Annotated[str, tuple(GRADIENT_METHODS)] = "sum"
     """How a step that sums the losses of several tasks combines their gradients."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
@@ -111,6 +114,8 @@ class TrialConfig:
         require(self.replicate >= 0, "replicate must be at least 0", self.replicate)
         for method in self.methods.gradient_methods.values():
             settings_of(method.settings, self)  # checks them
+        for weighting in LOSS_WEIGHTINGS.values():
+            settings_of(weighting.settings, self)
         check_groups(self)
 
     def __hash__(self) -> int:
@@ -138,6 +143,11 @@ class TrialConfig:
     def gradient_entry(self) -> GradientMethod:
         """The entry of the method that combines gradients."""
         return self.methods.gradient_methods[self.gradients]
+
+    @property
+    def weighting_entry(self) -> LossWeighting:
+        """The entry of the method that weighs losses."""
+        return LOSS_WEIGHTINGS[self.loss_weighting]
 
     def penalty_entry(self, name: str) -> Penalty:
         """The entry of a penalty."""
@@ -285,6 +295,9 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
             del group[name]
+    for name, (_, default) in LATER_SETTINGS.items():
+        if name in tree and tree[name] == default:
+            del tree[name]
     if not own:  # as before definitions were a part of the configuration
         del tree["data"]["tasks"]
     tree["data"]["sources"] = {
@@ -353,10 +366,20 @@ LATER_FIELDS: Mapping[str, Any] = {
     "batch_tokens": None,
     "row_share": 1,
     "probe_rows": 0,
+    "class_weights": None,
+    "label_smoothing": 0,
+    "focal_gamma": 2,
     "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
 they are left out of hashes, so that those of earlier sweeps stay."""
+
+
+LATER_SETTINGS = {
+    **fields_of(method.settings for method in GRADIENT_METHODS.values()),
+    **fields_of(weighting.settings for weighting in LOSS_WEIGHTINGS.values()),
+}
+"""Likewise the settings of methods, with their defaults."""
 
 
 def canonical_json(tree: Any) -> str:
@@ -383,9 +406,15 @@ def check_groups(config: TrialConfig) -> None:
     check_layer_scales(config.optimizer, sums_tasks, active)
     rule = "gradients must be sum unless a stage of several tasks has sum_losses true"
     require(config.gradients == "sum" or sums_tasks, rule, config.gradients)
-    weights = {task: settings.loss_weight for task, settings in active.items()}
-    rule = "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it"
-    require(config.loss_weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)
+    weighting, weights = config.loss_weighting, {task: settings.loss_weight for task, settings in active.items()}
+    rule = f"tasks.<name>.loss_weight must be 1 where loss_weighting is {weighting}, which sets the weights"
+    require(weighting == "fixed" or set(weights.values()) == {1.0}, rule, weights)
+    if config.weighting_entry.function is not None:
+        others = ", ".join(name for name, entry in LOSS_WEIGHTINGS.items() if entry.function is None)
+        rule = f"loss_weighting must be one of {others} unless a stage of several tasks has sum_losses true"
+        require(sums_tasks, rule, weighting)
+        rule = f"gradients must be sum where loss_weighting is {weighting}, which weighs the losses of a step together"
+        require(config.gradients == "sum", rule, config.gradients)
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
     for name, group in config.active_penalties.items():

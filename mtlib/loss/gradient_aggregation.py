@@ -1,14 +1,14 @@
 """Combines the gradients of several tasks by methods against conflicts between them.
 
 Each task's gradient is computed by itself and averaged over the workers before the gradients are combined, so that one
-worker and two give the same step. The methods need only the inner products of the gradients (their Gramian); their
+worker and two give the same step. Most methods need only the inner products of the gradients (their Gramian); their
 formulas (`mtlib.loss.gradient_weights`) are loaded where one is chosen, as their libraries take time. They act on the
 parameters that several tasks share; one that a single task reaches keeps its gradient.
 """
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -24,15 +24,38 @@ from mtlib.runtime.workers import num_workers, sum_over_workers
 
 Gradients = list[Tensor | None]
 """One per parameter; None where the loss does not reach it."""
-Weighting = Callable[[Tensor], Tensor]
-"""From the Gramian, (tasks, tasks), to the weights of the combination, (tasks,)."""
+SharedGradients = Mapping[int, Sequence[Tensor | None]]
+"""By the position of a parameter that several tasks reach the gradient of each task."""
+Weighting = Callable[[Tensor, Sequence[int], SharedGradients], Tensor]
+"""From the Gramian of some tasks, (tasks, tasks), the positions of these tasks and the gradients of all to the weights
+of the combination, (tasks,)."""
 
 
-def weighting_of(config: TrialConfig) -> Weighting:
-    """The configured gradient method, which must have a function, with its settings."""
+def weighting_of(
+    config: TrialConfig, tasks: Sequence[str], parameters: Sequence[str], state: dict[str, Tensor]
+) -> Weighting:
+    """The configured gradient method, which must have a function, with its settings.
+
+    Args:
+        config: names the method.
+        tasks, parameters: the names of the tasks and parameters whose gradients are combined.
+        state: the method's state, by name, which each call changes; unused by a method without one.
+    """
     method = config.gradient_entry
     assert method.function is not None, f"{config.gradients} sums the losses before the backward pass"
-    return partial(load_function(method.function), **settings_of(method.settings, config))
+    function = partial(load_function(method.function), **settings_of(method.settings, config))
+    if method.state == "none":
+        return lambda gramian, _positions, _shared: function(gramian)
+
+    def weigh(gramian: Tensor, positions: Sequence[int], shared: SharedGradients) -> Tensor:
+        by_task = {
+            tasks[task]: {parameters[index]: parts[task] for index, parts in shared.items() if parts[task] is not None}
+            for task in positions
+        }
+        weights: Tensor = function(gramian, by_task, state)
+        return weights
+
+    return weigh
 
 
 def gradients_by_task(
@@ -53,11 +76,16 @@ def gradients_by_task(
     details: dict[int, Tensor] = {}
     for indices in groups.values():
         # Without DDP's own averaging: each task's gradients are averaged by themselves.
-        with getattr(objective, "no_sync", contextlib.nullcontext)():
+        with without_averaging(objective):
             loss, found = objective([batches[index] for index in indices], [places[index] for index in indices])
         gradients.append(list(torch.autograd.grad(loss, parameters, allow_unused=True)))
         details |= dict(zip(indices, found, strict=True))
     return gradients, torch.stack([details[index] for index in range(len(batches))])
+
+
+def without_averaging(objective: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """The context in which an objective that may be wrapped leaves gradients on their worker."""
+    return getattr(objective, "no_sync", contextlib.nullcontext)()
 
 
 def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
@@ -76,7 +104,7 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     """
     averaged = [average_over_workers(parts) for parts in gradients]
     by_parameter = list(zip(*averaged, strict=True))
-    shared = [parts for parts in by_parameter if sum(part is not None for part in parts) > 1]
+    shared = {index: parts for index, parts in enumerate(by_parameter) if sum(part is not None for part in parts) > 1}
     weights = task_weights(weigh, shared, len(averaged))
     combined: Gradients = []
     for parts in by_parameter:
@@ -88,14 +116,14 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     return combined
 
 
-def task_weights(weigh: Weighting, shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> list[float]:
+def task_weights(weigh: Weighting, shared: SharedGradients, num_tasks: int) -> list[float]:
     """The weight of each task's gradient; a task that reaches no shared parameter is left out and has weight 1."""
-    reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared)]
-    gramian = gramian_of(shared, num_tasks)[reaching][:, reaching]
+    reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared.values())]
+    gramian = gramian_of(list(shared.values()), num_tasks)[reaching][:, reaching]
     if not gramian.isfinite().all():
         raise TrainingDiverged("the gradient of a task is not finite")
     weights = [1.0] * num_tasks
-    found = weigh(gramian).tolist() if reaching else ()
+    found = weigh(gramian, reaching, shared).tolist() if reaching else ()
     for task, weight in zip(reaching, found, strict=True):
         weights[task] = weight
     return weights

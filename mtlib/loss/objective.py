@@ -6,8 +6,8 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
-from mtlib.config.losses import Loss
 from mtlib.config.penalties import Penalty
+from mtlib.config.schema import settings_of
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast, clean_pass
@@ -15,7 +15,7 @@ from mtlib.loss.losses import loss_per_example
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import load_function, name_of
-from mtlib.runtime.workers import num_workers
+from mtlib.runtime.workers import num_workers, sum_over_workers
 
 NEGATIVE_ROUNDING = 1e-4
 """By how much the mean of values that are at least 0, such as divergences, may be below 0 by rounding."""
@@ -27,8 +27,8 @@ class Objective(nn.Module):
     The mean divides by the rows of a full batch, so that the short batch at a pass's end counts by its rows. DDP
     averages gradients over workers; this worker's part is scaled by their number, so that the average is the gradient
     of the global mean whatever the number of workers and the sizes of their shards. The mean teacher of the proximal
-    term is in evaluation mode and has no gradients; it is None without the term. `class_weights` are by task, from
-    `mtlib.loss.class_weights`.
+    term is in evaluation mode and has no gradients; it is None without the term. `state` is that of a loss weighting,
+    by name, which training changes. `class_weights` are by task, from `mtlib.loss.class_weights`.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Objective(nn.Module):
         config: TrialConfig,
         model: MultiTaskModel,
         teacher: MultiTaskModel | None = None,
+        state: dict[str, Tensor] | None = None,
         class_weights: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> None:
         super().__init__()
@@ -43,6 +44,7 @@ class Objective(nn.Module):
         self.all_terms = all_terms(config)
         self.model = model
         self.teacher = teacher
+        self.state = {} if state is None else state
         self.class_weights = class_weights
 
     def forward(self, batches: Sequence[Batch], places: Sequence[Place]) -> tuple[Tensor, Tensor]:
@@ -56,8 +58,16 @@ class Objective(nn.Module):
         # The outer context lets all passes of the step share each weight's cast; the inner one keeps losses in fp32.
         with autocast(self.config, device), torch.autocast(device.type, enabled=False):
             parts = [self.batch_loss(batch, place) for batch, place in zip(batches, places, strict=True)]
-        total = torch.stack([loss for loss, _ in parts]).sum()
-        return total * num_workers(), torch.stack([details for _, details in parts])
+        losses, details = (torch.stack(values) for values in zip(*parts, strict=True))
+        if self.config.weighting_entry.function is not None and len({batch.task for batch in batches}) > 1:
+            losses = losses * self.step_weights(batches, places, details)
+        return losses.sum() * num_workers(), details
+
+    def step_weights(self, batches: Sequence[Batch], places: Sequence[Place], details: Tensor) -> Tensor:
+        """The weight of each batch in a step of several tasks, (batches,), from the losses on all workers."""
+        row_sums = sum_over_workers(details[:, 0].clone())
+        weights = weights_by_task(self.config, losses_by_task(batches, places, row_sums), self.state)
+        return torch.stack([weights[batch.task] for batch in batches])
 
     def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
         """This shard's part of one batch's weighted loss, and of its details, (terms,)."""
@@ -88,16 +98,17 @@ class Objective(nn.Module):
         return values
 
     def weighted(self, batch: Batch, total: Tensor, counts: float) -> Tensor:
-        """A batch's total with its task's weight, fixed or learned.
+        """A batch's total with its task's weight, fixed or learned with the model.
 
         Source: Kendall et al. 2018, equations 7 and 10: for a squared error L / (2 sigma^2) + log sigma, for a cross
-        entropy L / sigma^2 + log sigma, with s = log sigma^2.
+        entropy L / sigma^2 + log sigma, with s = log sigma^2. Liu et al. 2021 (IMTL-L): L exp(-s) + s.
         """
-        task = self.config.tasks[batch.task]
-        if self.config.loss_weighting == "fixed":
-            return task.loss_weight * total
+        regularizer = self.config.weighting_entry.regularizer
+        if regularizer is None:
+            return self.config.tasks[batch.task].loss_weight * total
         log_variance: Tensor = self.model.log_variances[batch.task]
-        return learned_weight(log_variance, task.loss_entry) * total + log_variance / 2 * len(batch.rows) * counts
+        weight = learned_weight(self.config, batch.task, log_variance)
+        return weight * total + log_variance * regularizer * len(batch.rows) * counts
 
 
 def check_term_shapes(penalty: Penalty, found: Sequence[Tensor], num_rows: int) -> None:
@@ -136,6 +147,26 @@ def terms_of(config: TrialConfig, task: str, turn: int) -> tuple[str, ...]:
     return ("loss", *(term for name in penalties_of(config, task, turn) for term in config.penalty_entry(name).terms))
 
 
-def learned_weight(log_variance: Tensor, loss: Loss) -> Tensor:
-    """The factor of a loss whose log variance is learned: exp(-s), half that for a squared error."""
-    return torch.exp(-log_variance) * (0.5 if loss.is_squared_error else 1.0)
+def learned_weight(config: TrialConfig, task: str, log_variance: Tensor) -> Tensor:
+    """The factor of a task's loss whose log variance is learned: exp(-s), or half that for a squared error."""
+    is_halved = config.weighting_entry.halves_squared_errors and config.tasks[task].loss_entry.is_squared_error
+    return torch.exp(-log_variance) * (0.5 if is_halved else 1.0)
+
+
+def losses_by_task(batches: Sequence[Batch], places: Sequence[Place], row_sums: Tensor) -> dict[str, Tensor]:
+    """The loss of each task of a step, as the objective sums it without weights and penalties.
+
+    `row_sums`, (batches,), are the sums of the losses over the rows of the global batches.
+    """
+    losses: dict[str, Tensor] = {}
+    for batch, place, total in zip(batches, places, row_sums, strict=True):
+        losses[batch.task] = losses.get(batch.task, total.new_zeros(())) + total / place.full_size
+    return losses
+
+
+def weights_by_task(config: TrialConfig, losses: Mapping[str, Tensor], state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that a step of several tasks sets, from their losses."""
+    entry = config.weighting_entry
+    assert entry.function is not None, f"{config.loss_weighting} does not set weights"
+    weights = load_function(entry.function)(losses, state, **settings_of(entry.settings, config))
+    return dict(zip(losses, weights, strict=True))

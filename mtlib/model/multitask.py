@@ -62,7 +62,7 @@ class MultiTaskModel(nn.Module):
         self.relational = make_relational(config, size)
         self.relational_tasks = config.relational_tasks
         self.projection = make_projection(config, size)
-        learned = tasks if config.loss_weighting == "uncertainty" else ()
+        learned = tasks if config.weighting_entry.regularizer is not None else ()
         self.log_variances = nn.ParameterDict({task: nn.Parameter(torch.zeros(())) for task in learned})
         scaled = [task for task in tasks if config.tasks[task].target_scale == "unit"]
         self.label_scales = nn.ModuleDict({task: LabelScale() for task in scaled})

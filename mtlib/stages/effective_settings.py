@@ -60,7 +60,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "pals": pals_settings(config, tasks),
         "relational_tasks": shared(config.relational_tasks, tasks),
         "penalties": {name: settings for name, settings in penalties.items() if name not in own},
-        "loss_weighting": config.loss_weighting,
+        "loss_weighting": weighting_settings(config, any(stage.sums_tasks for stage in stages)),
         "gradients": [config.gradients, settings_of(config.gradient_entry.settings, config)]
         if any(stage.sums_tasks for stage in stages)
         else "sum",
@@ -196,6 +196,14 @@ def penalty_settings(config: TrialConfig, name: str, tasks: tuple[str, ...]) -> 
     return {field: value for field, value in counted.items() if field not in inert} or None
 
 
+def weighting_settings(config: TrialConfig, sums_tasks: bool) -> str | list[Any]:
+    """The loss weighting, with its settings; one that steps set weighs nothing before a stage sums tasks' losses."""
+    weighting = config.weighting_entry
+    if weighting.function is None:
+        return config.loss_weighting
+    return [config.loss_weighting, settings_of(weighting.settings, config)] if sums_tasks else "fixed"
+
+
 def head_settings(settings: TaskConfig) -> Tree:
     """What decides the weights of a task's head."""
     names = ("loss", "encoding", "head", *fields_of([settings.head_entry.settings]))
@@ -211,5 +219,5 @@ def memory_layout(config: TrialConfig) -> Tree:
         "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
         "relational_tasks": shared(config.relational_tasks, tasks),
         "projection": config.simcse.projection if config.simcse.weight > 0 else None,
-        "loss_weighting": config.loss_weighting,
+        "loss_weighting": "fixed" if config.weighting_entry.regularizer is None else config.loss_weighting,
     }

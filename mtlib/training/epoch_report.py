@@ -4,13 +4,14 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
-from mtlib.loss.objective import learned_weight
+from mtlib.loss.objective import learned_weight, weights_by_task
 from mtlib.stages.plan import scored_epoch, tasks_active_by
 from mtlib.stages.sampler import epoch_steps
 from mtlib.tasks import overall_score, score_of
 from mtlib.training.evaluation import Predictions, predict, score, scored_train_rows
-from mtlib.training.run import Run, note_stage_best, num_tokens
+from mtlib.training.run import Run, mean_losses, note_stage_best, num_tokens
 
 TOKENS = "tokens"
 """Metric of the tokens that an epoch trains on."""
@@ -142,7 +143,7 @@ def points_of(
         (task, "train", name, total / rows) for task, sums in run.sums.items() for name, (total, rows) in sums.items()
     ]
     found += [(task, "train", TOKENS, count) for task, count in trained_tokens(run).items()]
-    found += [(task, "train", "loss_weight", weight) for task, weight in learned_weights(run).items()]
+    found += [(task, "train", "loss_weight", weight) for task, weight in loss_weights(run).items()]
     found += [(task, "dev", name, value) for task, values in metrics.items() for name, value in values.items()]
     for part in predictions:
         if part.split == "train":
@@ -173,8 +174,15 @@ def trained_tokens(run: Run) -> dict[str, float]:
     return counts
 
 
-def learned_weights(run: Run) -> dict[str, float]:
-    """The factors of the losses of the tasks active so far, where they are learned."""
-    tasks = tasks_active_by(run.config, run.stage) if run.config.loss_weighting == "uncertainty" else ()
-    logs = run.model.log_variances
-    return {task: float(learned_weight(logs[task].detach(), run.config.tasks[task].loss_entry)) for task in tasks}
+def loss_weights(run: Run) -> dict[str, float]:
+    """The factors of the tasks' losses at the epoch's end, unless they are fixed: learned with the model, of the tasks
+    active so far; or set by each step, for the mean losses of the epoch."""
+    config, weighting = run.config, run.config.weighting_entry
+    if weighting.regularizer is not None:
+        logs = run.model.log_variances
+        tasks = tasks_active_by(config, run.stage)
+        return {task: float(learned_weight(config, task, logs[task].detach())) for task in tasks}
+    if weighting.function is None or not config.stages[run.stage].sums_tasks:
+        return {}
+    means = {task: torch.tensor(mean) for task, mean in mean_losses(run).items()}
+    return {task: float(weight) for task, weight in weights_by_task(config, means, run.method_state).items()}

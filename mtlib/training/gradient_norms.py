@@ -1,8 +1,9 @@
 """Records how long each task's gradient is in the first steps in which a trial trains several tasks.
 
 Tasks share the encoder and Adam's moments, so a task whose gradients are many times those of another starves it. The
-norms are over the encoder's weights, of the loss with its weight and penalties, on all workers together, before a
-gradient method combines tasks. They are kept beside the sums of losses and reported as the curve `gradient_norm`.
+norms are over the encoder's weights, of the loss with its penalties and its weight, unless the step sets the weight, on
+all workers together, before a gradient method combines tasks. They are kept beside the sums of losses and reported as
+the curve `gradient_norm`.
 """
 
 import math

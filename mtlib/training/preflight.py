@@ -7,6 +7,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from mtlib.config.gradient_methods import check_packages
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch
 from mtlib.data.token_cache import TokenTable
@@ -34,8 +35,11 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
     Raises:
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
-            for, or cannot read a text of encoder.max_length; or a user's own loss or penalty fails, with its line.
+            for, or cannot read a text of encoder.max_length; a user's own loss or penalty fails, with its line; or
+            packages of a gradient method are missing.
     """
+    for config in configs:
+        check_packages(config.gradients, config.gradient_entry)
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
     for config in (without_plain_penalties(config, on_gpu) for config in configs):
         for task in config.active_tasks:

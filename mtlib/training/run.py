@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from mtlib.checkpoints.state import State
+from mtlib.config.schema import settings_of
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
 from mtlib.runtime.late_reading import LateReader
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import ENVIRONMENT, Origin, key_parts, next_stage_starts_from_best
 from mtlib.stages.plan import PlannedStage, tasks_active_by
@@ -49,6 +51,8 @@ class Run:
     optimizer: AdamW
     words: TouchedRows | None
     """The word pieces where only those touched so far are stepped; None on a GPU, and where DDP averages gradients."""
+    method_state: dict[str, Tensor] = field(default_factory=dict)
+    """What the loss weighting and the gradient method keep from step to step, by name; the objective reads it too."""
     unread: LateReader | None = None
     """Reads the losses of steps late; None where they are read at once."""
     stage: int = 0
@@ -147,12 +151,23 @@ def num_tokens(run: Run, name: str, rows: np.ndarray) -> int:
 
 def end_epoch(run: Run) -> None:
     """Moves on to the next epoch of the stage, or to its end."""
+    weighting = run.config.weighting_entry
+    if weighting.after_epoch is not None and run.config.stages[run.stage].sums_tasks:
+        settings = settings_of(weighting.settings, run.config)
+        load_function(weighting.after_epoch)(mean_losses(run), run.method_state, **settings)
     run.epoch, run.step, run.sums = run.epoch + 1, 0, {}
 
 
+def mean_losses(run: Run) -> dict[str, float]:
+    """The mean loss of each task over the rows of the epoch so far."""
+    found = {task: sums["loss"] for task, sums in run.sums.items()}
+    return {task: total / rows for task, (total, rows) in found.items()}
+
+
 def begin_next_stage(run: Run) -> None:
-    """Moves to the next stage, which starts from the last or best weights and keeps the optimizer's moments unless
-    they are reset. Where these are not the weights of the last step, the mean teacher starts from them too."""
+    """Moves to the next stage, which starts from the last or best weights and keeps the optimizer's moments, and the
+    state of loss weighting and gradient method, unless they are reset. Where the weights are not those of the last
+    step, the mean teacher starts from them too."""
     run.stage, run.epoch = run.stage + 1, 0
     stage, moments = run.config.stages[run.stage], optimizer_tensors(run.optimizer, run.model)
     weights = weights_to_start_from(run, stage)
@@ -161,7 +176,10 @@ def begin_next_stage(run: Run) -> None:
             load_weights(model, weights)
     run.stage_best = None
     fit_new_heads(run)
-    carry_optimizer(run, {} if stage.start_from == "best" or stage.reset_optimizer else moments)
+    is_reset = stage.start_from == "best" or stage.reset_optimizer
+    carry_optimizer(run, {} if is_reset else moments)
+    if is_reset:
+        run.method_state.clear()
 
 
 def weights_to_start_from(run: Run, stage: StageConfig) -> dict[str, Tensor]:
@@ -213,6 +231,7 @@ def state_of(run: Run) -> State:
     have not been active are as initialised."""
     groups = {"model": kept_weights(run, run.model), "optimizer": optimizer_tensors(run.optimizer, run.model)}
     groups |= {name: kept_weights(run, average) for name, average in run.averages.items()}
+    groups["method_state"] = run.method_state
     if run.stage_best is not None:
         groups["stage_best"] = run.stage_best[1]
     tensors = {f"{group}.{name}": tensor for group, found in groups.items() for name, tensor in found.items()}
@@ -236,6 +255,8 @@ def restore(run: Run, state: State) -> None:
     load_weights(run.model, group_of(state, "model."))
     for name, average in run.averages.items():
         load_weights(average, group_of(state, f"{name}."))
+    run.method_state.clear()  # the objective has the same object
+    run.method_state |= group_of(state, "method_state.")
     run.stage, run.epoch, run.step = numbers["stage"], numbers["epoch"], numbers["step"]
     kept = {name: tensor.to(run.device) for name, tensor in group_of(state, "stage_best.").items()}
     is_kept = numbers["stage_best"] is not None and next_stage_starts_from_best(run.config, run.stage)

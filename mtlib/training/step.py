@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from mtlib.config.schema import settings_of
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of
-from mtlib.loss.objective import all_terms, check_sign, terms_of
+from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of, without_averaging
+from mtlib.loss.objective import all_terms, check_sign, losses_by_task, terms_of
 from mtlib.loss.proximal import decay_at
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.runtime.late_reading import LateReader
+from mtlib.runtime.lazy_functions import load_function
 from mtlib.runtime.seeds import stream_seed
 from mtlib.runtime.workers import num_workers, sum_over_workers, worker_rank
 from mtlib.stages.sampler import Step, StepBatch
@@ -53,10 +55,28 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
     drop_zero_rate_gradients(run)
     run.optimizer.step()
+    update_weighting(run, batches, places, details)
     update_averages(run)
     run.step += 1
     if run.unread is not None:
         read_late(run, run.unread, batches, places, details)
+
+
+def update_weighting(run: Run, batches: list[Batch], places: list[Place], agreed: Tensor) -> None:
+    """Passes the losses of a step of several tasks, before and after it, to a loss weighting that learns from them.
+
+    `agreed` are the details of the step.
+    """
+    weighting = run.config.weighting_entry
+    if weighting.after_step is None or len({batch.task for batch in batches}) == 1:
+        return
+    before = losses_by_task(batches, places, agreed[:-1].view(len(batches), -1)[:, 0])
+    torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew
+    with without_averaging(run.objective):
+        _, details = run.objective(batches, places)
+    after = losses_by_task(batches, places, sum_over_workers(details[:, 0].clone()))
+    settings = settings_of(weighting.settings, run.config)
+    load_function(weighting.after_step)(before, after, run.method_state, **settings)
 
 
 def update_averages(run: Run) -> None:
@@ -88,7 +108,9 @@ def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> 
     gradients, details = gradients_by_task(run.objective, parameters, batches, places)
     agreed = agree(run, batches, places, details)
     torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
-    combined = combine(weighting_of(run.config), gradients)
+    named = {parameter: name for name, parameter in run.model.named_parameters()}
+    tasks, names = list(dict.fromkeys(batch.task for batch in batches)), [named[one] for one in parameters]
+    combined = combine(weighting_of(run.config, tasks, names, run.method_state), gradients)
     for parameter, gradient in zip(parameters, combined, strict=True):
         parameter.grad = gradient
     return agreed

@@ -107,9 +107,11 @@ def entry_bytes(segment: Segment, inputs: SweepInputs, measure: Measure) -> int:
 
 def state_bytes(config: TrialConfig, stage: int, measure: Measure) -> int:
     """Bytes of a state in a stage: weights, AdamW's two moments, weights of the mean teacher, of the average that is
-    scored and of the stage's best epoch."""
+    scored and of the stage's best epoch, and what a gradient method keeps for each task."""
     is_averaged = config.optimizer.average_power is not None
-    return (3 + config.needs_teacher + is_averaged + next_stage_starts_from_best(config, stage)) * measure(config)
+    num_kept = len(tasks_active_by(config, stage)) if config.gradient_entry.state == "weights" else 0
+    num_copies = 3 + config.needs_teacher + is_averaged + next_stage_starts_from_best(config, stage) + num_kept
+    return num_copies * measure(config)
 
 
 def record_bytes(config: TrialConfig, inputs: SweepInputs) -> int:

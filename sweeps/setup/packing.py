@@ -88,7 +88,12 @@ def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
     """One configuration of each kind that may need another amount of memory."""
     kinds: dict[Any, TrialConfig] = {}
     for config in configs:
-        methods = (config.gradients, config.needs_teacher, config.optimizer.average_power is not None)
+        methods = (
+            config.gradients,
+            config.loss_weighting,
+            config.needs_teacher,
+            config.optimizer.average_power is not None,
+        )
         features = tuple(required_features(config, task) for task in config.active_tasks)
         sizes = tuple(config.batch_size_of(name) for name in config.train_sets)
         stages = tuple((stage_sets(stage), stage.sum_losses, stage.start_from) for stage in config.stages)

@@ -23,6 +23,7 @@ import sweeps.status as status
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.heads import HEADS
+from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.config.losses import LOSSES
 from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
@@ -219,7 +220,7 @@ def test_sections_of_documented_docstrings_are_indented_by_fours_as_the_referenc
 
 def test_settings_of_every_table_are_in_the_reference() -> None:
     shown = pages_hook().on_page_markdown((DOCS / "reference" / "configuration.md").read_text())
-    tables = (LOSSES, HEADS, BATCH_ORDERS, PENALTIES, GRADIENT_METHODS)
+    tables = (LOSSES, HEADS, BATCH_ORDERS, PENALTIES, GRADIENT_METHODS, LOSS_WEIGHTINGS)
     found = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
     assert [one for one in found if f"::: {one.__module__}.{one.__name__}\n" not in shown] == []
 
@@ -227,7 +228,7 @@ def test_settings_of_every_table_are_in_the_reference() -> None:
 def test_every_method_is_described_in_the_reference() -> None:
     text = (DOCS / "reference" / "configuration.md").read_text()
     shown = pages_hook().on_page_markdown(text)
-    entries: dict[str, Any] = {**LOSSES, **HEADS, **BATCH_ORDERS, **GRADIENT_METHODS}
+    entries: dict[str, Any] = {**LOSSES, **HEADS, **BATCH_ORDERS, **GRADIENT_METHODS, **LOSS_WEIGHTINGS}
     for name, entry in entries.items():
         assert f"\n- `{name}`: {entry.description}\n" in shown
         assert entry.description.endswith(".")

@@ -35,9 +35,10 @@ ANY_TASKS = (
     "orders",
     "pals",
     "smart_lambda",
+    "surgery",
 )
 """Spaces that are not about one paper."""
-NEED_TWO = ("loss_weights", "orders")
+NEED_TWO = ("loss_weights", "orders", "surgery")
 
 
 @pytest.mark.parametrize("name", space_names())

@@ -13,8 +13,8 @@ from mtlib.config.batch_orders import (
     unimax_counts_in_rounds,
 )
 from mtlib.config.schema import fields_of
+from tests.config_cases import RANDOM_ORDERS, undescribed_fields
 from tests.method_tables import ROUND_ORDERS
-from tests.mtlib.config.config_cases import RANDOM_ORDERS, undescribed_fields
 
 
 def rounds_in(

@@ -8,7 +8,7 @@ import pytest
 from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig, further_sets
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import FURTHER_SETS, TASKS
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     Case,
     assert_every_field_changes_the_hash,

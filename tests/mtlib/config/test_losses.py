@@ -10,7 +10,7 @@ from mtlib.config.schema import fields_of
 from mtlib.kinds import KINDS
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
-from tests.mtlib.config.config_cases import undescribed_fields
+from tests.config_cases import undescribed_fields
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -9,7 +9,7 @@ import pytest
 from mtlib.config.losses import LOSSES, losses_for
 from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
 from mtlib.tasks import TASKS
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     PENALIZED,
     Case,

@@ -13,7 +13,7 @@ from mtlib.config.trial import TrialConfig, trial_class, with_methods
 from mtlib.runtime.method_file import read_method_file
 from mtlib.stages.effective_settings import effective_settings
 from mtlib.tasks import TASKS, overall_score
-from tests.mtlib.config.config_cases import BASE
+from tests.config_cases import BASE
 from tests.one_line_error import one_line_error
 
 FILE = """\

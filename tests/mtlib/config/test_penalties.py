@@ -9,7 +9,7 @@ import pytest
 from mtlib.config.penalties import PENALTIES, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.lazy_functions import load_function
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     PENALIZED,
     Case,

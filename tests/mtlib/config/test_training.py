@@ -7,8 +7,7 @@ import pytest
 
 from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import OptimizerConfig, StageConfig
-from tests.method_tables import ROUND_ORDERS
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     RANDOM_ORDERS,
     Case,
@@ -16,6 +15,7 @@ from tests.mtlib.config.config_cases import (
     override_error,
     undescribed_fields,
 )
+from tests.method_tables import ROUND_ORDERS
 
 CASES: list[Case] = [
     ("stages.0.tasks", [], "stages.0: a stage must name at least one task", ["sst"]),

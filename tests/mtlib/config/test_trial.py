@@ -15,9 +15,9 @@ import pytest
 from mtlib.config.network import TaskConfig
 from mtlib.config.penalties import SmartConfig
 from mtlib.config.training import OptimizerConfig, StageConfig
-from mtlib.config.trial import OPEN_GROUPS, TrialConfig, default_task_config, used_settings
+from mtlib.config.trial import LATER_SETTINGS, OPEN_GROUPS, TrialConfig, default_task_config, used_settings
 from mtlib.tasks import TASKS, Task
-from tests.mtlib.config.config_cases import (
+from tests.config_cases import (
     BASE,
     PENALIZED,
     ROOT,
@@ -187,7 +187,12 @@ def test_every_field_outside_the_groups_changes_the_hash() -> None:
     hashes = {summed.override({key: value}).content_hash for key, value in changes.items()}
     assert len(hashes | {summed.content_hash}) == len(changes) + 1
     groups = {"encoder", "pals", "tasks", "stages", "optimizer", "smart", "proximal", "simcse", "data", "evaluation"}
-    assert set(changes) | groups == {f.name for f in dataclasses.fields(TrialConfig)}
+    assert set(changes) | groups | LATER_SETTINGS.keys() == {f.name for f in dataclasses.fields(TrialConfig)}
+    later = {
+        summed.override({name: type(default)(default / 2)}).content_hash
+        for name, (_, default) in LATER_SETTINGS.items()
+    }
+    assert len(later | hashes) == len(LATER_SETTINGS) + len(hashes)
 
 
 def test_an_error_in_a_task_or_stage_names_it() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.mtlib.config.config_cases import BASE, override_error
+from tests.config_cases import BASE, override_error
 
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}
@@ -103,8 +103,20 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ),
     (
         {"loss_weighting": "uncertainty", "tasks.sst.loss_weight": 0.1},
-        "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which learns it, got {'sst': 0.1,",
+        "tasks.<name>.loss_weight must be 1 where loss_weighting is uncertainty, which sets the weights, got {'sst': "
+        "0.1,",
         {"tasks.sst.loss_weight": 1.0},
+    ),
+    (
+        {"loss_weighting": "famo"},
+        "loss_weighting must be one of fixed, uncertainty, imtl_l unless a stage of several tasks has sum_losses true, "
+        "got famo",
+        SUMMED,
+    ),
+    (
+        {"loss_weighting": "stch", "gradients": "pcgrad", **SUMMED},
+        "gradients must be sum where loss_weighting is stch, which weighs the losses of a step together, got pcgrad",
+        {"loss_weighting": "imtl_l"},
     ),
     (
         {"loss_weighting": "uncertainty", "tasks.sst.loss_weight": 0.1},

@@ -1,15 +1,37 @@
 """Gradients of several tasks, and their combination by each method."""
 
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from mtlib.config.gradient_methods import GRADIENT_METHODS
-from mtlib.loss.gradient_aggregation import Gradients, combine
-from mtlib.runtime.lazy_functions import load_function
+from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
+from mtlib.loss.gradient_aggregation import Gradients, Weighting, combine, weighting_of
 
 NUM_ENTRIES = 10
-METHODS = {name: load_function(method.function) for name, method in GRADIENT_METHODS.items() if method.function}
-"""Functions from the Gramian to the weights, by name, without the sum."""
+SUMMED = StageConfig(tasks=("sst", "qqp"), order="max_size_cycle", sum_losses=True)
+
+
+def weighting(method: str, **settings: float) -> Weighting:
+    """A method that begins without a state, for up to 9 tasks and parameters."""
+    config = TrialConfig(stages=(SUMMED,), gradients=method).override(settings)
+    return weighting_of(config, [f"task {number}" for number in range(9)], "abcdefghi", {})
+
+
+def begin_and_weigh(method: str, *arguments: Any) -> Tensor:
+    return weighting(method)(*arguments)
+
+
+METHODS: dict[str, Weighting] = {
+    name: partial(begin_and_weigh, name)
+    for name, entry in GRADIENT_METHODS.items()
+    if entry.function is not None and all(map(find_spec, entry.packages))
+}
+"""By name, without the sum and those whose packages are missing; each call begins without a state."""
 
 
 def conflicting(seed: int, num_tasks: int) -> Tensor:

@@ -11,6 +11,7 @@ from scipy.stats import kstest
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Categorical, Normal, kl_divergence
 from torch.nn import functional
+from torchjd.scalarization import DWA, FAMO, IMTLL, STCH, Scalarizer
 
 import mtlib.loss.objective
 import mtlib.loss.simcse
@@ -827,7 +828,7 @@ def test_the_gradient_of_a_log_variance_by_hand_and_its_minimum(task: str, half:
         expected = 0.5 - half * mean * np.exp(-log_variance)
         assert gradients[name].item() == pytest.approx(expected, rel=1e-3, abs=1e-5)
         assert {key for key in gradients if key.startswith("log_variances")} == {name}
-    weight = learned_weight(torch.tensor(at_rest), run.config.tasks[task].loss_entry)
+    weight = learned_weight(run.config, task, torch.tensor(at_rest))
     assert weight.item() == pytest.approx(1 / (2 * mean), rel=1e-5)
 
 
@@ -849,3 +850,27 @@ def test_a_set_with_its_own_batch_size_is_divided_by_it(changes: dict[str, Any],
     constant = by_sum if run.config.smart.reduction == "sum" else 0.0  # a sum over the batch is not divided
     assert 3 * (found[3][0] - constant) == pytest.approx(6 * (found[6][0] - constant), rel=1e-4, abs=1e-5)
     assert found[8][0] == pytest.approx(evaluate(run, [batch])[0].item(), rel=1e-6)
+
+
+def test_imtl_l_is_torchjds_scalarization_of_the_losses(new_run: NewRun) -> None:
+    run, theirs = new_run({**PLAIN, "loss_weighting": "imtl_l"}), IMTLL(3)
+    batches = [shards_of(run, task, size)[0] for task, size in SIZES.items()]
+    with torch.no_grad():
+        for number, part in enumerate(run.model.log_variances.values()):
+            part.fill_(0.3 * number - 0.4)
+        theirs.log_scale.copy_(-torch.stack([run.model.log_variances[task] for task in SIZES]))
+    losses = torch.stack([losses_by_hand(run, batch).mean() for batch in batches])
+    assert evaluate(run, batches)[0].item() == pytest.approx(theirs(losses).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("famo", FAMO(3)), ("stch", STCH(0.1)), ("dwa", DWA())])
+def test_the_gradient_of_weighted_losses_is_that_of_torchjds_scalarization(
+    name: str, theirs: Scalarizer, new_run: NewRun
+) -> None:
+    changes = {**PLAIN, "stages.0.tasks": list(SIZES), "stages.0.sum_losses": True}
+    run = new_run({**changes, "loss_weighting": name})
+    batches = [shards_of(run, task, size)[0] for task, size in SIZES.items()]
+    found = gradients_of(run, evaluate(run, batches)[0])
+    expected = gradients_of(run, theirs(torch.stack([evaluate(run, [batch])[0] for batch in batches])))
+    for parameter, gradient in found.items():
+        assert torch.allclose(gradient, expected[parameter], rtol=1e-4, atol=1e-6), parameter

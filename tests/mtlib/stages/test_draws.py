@@ -26,8 +26,8 @@ from mtlib.stages.draws import (
     steps_of_pass,
     steps_per_epoch,
 )
+from tests.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 from tests.method_tables import ROUND_ORDERS
-from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 
 Steps = list[tuple[Draw, ...]]
 

@@ -21,8 +21,8 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.effective_settings import effective_settings, length_counts
 from mtlib.tasks import TASKS, Task
 from search_spaces.presets import general
+from tests.config_cases import RANDOM_ORDERS
 from tests.method_tables import ROUND_ORDERS
-from tests.mtlib.config.config_cases import RANDOM_ORDERS
 from tests.mtlib.stages.inert_cases import (
     ALONE,
     BASES,

@@ -17,8 +17,8 @@ from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
 from mtlib.runtime.seeds import numpy_stream
 from mtlib.stages.sampler import Step, epoch_steps, pass_batches, shuffled
+from tests.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 from tests.method_tables import ROUND_ORDERS
-from tests.mtlib.config.config_cases import FIXED_ROUND_ORDERS, RANDOM_ORDERS
 
 Lengths = Mapping[str, np.ndarray]
 

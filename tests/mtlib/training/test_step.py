@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torchjd.scalarization import FAMO
 
 import mtlib.loss.gradient_aggregation
 import mtlib.loss.objective
@@ -31,6 +32,7 @@ from mtlib.training.step import (
     sum_details,
     take_step,
 )
+from tests.combinations import SUMMED_ONLY, Changes
 from tests.method_tables import TERMS
 
 NewRun = Callable[..., Run]
@@ -43,7 +45,7 @@ BOTH = (SST_PART, QQP_PART)
 
 def everything(run: Run) -> dict[str, Any]:
     """Copies of everything that a step changes."""
-    tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model)}
+    tensors = {**run.model.state_dict(), **optimizer_tensors(run.optimizer, run.model), **run.method_state}
     for kind, average in run.averages.items():
         tensors |= {f"{kind}.{name}": tensor for name, tensor in average.state_dict().items()}
     return {
@@ -382,17 +384,44 @@ def totals(run: Run) -> dict[str, float]:
     return {task: sums["loss"][0] for task, sums in run.sums.items()}
 
 
-@pytest.mark.parametrize("method", ["pcgrad", "mgda", "upgrad", "dualproj", "imtl_g", "aligned_mtl"])
+@pytest.mark.parametrize("method", SUMMED_ONLY.values(), ids=SUMMED_ONLY)
 def test_a_step_of_one_task_is_the_plain_step_with_every_method(
-    method: str, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+    method: Changes, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, plain = new_run({**SUMMED, "gradients": method}), new_run(SUMMED)
+    others = {key: value for key, value in method.items() if key not in ("gradients", "loss_weighting")}
+    run, plain = new_run({**SUMMED, **method}), new_run({**SUMMED, **others})
     monkeypatch.setattr(mtlib.training.step, "combine", None)
     twice = (QQP_PART, StepBatch(set="qqp", rows=np.arange(20, 28), turn=1))
     for one in (run, plain):
         take_step(one, QQP)
         take_step(one, twice)
     assert_unchanged(run, everything(plain))
+
+
+def test_famo_learns_from_the_losses_before_and_after_a_step(new_run: NewRun) -> None:
+    run, theirs = new_run({**SUMMED, "loss_weighting": "famo", "encoder.dropout": 0.3}), FAMO(2)
+    for _ in range(3):
+        before = losses_of_next_step(run)
+        theirs(before)
+        number = run.step
+        take_step(run, BOTH)
+        run.step = number  # whose masks the losses after it have too
+        theirs.update(losses_of_next_step(run))
+        run.step = number + 1
+    (logits,) = (tensor for name, tensor in theirs.state_dict().items() if name != "min_losses")
+    found = torch.stack([run.method_state[f"famo.logit.{part.set}"] for part in BOTH])
+    assert torch.allclose(found, logits, atol=1e-5)
+    assert logits.abs().min() > 0.01
+
+
+def losses_of_next_step(run: Run) -> Tensor:
+    """The losses of the two tasks of `BOTH` with the masks of the step that comes next; (tasks,)."""
+    batches, places = [batch_of(run, part) for part in BOTH], [batch_place(run, part) for part in BOTH]
+    torch.manual_seed(stream_of(run, "dropout", 0))
+    with torch.no_grad():
+        _, details = run.objective(batches, places)
+    losses: Tensor = details[:, 0] / torch.tensor([float(place.full_size) for place in places])
+    return losses
 
 
 def test_the_random_order_of_a_method_is_equal_on_every_worker_and_new_at_each_step(

@@ -13,7 +13,7 @@ from mtlib.runtime.storage import delete_file, is_file, join_location, list_file
 from results.records.trials import TrialRecord
 from sweeps.reuse.weight_pruning import KeptWeights, best_trials, prune_weights
 from sweeps.search.trial import Trial, queued_record
-from tests.mtlib.config.config_cases import BASE
+from tests.config_cases import BASE
 
 NAMES = ("overall", "sst", "qqp")
 

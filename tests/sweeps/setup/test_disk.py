@@ -44,6 +44,7 @@ ALL = SweepOptions(space="tiny", name="tiny", storage="/storage", keep_gb=1000, 
 
 TWO_STAGES = (StageConfig(tasks=("qqp",), epochs=2), StageConfig(tasks=("sst",), epochs=3))
 PLAIN = TrialConfig(stages=(StageConfig(tasks=("sst",)),))
+SUMMED = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp"), order="max_size_cycle", sum_losses=True),))
 FROM_BEST = TrialConfig(stages=(StageConfig(tasks=("sst",)), StageConfig(tasks=("sst",), start_from="best")))
 TEACHER = {"proximal.weight": 1e-9, "proximal.tasks": ["sst"]}
 
@@ -105,6 +106,8 @@ def test_epochs_that_are_not_scored_have_no_predictions(inputs: SweepInputs) -> 
         (FROM_BEST.override({"stages.1.start_from": "last"}), 3),
         (FROM_BEST, 4),
         (FROM_BEST.override(TEACHER), 5),
+        (SUMMED, 3),
+        (SUMMED.override({"gradients": "excess_mtl"}), 5),
     ],
 )
 def test_state_holds_weights_moments_teacher_and_best_weights(config: TrialConfig, copies: int) -> None:

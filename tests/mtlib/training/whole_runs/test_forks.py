@@ -54,7 +54,7 @@ def earlier_trial(config: TrialConfig) -> TrialConfig:
         "stages.1.extra_data": [],
         "stages.1.steps_per_epoch": 4,
         "stages.1.reset_optimizer": not second.reset_optimizer,
-        **({} if config.loss_weighting == "uncertainty" else {"tasks.sst.loss_weight": 3}),
+        **({"tasks.sst.loss_weight": 3} if config.loss_weighting == "fixed" else {}),
     }
     return config.override({**changes, **terms_of_later_tasks(config)})
 

@@ -12,7 +12,7 @@ from mtlib.config.trial import TrialConfig
 from tests.method_tables import ROUND_ORDERS
 from tests.one_line_error import one_line_error
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 RANDOM_ORDERS = tuple(name for name, order in BATCH_ORDERS.items() if order.is_random)
 """Batch orders that draw the set of each step."""
 BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),))
