@@ -98,6 +98,7 @@ ENCODERS: dict[str, Any] = {
     "mobilebert": MobileBertConfig(**SMALL, intra_bottleneck_size=8, embedding_size=8),
     "modernbert": ModernBertConfig(**SMALL, **SPECIAL),
     "mpnet": MPNetConfig(**SMALL, **ENDS),
+    "qwen2, both ways": Qwen2Config(**SMALL, **ENDS, **DIVIDED, is_causal=False),
     "rembert": RemBertConfig(**SMALL, **ENDS, input_embedding_size=8, output_embedding_size=8),
     "roberta": RobertaConfig(**SMALL, **ENDS),
     "squeezebert": SqueezeBertConfig(**SMALL, embedding_size=16),
@@ -111,7 +112,9 @@ NOT_ENTERED = {
     **dict.fromkeys(
         ("xlm", "flaubert"), "its 'embeddings' is the word table only; positions and LayerNorm are applied outside it$"
     ),
-    **dict.fromkeys(("canine", "gemma3, both ways", "xlnet"), "it has no module called 'embeddings'$"),
+    **dict.fromkeys(
+        ("canine", "gemma3, both ways", "qwen2, both ways", "xlnet"), "it has no module called 'embeddings'$"
+    ),
 }
 """Encoders without an entry for SMART's noise, with the reason in the error."""
 DECODERS: dict[str, Any] = {

@@ -353,6 +353,7 @@ LATER_FIELDS: Mapping[str, Any] = {
     "batch_tokens": None,
     "row_share": 1,
     "probe_rows": 0,
+    "prefix": "",
     "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these

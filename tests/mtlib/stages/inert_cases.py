@@ -58,6 +58,7 @@ def active_task(task: str) -> Table:
         "ordinal_alpha": case(2, INERT),
         "dual_reduction": case("sum", INERT),
         "encoding": case("bi", REACHES if is_pair else REFUSED),
+        "prefix": case("a film ", REACHES),
         "pooling": case("mean", REACHES),
         "head": case("cosine", *((REACHES, {f"tasks.{task}.encoding": "bi"}) if is_pair else (REFUSED,))),
         "hidden_units": case(5, REACHES),
