@@ -73,7 +73,12 @@ def split_range(text: str) -> list[str]:
 
 def split_values(text: str) -> list[str]:
     """The values of a list; a value in brackets is a list itself, and blanks at the ends of one in quotes count."""
-    return [QUOTED.sub(r"\1", value.strip()) for value in COMMA.split(text)]
+    return [unquoted(value.strip()) for value in COMMA.split(text)]
+
+
+def unquoted(text: str) -> str:
+    """A value as typed, without quotes around it."""
+    return QUOTED.sub(r"\1", text)
 
 
 def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:

@@ -18,7 +18,7 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import absolute_location, check_answer, check_location, is_uri, join_location
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
-from search_spaces.vary import NAME, is_range, split_values
+from search_spaces.vary import NAME, is_range, split_values, unquoted
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.options import BEST_RACED, DEFAULT_TRIALS, ENCODER_KEY, MOST_RACED, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
@@ -282,7 +282,7 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         varied[ENCODER_KEY] = ",".join(encoders)
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
-    changes = read_changes("--set", arguments.set)
+    changes = {key: unquoted(text) for key, text in read_changes("--set", arguments.set).items()}
     files = tuple(str(Path(path).expanduser().resolve()) for path in arguments.methods)
     methods = read_methods(files)
     tasks = data_tasks(data, methods.own_metrics)
