@@ -224,7 +224,7 @@ def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     return tuple(expand_tasks({dotted: None for keys in groups for dotted in keys}, space.base.active_tasks))
 
 
-def searched_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
+def choice_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
     """The values of a dotted key that the choices of a space may give it, each once; empty where it is not searched."""
     found = []
     for searched, item in search_domain(space).items():

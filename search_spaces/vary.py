@@ -15,7 +15,7 @@ NAME = "vary"
 RANGE = re.compile(r"(?P<low>[^,]+?)\.\.(?P<high>[^,:]+)(:(?P<scale>.*))?")
 COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between values: none inside brackets."""
-QUOTED = re.compile(r'^"(.*)"$')
+QUOTED_VALUE = re.compile(r'^"(.*)"$')
 """A value in quotes."""
 
 
@@ -78,7 +78,7 @@ def split_values(text: str) -> list[str]:
 
 def unquoted(text: str) -> str:
     """A value as typed, without quotes around it."""
-    return QUOTED.sub(r"\1", text)
+    return QUOTED_VALUE.sub(r"\1", text)
 
 
 def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:

@@ -8,7 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
-from mtlib.data.tables import Layout, Table, with_prefix
+from mtlib.data.tables import Layout, Table, prefixed_table
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
@@ -28,7 +28,7 @@ def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:
             cannot be used (see `read_tables`).
     """
     tables = read_all(find_row_sources(config, folder), folder)
-    return {key: with_prefix(table, config.tasks[table.task].prefix) for key, table in tables.items()}
+    return {key: prefixed_table(table, config.tasks[table.task].prefix) for key, table in tables.items()}
 
 
 def read_held_out(config: TrialConfig, folder: Path) -> dict[str, Table]:

@@ -142,7 +142,7 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
     return digest.hexdigest()
 
 
-def with_prefix(table: Table, prefix: str) -> Table:
+def prefixed_table(table: Table, prefix: str) -> Table:
     """The table with a prefix before each of its texts; itself where it is empty."""
     if not prefix:
         return table

@@ -9,7 +9,7 @@ from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import TableKey, find_row_sources
 from mtlib.data.row_sources import RowSources
-from mtlib.data.tables import Table, with_prefix
+from mtlib.data.tables import Table, prefixed_table
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.checksum import hash_of
@@ -53,7 +53,7 @@ def read_trial_inputs(
     for name, encoder in encoders.items():
         own = [config for config in space.configs if config.encoder.name == name]
         wanted = {part for config in own for part in prefixed_sources(config, data_folder).values()}
-        texts = {(*source, prefix): with_prefix(tables[source], prefix) for source, prefix in wanted}
+        texts = {(*source, prefix): prefixed_table(tables[source], prefix) for source, prefix in wanted}
         tokens[name] = tokenize(texts, encoder.tokenizer, cache_folder)
     settings = dict.fromkeys(config.encoder for config in space.configs if config.encoder.start_from is not None)
     return TrialInputs(

@@ -26,7 +26,7 @@ from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE, SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
-from search_spaces.space import Grid, SearchSpace, changed_keys, grid_configs, search_domain, searched_values
+from search_spaces.space import Grid, SearchSpace, changed_keys, choice_values, grid_configs, search_domain
 from search_spaces.space_file import find_space, is_path
 from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
 from search_spaces.vary import split_values, vary
@@ -300,7 +300,7 @@ def with_searched_encoder(options: SweepOptions, base: TrialConfig, space: Searc
     if options.vary or space is None:
         names = split_values(options.vary[ENCODER_KEY]) if ENCODER_KEY in options.vary else []
     else:
-        names = list(searched_values(space, ENCODER_KEY))
+        names = list(choice_values(space, ENCODER_KEY))
     if not names:
         return options
     require(options.encoder is None, f"--encoder must be left out where {ENCODER_KEY} is searched", options.encoder)

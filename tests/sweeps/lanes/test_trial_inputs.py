@@ -103,13 +103,12 @@ def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
     inputs = read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
     found = {config.encoder.name: inputs.corpora[data_key(config)] for config in space.configs}
     for name, corpus in found.items():
-        tables = read_data(space.base, tiny_folder)
-        expected = tokenize(tables, encoders[name].tokenizer, tmp_path)
-        assert {key: table.fingerprint for key, table in corpus.items()} == {
-            key: table.fingerprint for key, table in expected.items()
-        }
-    weights, tables = (sum(weight.nbytes for weight in tiny_encoder.weights.values()), [*found["a"].values()])
-    assert inputs.num_bytes == 3 * weights + sum(table.num_bytes for table in (*tables, *found["b"].values()))
+        expected = tokenize(read_data(space.base, tiny_folder), encoders[name].tokenizer, tmp_path)
+        assert corpus.keys() == expected.keys()
+        assert all(corpus[key].fingerprint == table.fingerprint for key, table in expected.items())
+    weights = sum(weight.nbytes for weight in tiny_encoder.weights.values())
+    tokens = sum(table.num_bytes for name in ("a", "b") for table in found[name].values())
+    assert inputs.num_bytes == 3 * weights + tokens
 
 
 def test_a_prefix_is_before_the_texts_of_its_task_alone(read: ReadInputs, tiny_config: TrialConfig) -> None:
