@@ -98,8 +98,8 @@ def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
     letters.pre_tokenizer = Split("", "isolated")
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
     other = dataclasses.replace(tiny_encoder, tokenizer=tokenizer)
-    encoders, grid = {"a": tiny_encoder, "b": other, "c": tiny_encoder}, {"encoder.name": ("a", "b", "c")}
-    space = SearchSpace(name="tiny", question="?", base=tiny_config.override({"encoder.name": "a"}), grid=grid)
+    encoders, base = {"a": tiny_encoder, "b": other, "c": tiny_encoder}, tiny_config.override({"encoder.name": "a"})
+    space = SearchSpace(name="tiny", question="?", base=base, grid={"encoder.name": tuple(encoders)})
     inputs = read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
     found = {config.encoder.name: inputs.corpora[data_key(config)] for config in space.configs}
     for name, corpus in found.items():
