@@ -102,9 +102,8 @@ def measure_lane(base: TrialConfig, num_trials: int, data: Path, storage: Path) 
         events.append(event)
         training.update({name: record.device_seconds for name, record in ledger.records.items()})
 
-    inputs = read_trial_inputs(
-        space, read_points(space, data), load_encoder(base.encoder.name), data, options.cache_folder
-    )
+    encoders = {base.encoder.name: load_encoder(base.encoder.name)}
+    inputs = read_trial_inputs(space, read_points(space, data), encoders, data, options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
         outcome = run_plan(plan, inputs, on_event, ownership)
     end = time.time()

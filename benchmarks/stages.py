@@ -49,7 +49,7 @@ from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.inputs import read_inputs, read_points
-from sweeps.setup.precision import fit_encoder
+from sweeps.setup.precision import fit_encoders
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS_ALONE = 150
@@ -111,8 +111,9 @@ def measure(plan: SweepPlan) -> Measured:
             times.append(event.time)
         trained.update({name: record.steps - record.shared_steps for name, record in ledger.records.items()})
 
-    tables, encoder = read_points(plan.space, plan.data_folder), load_encoder(plan.space.base.encoder.name)
-    inputs = read_trial_inputs(plan.space, tables, encoder, plan.data_folder, plan.options.cache_folder)
+    name = plan.space.base.encoder.name
+    tables, encoders = read_points(plan.space, plan.data_folder), {name: load_encoder(name)}
+    inputs = read_trial_inputs(plan.space, tables, encoders, plan.data_folder, plan.options.cache_folder)
     with Ownership(plan.options.folder) as ownership:
         outcome = run_plan(plan, inputs, on_event, ownership)
     assert set(outcome.counts) <= {"complete", "reused"}, outcome
@@ -204,7 +205,8 @@ def measure_spaces(folder: Path) -> None:
         options = SweepOptions(space=space.name, storage=str(folder), name=space.name, concurrent=1, keep_gb=100.0)
         try:
             inputs = read_inputs(options)
-            inputs = fit_encoder(options, inputs, load_encoder(inputs.space.base.encoder.name))
+            name = inputs.space.base.encoder.name
+            inputs = fit_encoders(options, inputs, {name: load_encoder(name)})
         except ValueError as error:  # it names layers that this encoder does not have
             rule, _, _ = str(error).partition(", got")
             print(f"{space.name:24} left out: {rule}", flush=True)

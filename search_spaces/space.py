@@ -224,6 +224,22 @@ def changed_keys(space: SearchSpace, key: SearchKey) -> tuple[str, ...]:
     return tuple(expand_tasks({dotted: None for keys in groups for dotted in keys}, space.base.active_tasks))
 
 
+def choice_values(space: SearchSpace, key: str) -> tuple[Any, ...]:
+    """The values of a dotted key that the choices of a space may give it, each once; empty where it is not searched."""
+    found = []
+    for searched, item in search_domain(space).items():
+        named = space.grid.get(searched)
+        for value in item.values if isinstance(item, Choice) and key in changed_keys(space, searched) else ():
+            changes = named[value] if isinstance(named, Mapping) else trial_params({searched: value})
+            found.append(changes[key] if key in changes else value_in(space.base, key))
+    return tuple(dict.fromkeys(found))
+
+
+def encoder_names(space: SearchSpace) -> tuple[str, ...]:
+    """The encoders of a space's points, the base's first."""
+    return tuple(dict.fromkeys(config.encoder.name for config in space.configs))
+
+
 def check_entries(space: SearchSpace) -> None:
     """Raises ValueError if a key, a grid's values, a range or a condition is of another type than its field says."""
     where = f"of space '{space.name}'"

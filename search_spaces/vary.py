@@ -15,6 +15,8 @@ NAME = "vary"
 RANGE = re.compile(r"(?P<low>[^,]+?)\.\.(?P<high>[^,:]+)(:(?P<scale>.*))?")
 COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between values: none inside brackets."""
+QUOTED_VALUE = re.compile(r'^"(.*)"$')
+"""A value in quotes."""
 
 
 def vary(base: TrialConfig, metric: str, typed: Mapping[str, str]) -> SearchSpace:
@@ -70,8 +72,13 @@ def split_range(text: str) -> list[str]:
 
 
 def split_values(text: str) -> list[str]:
-    """The values of a list; a value in brackets is a list itself."""
-    return [value.strip() for value in COMMA.split(text)]
+    """The values of a list; a value in brackets is a list itself, and blanks at the ends of one in quotes count."""
+    return [unquoted(value.strip()) for value in COMMA.split(text)]
+
+
+def unquoted(text: str) -> str:
+    """A value as typed, without quotes around it."""
+    return QUOTED_VALUE.sub(r"\1", text)
 
 
 def read_typed(base: TrialConfig, key: str, texts: Mapping[str, str]) -> Any:

@@ -261,10 +261,13 @@ def flag_words(flag: argparse.Action, name: str, value: Any) -> list[str]:
 
 
 def typed_text(value: Any, *, is_list: bool = False) -> str:
-    """A value as typed: lists in brackets, or separated by commas if it is a list of values to try."""
+    """A value as typed: lists in brackets, or separated by commas if it is a list of values to try; texts that begin or
+    end in blanks in quotes."""
     if isinstance(value, list | tuple):
         text = ",".join(map(typed_text, value))
         return text if is_list else f"[{text}]"
+    if isinstance(value, str) and not is_list and value != value.strip():
+        return f'"{value}"'
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 

@@ -18,6 +18,8 @@ from search_spaces.space import SearchSpace, grid_trials
 Search = Literal["grid", "tpe", "random"]
 Scheduler = Literal["asha", "none"]
 
+ENCODER_KEY = "encoder.name"
+"""Key of a configuration whose values `vary` has as they are found: hub names, or absolute paths of folders."""
 MOST_RACED, BEST_RACED = 20, 8
 """With --until-decided: the most replicates, and the configurations of a search, when their flags are left out."""
 DEFAULT_TRIALS = 20
@@ -211,7 +213,7 @@ class SweepPlan:
     """Its base configuration has encoder, seed and --set applied."""
     data_folder: Path
     num_parameters: int = 0
-    """Of the encoder, from which the memory of a worker is estimated."""
+    """Of the largest encoder, from which the memory of a worker is estimated."""
     race: RaceRecord | None = None
     """What a race has decided before this run; None if the sweep is none."""
 

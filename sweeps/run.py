@@ -109,28 +109,33 @@ def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> lis
 def show_dry_run(options: SweepOptions) -> None:
     """Prints what a sweep would do, or what is left to run of one."""
     from mtlib.model.encoder import preview_encoder
+    from search_spaces.space import encoder_names
     from sweeps.driver.resume import describe_resume
     from sweeps.driver.whole_sweep import TRYING
-    from sweeps.setup.encoder_checks import describe_family
+    from sweeps.setup.encoder_checks import describe_families
     from sweeps.setup.inputs import read_inputs
     from sweeps.setup.machine_checks import check_machine, describe_gpus
-    from sweeps.setup.precision import describe_precision, fit_encoder
+    from sweeps.setup.precision import describe_precision, fit_encoders
     from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
 
     check_machine(options)
     inputs = read_inputs(options)
     show_lines([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
-    encoder = preview_encoder(inputs.space.base.encoder.name)
-    inputs = fit_encoder(options, inputs, encoder.pretrained)
-    show_lines([*describe_family(encoder.pretrained), *describe_precision(inputs)])
-    show_lines([f"The encoder is {encoder.place}."])
+    found = {name: preview_encoder(name) for name in encoder_names(inputs.space)}
+    encoders = {name: own.pretrained for name, own in found.items()}
+    inputs = fit_encoders(options, inputs, encoders)
+    show_lines([*describe_families(encoders.values()), *describe_precision(inputs)])
+    show_lines(
+        f"The encoder {name} is {own.place}." if len(found) > 1 else f"The encoder is {own.place}."
+        for name, own in found.items()
+    )
     if options.resume:
-        fingerprint = encoder.pretrained.fingerprint if encoder.is_local else None
-        show_lines(describe_resume(options, inputs, fingerprint))
+        fingerprints = {name: own.pretrained.fingerprint if own.is_local else None for name, own in found.items()}
+        show_lines(describe_resume(options, inputs, fingerprints))
     else:
         show_lines(describe_trials(options, inputs))
         show_lines(describe_stages(options, inputs))
-        show_lines(describe_disk_need(options, inputs, encoder.pretrained))
+        show_lines(describe_disk_need(options, inputs, encoders))
     show_lines(["Dry run: nothing was started."])
 
 

@@ -20,12 +20,14 @@ from transformers import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    EuroBertConfig,
     FlaubertConfig,
     FNetConfig,
     FunnelConfig,
     Gemma3TextConfig,
     GPT2Config,
     GPTNeoXConfig,
+    GteConfig,
     IBertConfig,
     LayoutLMConfig,
     LlamaConfig,
@@ -82,6 +84,7 @@ ENCODERS: dict[str, Any] = {
         **VOCABULARY, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=48
     ),
     "electra": ElectraConfig(**SMALL, embedding_size=8),
+    "eurobert": EuroBertConfig(**SMALL, **ENDS, **DIVIDED),
     "flaubert": FlaubertConfig(**XLM, pad_index=0),
     "fnet": FNetConfig(**SMALL, **ENDS, tpu_short_seq_length=48),
     "funnel": FunnelConfig(
@@ -92,12 +95,14 @@ ENCODERS: dict[str, Any] = {
         architectures=["FunnelModel"],
     ),
     "gemma3, both ways": Gemma3TextConfig(**SMALL, **ENDS, **DIVIDED, head_dim=8, use_bidirectional_attention=True),
+    "gte": GteConfig(**SMALL, **ENDS),
     "ibert": IBertConfig(**SMALL, **ENDS),
     "layoutlm": LayoutLMConfig(**SMALL),
     "longformer": LongformerConfig(**SMALL, **ENDS, attention_window=8),
     "mobilebert": MobileBertConfig(**SMALL, intra_bottleneck_size=8, embedding_size=8),
     "modernbert": ModernBertConfig(**SMALL, **SPECIAL),
     "mpnet": MPNetConfig(**SMALL, **ENDS),
+    "qwen2": Qwen2Config(**SMALL, **ENDS, **DIVIDED, is_causal=False),
     "rembert": RemBertConfig(**SMALL, **ENDS, input_embedding_size=8, output_embedding_size=8),
     "roberta": RobertaConfig(**SMALL, **ENDS),
     "squeezebert": SqueezeBertConfig(**SMALL, embedding_size=16),
@@ -111,7 +116,9 @@ NOT_ENTERED = {
     **dict.fromkeys(
         ("xlm", "flaubert"), "its 'embeddings' is the word table only; positions and LayerNorm are applied outside it$"
     ),
-    **dict.fromkeys(("canine", "gemma3, both ways", "xlnet"), "it has no module called 'embeddings'$"),
+    **dict.fromkeys(
+        ("canine", "gemma3, both ways", "eurobert", "qwen2", "xlnet"), "it has no module called 'embeddings'$"
+    ),
 }
 """Encoders without an entry for SMART's noise, with the reason in the error."""
 DECODERS: dict[str, Any] = {

@@ -13,6 +13,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.data.token_cache import Corpus, tokenize
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
+from search_spaces.space import encoder_names
 from sweeps.lanes.loaded_trial import LoadedTrial, load_trial
 from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
 from sweeps.options import SweepPlan
@@ -33,6 +34,9 @@ class FileReader:
     def read_corpus(self, config: TrialConfig) -> Corpus:
         return tokenize(read_data(config, self.data), self.encoder.tokenizer, self.cache)
 
+    def read_encoder(self, _config: TrialConfig) -> PretrainedEncoder:
+        return self.encoder
+
     def read_start(self, config: TrialConfig) -> dict[str, Tensor] | None:
         return read_starting_weights(config.encoder)
 
@@ -45,5 +49,6 @@ def load_from_files(config: TrialConfig, data: Path, cache: Path, environment: M
 
 def read_inputs_of(plan: SweepPlan) -> TrialInputs:
     """The inputs of all trials of a sweep."""
-    tables, encoder = read_points(plan.space, plan.data_folder), cached_encoder(plan.space.base.encoder.name)
-    return read_trial_inputs(plan.space, tables, encoder, plan.data_folder, plan.options.cache_folder)
+    tables, encoders = read_points(plan.space, plan.data_folder), map(cached_encoder, encoder_names(plan.space))
+    named = dict(zip(encoder_names(plan.space), encoders, strict=True))
+    return read_trial_inputs(plan.space, tables, named, plan.data_folder, plan.options.cache_folder)

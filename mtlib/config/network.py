@@ -118,9 +118,12 @@ class TaskConfig:
     """`single` for one text; for pairs `cross` (both in one input with a separator and real segment ids),
     `cross_no_separator` (both in one input as if one text; TT table 2), `bi` (each encoded alone) or `cross_and_bi`
     (both: the head reads the pair, and a comparison of its texts). Source: BB table 1; the last is no paper's."""
-    pooling: Literal["cls", "mean"] = "cls"
-    """The vector of a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), or the
-    `mean` over its tokens without padding."""
+    prefix: str = ""
+    """Put before each text, both of a pair, before it is cut into word pieces; blanks at its end count. Source: Wang et
+    al. 2022 (E5): `query: `."""
+    pooling: Literal["cls", "mean", "last"] = "cls"
+    """The vector of a text: the state of its first token (XLNet: its last, where its tokenizer puts [CLS]), the `mean`
+    over its tokens without padding, or the state of its `last` token, as decoders are read."""
     head: Annotated[str, tuple(HEADS)] = "linear"
     """What makes logits of the vectors of a row's texts."""
     if TYPE_CHECKING:  # settings of heads, which `HEADS` declares

@@ -369,6 +369,7 @@ LATER_FIELDS: Mapping[str, Any] = {
     "class_weights": None,
     "label_smoothing": 0,
     "focal_gamma": 2,
+    "prefix": "",
     "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these

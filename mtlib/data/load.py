@@ -8,7 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
-from mtlib.data.tables import Layout, Table
+from mtlib.data.tables import Layout, Table, prefixed_table
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
@@ -21,13 +21,14 @@ LABEL_TABLE = '{VALUE = "NAME", ...}'
 def read_data(config: TrialConfig, folder: Path) -> dict[TableKey, Table]:
     """Reads train and dev of every active task, and train of every extra set that some stage names.
 
-    Rows of augmentation follow a task's own train rows, with ids `<source>/<id>`.
+    Rows of augmentation follow a task's own train rows, with ids `<source>/<id>`. Texts have the task's `prefix`.
 
     Raises:
         ValueError: in one line. The folder or files are missing (all of them are named, before any is read), or one
             cannot be used (see `read_tables`).
     """
-    return read_all(find_row_sources(config, folder), folder)
+    tables = read_all(find_row_sources(config, folder), folder)
+    return {key: prefixed_table(table, config.tasks[table.task].prefix) for key, table in tables.items()}
 
 
 def read_held_out(config: TrialConfig, folder: Path) -> dict[str, Table]:

@@ -6,7 +6,7 @@ import math
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +143,13 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
         digest.update(json.dumps(fields).encode())
         digest.update(table.labels.astype("<f4").tobytes())
     return digest.hexdigest()
+
+
+def prefixed_table(table: Table, prefix: str) -> Table:
+    """The table with a prefix before each of its texts; itself where it is empty."""
+    if not prefix:
+        return table
+    return replace(table, texts=tuple([f"{prefix}{text}" for text in texts] for texts in table.texts))
 
 
 def check_folder(folder: Path, files: Iterable[str], keys: Mapping[str, str] = types.MappingProxyType({})) -> None:

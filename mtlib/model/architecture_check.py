@@ -15,8 +15,8 @@ from mtlib.runtime.errors import first_line, require
 
 TRIED_FAMILIES = (
     *("albert", "bert", "big_bird", "camembert", "convbert", "deberta", "deberta-v2", "distilbert", "electra"),
-    *("flaubert", "funnel", "longformer", "mobilebert", "modernbert", "mpnet", "roberta", "squeezebert", "xlm"),
-    *("xlm-roberta", "xlnet"),
+    *("eurobert", "flaubert", "funnel", "gte", "longformer", "mobilebert", "modernbert", "mpnet", "qwen2", "roberta"),
+    *("squeezebert", "xlm", "xlm-roberta", "xlnet"),
 )
 """Families, by `model_type`, that have been tried with every feature: the table of docs/encoders.md."""
 WORKING = "bert, roberta, electra and others (docs/encoders.md)"

@@ -11,12 +11,13 @@ WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.
 """Patterns of weight files in a hub repository, single or sharded, the preferred one first."""
 
 
-def read_encoder_name(text: str) -> str:
-    """A hub name unchanged, a local folder as an absolute path; ValueError if it can only be a missing folder."""
+def read_encoder_name(text: str, what: str = "--encoder") -> str:
+    """A hub name unchanged, a local folder as an absolute path; ValueError, about `what`, if it can only be a missing
+    folder."""
     if Path(text).expanduser().is_dir():
         return str(Path(text).expanduser().resolve())
     if text.startswith((".", "/", "~")) or text.count("/") > 1:
-        raise ValueError(f"--encoder must be a hub name or a folder that exists, got '{text}'")
+        raise ValueError(f"{what} must be a hub name or a folder that exists, got '{text}'")
     return text
 
 
@@ -45,11 +46,11 @@ def ask_hub(encoder: str) -> int:
         rule = f"encoder '{encoder}' is gated at {api.endpoint} and needs an access token with permission"
         raise ValueError(f"{rule} (set HF_TOKEN or use `hf auth login`); it is {elsewhere}") from error
     except RepositoryNotFoundError as error:
-        rule = "--encoder must be a local folder or a name that the Hugging Face hub knows"
+        rule = "an encoder must be a local folder or a name that the Hugging Face hub knows"
         raise ValueError(f"{rule}, got '{encoder}', {elsewhere}, nor at {api.endpoint}") from error
     except Exception as error:  # the type depends on the HTTP library
         rule = f"encoder '{encoder}' is {elsewhere}, and the Hugging Face hub cannot be queried"
-        raise ValueError(f"{rule} ({first_line(error)}); name a local folder with --encoder") from error
+        raise ValueError(f"{rule} ({first_line(error)}); name a local folder") from error
     files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     kinds = [[size for name, size in files.items() if fnmatch(name, pattern)] for pattern in WEIGHT_FILES]
     sizes = next(filter(None, kinds), [])

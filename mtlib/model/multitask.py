@@ -176,10 +176,10 @@ def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Te
     Args:
         hidden: (rows, tokens, hidden).
         mask: (rows, tokens), 1 on text and 0 on padding, which is on the right.
-        pooling: `cls` for one token's state, `mean` for the mean over the text's tokens.
+        pooling: `cls` for one token's state, `last` for the last one's, `mean` for the mean over the text's tokens.
         is_read_last: whether `cls` is the last token of the text instead of the first.
     """
-    if pooling == "cls" and is_read_last:
+    if pooling == "last" or (pooling == "cls" and is_read_last):
         rows = torch.arange(len(hidden), device=hidden.device)
         return hidden[rows, mask.sum(dim=1) - 1]
     if pooling == "cls":

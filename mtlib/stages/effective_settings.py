@@ -158,6 +158,7 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
         **of_one_method(settings.losses, settings.loss),
         **of_one_method(settings.heads, settings.head),
         "probe_rows": settings.head_entry.is_linear,
+        "prefix": settings.prefix != "",
         "probability_factor": is_drawn,
         "chosen_layers": has_chosen,
     }

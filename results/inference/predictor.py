@@ -40,11 +40,12 @@ class Predictor:
     """How their outputs are averaged; its members are numbers of `models`."""
 
     @cached_property
-    def tokenizers(self) -> tuple[str, ...]:
-        """The fingerprint of each model's tokenizer: texts are tokenized once for all models with the same."""
+    def tokenizers(self) -> tuple[tuple[str, str], ...]:
+        """The fingerprint of each model's tokenizer, and its prefix: texts are tokenized once for all with the same."""
         found = {id(loaded.pretrained): loaded.pretrained.tokenizer for loaded in self.models}
         fingerprints = {key: tokenizer_fingerprint(tokenizer) for key, tokenizer in found.items()}
-        return tuple(fingerprints[id(loaded.pretrained)] for loaded in self.models)
+        name = self.task.name
+        return tuple((fingerprints[id(own.pretrained)], own.config.tasks[name].prefix) for own in self.models)
 
 
 def load_predictor(selection: Selection, task: str, source: ModelSource) -> Predictor:
@@ -113,7 +114,7 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
     """
     task = predictor.task
     models = list(zip(predictor.tokenizers, predictor.models, strict=True))
-    corpora = {tokenizer: tokenize_rows(task, texts, loaded.pretrained) for tokenizer, loaded in dict(models).items()}
+    corpora = {key: tokenize_rows(task, texts, loaded.pretrained, key[1]) for key, loaded in dict(models).items()}
     outputs = [
         outputs_of(task, model_logits(loaded, task.name, corpora[tokenizer])).astype(np.float64)
         for tokenizer, loaded in models
@@ -121,9 +122,10 @@ def predict_texts(predictor: Predictor, texts: Sequence[tuple[str, ...]]) -> Flo
     return combine_outputs(task, np.stack(outputs), predictor.ensemble)
 
 
-def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder") -> Corpus:
-    """Tokenizes texts for an encoder, in memory."""
-    pieces = [tokenize_texts(pretrained.tokenizer, list(column)) for column in zip(*texts, strict=True)]
+def tokenize_rows(task: Task, texts: Sequence[tuple[str, ...]], pretrained: "PretrainedEncoder", prefix: str) -> Corpus:
+    """Tokenizes texts, with a prefix before each, for an encoder, in memory."""
+    columns = [[f"{prefix}{text}" for text in column] for column in zip(*texts, strict=True)]
+    pieces = [tokenize_texts(pretrained.tokenizer, column) for column in columns]
     table = TokenTable(
         task=task.name,
         num_own_rows=len(texts),

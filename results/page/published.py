@@ -14,7 +14,7 @@ from results.answers.ranking_table import direction_of, epoch_cell, metrics_line
 from results.figures.effects import published_differences
 from results.figures.hover import short_values
 from results.page.content import Block, Fold, Text, TextTable
-from results.records.trials import OVERALL
+from results.records.trials import OVERALL, sweep_encoders
 from results.stats.ranking import RankedConfiguration
 from results.stats.texts import error_text, value_text
 from results.stats.trial_scores import TOTAL, Column
@@ -168,7 +168,7 @@ def slip_of(row: PublishedRow, tasks: Mapping[str, Task]) -> str:
 def differences_table(sweep: Sweep, table: PublishedTable, number: int) -> TextTable:
     """Encoder, data and training of the paper, and of the sweep."""
     rows = [
-        ["encoder", table.encoder, str((sweep.info.get("encoder") or {}).get("name", "not recorded"))],
+        ["encoder", table.encoder, ", ".join(sweep_encoders(sweep.info)) or "not recorded"],
         ["data", table.data, data_text(sweep.info)],
         ["training", table.training, training_text(sweep)],
     ]

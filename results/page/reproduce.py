@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from results.page.content import Block, Fold, Listing, TextTable
+from results.records.trials import sweep_encoders
 from results.sweep import Sweep
 
 SHORT_HASH = 12
@@ -30,13 +31,13 @@ def reproduction_blocks(sweep: Sweep) -> Iterator[Block]:
 
 def provenance(info: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a sweep was run with, by name."""
-    git, hardware, encoder = info.get("git") or {}, info.get("hardware") or {}, info.get("encoder") or {}
+    git, hardware = info.get("git") or {}, info.get("hardware") or {}
     changed = ", with changes that were not committed" if git.get("is_changed") else ""
     yield "Sweep", str(info.get("name", ""))
     yield "Started", str(info.get("created", ""))
     yield "Seed", str(info.get("seed", ""))
-    fingerprint = str(encoder.get("fingerprint", "not recorded"))[:SHORT_HASH]
-    yield "Encoder", f"{encoder['name']} ({fingerprint})" if encoder.get("name") else ""
+    encoders = [f"{name} ({fingerprint[:SHORT_HASH]})" for name, fingerprint in sweep_encoders(info).items()]
+    yield "Encoders" if len(encoders) > 1 else "Encoder", ", ".join(encoders)
     why = f" ({info['precision_reason']})" if info.get("precision_reason") else ""
     yield "Precision", str((info.get("base") or {}).get("precision", "")) + why
     yield "Revision", f"{git.get('revision', 'not recorded')}{changed}"

@@ -17,7 +17,8 @@ from results.page.published import data_text, has_demo_data
 from results.page.render import render_page
 from results.page.sections import PageInputs, sweep_sections
 from results.records.selection import SELECTION_FILE, read_selection
-from results.records.trials import UNFINISHED
+from results.records.trials import UNFINISHED, sweep_encoders
+from results.stats.texts import value_text
 from results.sweep import Sweep
 
 PAGE_FILE, PAGE_OF_SEVERAL_FILE = "report.html", "report-of-several.html"
@@ -62,7 +63,8 @@ def subtitle_of(sweep: Sweep) -> str:
     """Number of trials, date, encoder and data."""
     done = sum(record.status not in UNFINISHED for record in sweep.records)
     trials = f"{done} of {counted(len(sweep.records), 'trial')} ended"
-    encoder = f"encoder {(sweep.info.get('encoder') or {}).get('name', 'not recorded')}"
+    names = list(map(value_text, sweep_encoders(sweep.info)))
+    encoder = f"encoder{'s' * (len(names) > 1)} {', '.join(names) or 'not recorded'}"
     note = "; scores are no evidence about real text" if has_demo_data(sweep.info) else ""
     return f"{trials}, started {str(sweep.info.get('created', ''))[:10]}; {encoder}; {data_text(sweep.info)}{note}"
 

@@ -34,6 +34,8 @@ OVERALL = "overall"
 SWEEP_FILE, SWEEP_COPY = "sweep.json", "sweep-copy.json"
 SPACE_FILE = "space.py"
 """A copy of the file of a search space that is not built in."""
+ENCODERS_KEY = "encoders"
+"""Of a sweep with several: the fingerprint of each by name."""
 FIRST_LOOK = "first_look"
 """Key of `sweep.json`: configurations and replicates that the first command declared which can tell anything apart."""
 
@@ -146,6 +148,13 @@ def sweep_tasks(info: Mapping[str, Any]) -> dict[str, Task]:
     given = ((info.get("base") or {}).get("data") or {}).get("tasks")
     tasks: Mapping[str, Task] = TASKS if given is None else read_value(Mapping[str, Task], given, "base.data.tasks")
     return {name: tasks[name] for name in in_order(tasks)}
+
+
+def sweep_encoders(info: Mapping[str, Any]) -> dict[str, str]:
+    """The fingerprints of a sweep's encoders by name, the base's first, from the content of `sweep.json`."""
+    one = info.get("encoder") or {}
+    own = {one["name"]: one.get("fingerprint", "not recorded")} if one.get("name") else {}
+    return dict(info.get(ENCODERS_KEY) or own)
 
 
 def write_sweep(folder: Location, info: Mapping[str, Any]) -> None:

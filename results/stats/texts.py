@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from search_spaces.domain import JOINED_BY
@@ -15,6 +16,8 @@ DRAWN_DIGITS = 6
 """Digits of such a number that are shown."""
 FEWEST_DIGITS = 3
 """Digits of numbers that need not be exact, such as points of a curve, as long as that tells them apart."""
+SHOWN_PARTS = 2
+"""Last parts of an absolute path that are shown."""
 EXPONENT = re.compile(r"e([+-])0*")
 
 
@@ -54,11 +57,14 @@ def value_texts(values: Sequence[Any]) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """A searched value as one types it: a number with all digits, or with a few if it was drawn."""
+    """A searched value as one types it: a number with all digits, or with a few if it was drawn; the end of a path."""
     if isinstance(value, float):
         exact = repr(value).removesuffix(".0")
         num_digits = len(exact.partition("e")[0].replace(".", "").lstrip("-0"))
         return EXPONENT.sub(r"e\1", exact if num_digits <= MOST_TYPED_DIGITS else f"{value:.{DRAWN_DIGITS}g}")
+    if isinstance(value, str) and Path(value).is_absolute():
+        last = Path(value).parts[-SHOWN_PARTS:]
+        return "/".join(["…", *last]) if len(last) < len(Path(value).parts) - 1 else value
     if isinstance(value, list | tuple):
         return "-".join(map(value_text, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -18,9 +18,9 @@ from mtlib.runtime.program_names import DEFAULT_STORAGE
 from mtlib.runtime.storage import absolute_location, check_answer, check_location, is_uri, join_location
 from search_spaces.space import space_names
 from search_spaces.space_file import find_space, resolve_name
-from search_spaces.vary import NAME, is_range
+from search_spaces.vary import NAME, is_range, split_values, unquoted
 from sweeps.cluster.ray_settings import set_driver_variables
-from sweeps.options import BEST_RACED, DEFAULT_TRIALS, MOST_RACED, Scheduler, Search, SweepOptions
+from sweeps.options import BEST_RACED, DEFAULT_TRIALS, ENCODER_KEY, MOST_RACED, Scheduler, Search, SweepOptions
 from sweeps.tracking.tracker import TRACKERS, check_trackers
 
 AUTO = "auto"
@@ -68,6 +68,8 @@ examples:
   a quick question without a file: a list of values, or a range; --space is left out for a general base
     python sweeps/run.py --vary smart.weight=0,0.45,1 --data DIR
     python sweeps/run.py --vary optimizer.learning_rate=1e-5..1e-4:log --vary smart.weight=0,1 --trials 30
+  which encoder: hub names or folders, each read with its own tokenizer
+    python sweeps/run.py --vary encoder.name=bert-base-uncased,roberta-base,answerdotai/ModernBERT-base --data DIR
   another value of any setting, in every trial
     python sweeps/run.py --space smart_lambda --set optimizer.learning_rate=1e-5 --set stages.1.epochs=3
   a tenth of train held out from all trials, for an unbiased score of the selected ensemble
@@ -275,9 +277,12 @@ def read_options(arguments: argparse.Namespace, now: datetime, default_address: 
         raise ValueError(
             f"--space must name a search space, got none; known: {known}; or name a key and values by --vary"
         )
+    if ENCODER_KEY in varied:  # workers, and later commands, run in other folders
+        encoders = [read_encoder_name(name, f"--vary {ENCODER_KEY}") for name in split_values(varied[ENCODER_KEY])]
+        varied[ENCODER_KEY] = ",".join(encoders)
     space = resolve_name(arguments.space) if arguments.space else None
     data = None if arguments.data is None else check_data_folder(arguments.data)
-    changes = read_changes("--set", arguments.set)
+    changes = {key: unquoted(text) for key, text in read_changes("--set", arguments.set).items()}
     files = tuple(str(Path(path).expanduser().resolve()) for path in arguments.methods)
     methods = read_methods(files)
     tasks = data_tasks(data, methods.own_metrics)

@@ -42,7 +42,7 @@ class Resources:
 
 
 def resources_per_worker(plan: SweepPlan) -> Resources:
-    """Requirements of one worker; memory is estimated from the encoder's number of parameters and the precision."""
+    """Requirements of one worker; memory is estimated from the largest encoder's parameters and the precision."""
     has_gpu = plan.options.gpus_per_worker > 0
     saves_in_background = has_gpu or local_path(plan.options.folder) is None
     base, per_parameter = (GPU_BASE_BYTES, 0) if has_gpu else (BASE_BYTES, CPU_BYTES_PER_PARAMETER)

@@ -7,6 +7,7 @@ from typing import Any
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.runtime.errors import require
+from results.records.trials import sweep_encoders
 from search_spaces.space import NOT_DECIDING, describe_space
 from sweeps.setup.differences import differences, listed
 from sweeps.setup.inputs import SweepInputs
@@ -15,10 +16,11 @@ PAIRS = ("grid", "ranges", "conditions")
 """Entries of a space's description that are lists of pairs."""
 
 
-def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str | None) -> None:
-    """Checks that a sweep would still train the same trials; the folders of data and encoder may differ.
+def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoders: Mapping[str, str | None]) -> None:
+    """Checks that a sweep would still train the same trials; the folders of data, and of a single encoder,
+    may differ.
 
-    `info` is the content of `sweep.json`, `encoder` the fingerprint of the current encoder; None is not compared.
+    `info` is the content of `sweep.json`, `encoders` the fingerprint of each encoder now; None is not compared.
 
     Raises:
         ValueError: one line that names the differences.
@@ -38,8 +40,10 @@ def check_unchanged(info: Mapping[str, Any], inputs: SweepInputs, encoder: str |
     rule = "the data must be what it was when the sweep began"
     require(info["data"]["fingerprint"] == inputs.fingerprint, rule, describe_data_change(info["data"], inputs))
     rule = "the encoder must be what it was when the sweep began"
-    is_same = encoder in (None, info["encoder"]["fingerprint"])
-    require(is_same, rule, f"other weights in {space.base.encoder.name}")
+    begun = sweep_encoders(info)
+    for name, fingerprint in encoders.items():
+        own = begun.get(name) if len(begun) > 1 else info["encoder"]["fingerprint"]
+        require(fingerprint in (None, own), rule, f"other weights in {name}")
 
 
 def describe_data_change(before: Mapping[str, Any], inputs: SweepInputs) -> str:

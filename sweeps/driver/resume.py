@@ -62,7 +62,10 @@ def read_saved_options(folder: str, own: Mapping[str, Any]) -> SweepOptions:
 
 
 def resume_sweep(
-    options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
+    options: SweepOptions,
+    inputs: SweepInputs,
+    encoders: Mapping[str, PretrainedEncoder],
+    arguments: Sequence[str],
 ) -> Resumed:
     """Makes a sweep ready to continue, and notes the resume in its `sweep.json`.
 
@@ -72,7 +75,7 @@ def resume_sweep(
         ValueError: the space, the data or the encoder has changed; the difference is named.
     """
     info, damage = read_sweep(options.folder), damage_of_sweep_file(options.folder)
-    check_unchanged(info, inputs, encoder.fingerprint)
+    check_unchanged(info, inputs, {name: encoder.fingerprint for name, encoder in encoders.items()})
     found = read_known(options, inputs.space.metric, inputs.space.base.data.tasks)
     known = as_present(found, options, inputs.space)
     write_moved(options.folder, found.records, known.records)
@@ -80,7 +83,8 @@ def resume_sweep(
     begun = info["options"]
     race = continued_race(info, options)
     info |= {"options": saved_options(options), "num_trials": options.num_drawn, "replicates": options.replicates}
-    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    space, data_folder = inputs.space, inputs.data_folder
+    num_parameters = max(encoder.num_parameters for encoder in encoders.values())
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     if race is not None:
         info[RACE_KEY] = race_to_json(race.decisions)
@@ -136,10 +140,10 @@ def declared_look(info: Mapping[str, Any], begun: Mapping[str, Any], plan: Sweep
     return first_look(plan) if is_grid and earlier["replicates"] == 1 else earlier
 
 
-def describe_resume(options: SweepOptions, inputs: SweepInputs, encoder: str | None) -> list[str]:
-    """What `resume_sweep` would run, in lines; nothing is changed. `encoder` is None if its weights are not here."""
+def describe_resume(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, str | None]) -> list[str]:
+    """What `resume_sweep` would run, in lines; nothing is changed. `encoders` are as in `check_unchanged`."""
     info = read_sweep(options.folder)
-    check_unchanged(info, inputs, encoder)
+    check_unchanged(info, inputs, encoders)
     race = continued_race(info, options)
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder, race=race)
     known = as_present(read_known(options, inputs.space.metric, inputs.space.base.data.tasks), options, inputs.space)

@@ -1,7 +1,7 @@
 """A sweep from its checks to its end, for the command and for Python; what it prints is left to a listener."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mtlib.model.encoder import PretrainedEncoder, load_encoder
 from mtlib.runtime.errors import first_line
 from results.records.driver_file import Ownership, read_driver
-from search_spaces.space import grid_trials
+from search_spaces.space import encoder_names, grid_trials
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.driver.history import KnownTrials
 from sweeps.driver.resume import resume_sweep
@@ -19,11 +19,11 @@ from sweeps.lanes.channel import Event
 from sweeps.lanes.trial_inputs import TrialInputs, read_trial_inputs
 from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import create_sweep, discard_unstarted
-from sweeps.setup.encoder_checks import describe_family
+from sweeps.setup.encoder_checks import describe_families
 from sweeps.setup.inputs import SweepInputs, read_inputs, writing_to
 from sweeps.setup.machine_checks import check_machine, describe_gpus
 from sweeps.setup.packing import pack_gpus
-from sweeps.setup.precision import describe_precision, fit_encoder
+from sweeps.setup.precision import describe_precision, fit_encoders
 from sweeps.setup.report import describe_disk_need, describe_sweep, describe_total
 from sweeps.tracking.listener import Trackers
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # Ray and Optuna are loaded below, once everything has been c
     from sweeps.driver.run_sweep import OnEvent, SweepOutcome
 
 TRYING = "Trying a step of each kind that the trials will take, here on the CPU ..."
-"""Shown before the encoder is found and tried, which takes about four seconds for BERT-base."""
+"""Shown before encoders are found and tried, which takes about four seconds for BERT-base."""
 MEASURING = "Measuring on a GPU how much memory the trials need ..."
 
 
@@ -73,31 +73,31 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
     check_machine(options)
     inputs = read_inputs(options)
     listener.show([*describe_sweep(options, inputs), describe_gpus(options), TRYING])
-    encoder = load_encoder(inputs.space.base.encoder.name)
-    inputs = fit_encoder(options, inputs, encoder)
-    listener.show([*describe_family(encoder), *describe_precision(inputs)])
+    encoders = {name: load_encoder(name) for name in encoder_names(inputs.space)}
+    inputs = fit_encoders(options, inputs, encoders)
+    listener.show([*describe_families(encoders.values()), *describe_precision(inputs)])
     if options.packs_gpus:
         listener.show([MEASURING])
         num_trials = options.num_trials(options.num_drawn or len(grid_trials(inputs.space)))
         at_a_time = min(num_trials, options.concurrent or num_trials)
-        options, packed = pack_gpus(options, inputs.space.configs, encoder, at_a_time)
+        options, packed = pack_gpus(options, inputs.space.configs, encoders, at_a_time)
         listener.show([packed])
     if options.resume:
         with Ownership(options.folder) as ownership:
-            resumed = resume_sweep(options, inputs, encoder, arguments)
+            resumed = resume_sweep(options, inputs, encoders, arguments)
             listener.show(resumed.notes)
             if resumed.is_over:
                 return finish_ended_sweep(options, resumed.plan, listener, resumed.known)
-            trial_inputs = prepare_trial_inputs(options, inputs, encoder)
+            trial_inputs = prepare_trial_inputs(options, inputs, encoders)
             del inputs  # whose texts take more memory than their tokens
             return run_and_finish(options, resumed.plan, trial_inputs, listener, ownership, resumed.known)
-    need = describe_disk_need(options, inputs, encoder)
+    need = describe_disk_need(options, inputs, encoders)
     listener.show([describe_total(options, inputs), *need])
-    plan = create_sweep(options, inputs, encoder, arguments)
+    plan = create_sweep(options, inputs, encoders, arguments)
     ownership = Ownership(options.folder)
     try:
         with ownership:
-            trial_inputs = prepare_trial_inputs(options, inputs, encoder)
+            trial_inputs = prepare_trial_inputs(options, inputs, encoders)
             del inputs  # as above
             return run_and_finish(options, plan, trial_inputs, listener, ownership)
     except Exception:
@@ -107,10 +107,12 @@ def run_or_resume(options: SweepOptions, listener: Listener, arguments: Sequence
         raise
 
 
-def prepare_trial_inputs(options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder) -> TrialInputs:
+def prepare_trial_inputs(
+    options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
+) -> TrialInputs:
     """What trials are trained from; ValueError if it cannot be tokenised, or the cache of tokens cannot be written."""
     with writing_to(str(options.cache_folder)):
-        return read_trial_inputs(inputs.space, inputs.tables, encoder, inputs.data_folder, options.cache_folder)
+        return read_trial_inputs(inputs.space, inputs.tables, encoders, inputs.data_folder, options.cache_folder)
 
 
 def finish_ended_sweep(options: SweepOptions, plan: SweepPlan, listener: Listener, known: KnownTrials) -> Ending:

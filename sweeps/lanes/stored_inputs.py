@@ -32,8 +32,8 @@ from sweeps.lanes.trial_inputs import StartKey, TrialInputs, data_key, start_key
 class StoredInputs:
     """Where the inputs of a sweep's trials are in the object store."""
 
-    encoder: "ObjectRef[Any]"
-    """A `PretrainedEncoder` without weights and tokenizer, and its weights as arrays by name."""
+    encoders: Mapping[str, "ObjectRef[Any]"]
+    """By name a `PretrainedEncoder` without weights and tokenizer, and its weights as arrays by name."""
     corpora: Mapping[str, Mapping[TableKey, "ObjectRef[Any]"]]
     """By `data_key`, and then by set and split, a `TokenTable`."""
     starts: Mapping[StartKey, "ObjectRef[Any]"]
@@ -49,13 +49,16 @@ def put_inputs(inputs: TrialInputs, data_folder: Path, cache_folder: Path) -> St
 
     `data_folder` and `cache_folder` are those on the driver. Raises ValueError as `read_starting_weights`.
     """
-    tables = {id(table): table for corpus in inputs.corpora.values() for table in corpus.values()}
-    stored = {number: ray.put(table) for number, table in tables.items()}
-    bare = dataclasses.replace(inputs.encoder, weights={}, tokenizer=None)
+    tables = {table.fingerprint: table for corpus in inputs.corpora.values() for table in corpus.values()}
+    stored = {fingerprint: ray.put(table) for fingerprint, table in tables.items()}
     return StoredInputs(
-        encoder=ray.put((bare, to_arrays(inputs.encoder.weights))),
+        encoders={
+            name: ray.put((dataclasses.replace(own, weights={}, tokenizer=None), to_arrays(own.weights)))
+            for name, own in inputs.encoders.items()
+        },
         corpora={
-            key: {name: stored[id(table)] for name, table in corpus.items()} for key, corpus in inputs.corpora.items()
+            key: {name: stored[table.fingerprint] for name, table in corpus.items()}
+            for key, corpus in inputs.corpora.items()
         },
         starts={key: ray.put(read_start_arrays(config)) for key, config in inputs.starts.items()},
         node=ray.get_runtime_context().get_node_id(),
@@ -65,16 +68,24 @@ def put_inputs(inputs: TrialInputs, data_folder: Path, cache_folder: Path) -> St
 
 
 class InputsReader:
-    """Reads stored inputs in a process of a lane, which keeps the encoder and the last trial's other inputs."""
+    """Reads stored inputs in a process of a lane, which keeps those of the last trial."""
 
     def __init__(self, stored: StoredInputs) -> None:
         self._stored = stored
-        encoder, weights = ray.get(stored.encoder)
-        self.encoder: PretrainedEncoder = dataclasses.replace(encoder, weights=to_tensors(weights))
-        """Its weights are the store's memory, and must not be written into."""
+        self._encoder: tuple[str, PretrainedEncoder] | None = None
+        """The name of the last encoder, and the encoder."""
         self._tables: dict[ObjectRef[Any], TokenTable] = {}
         self._read: tuple[str, Corpus] | None = None
         """The key of the last corpus that was not in the store, and the corpus."""
+
+    def read_encoder(self, config: TrialConfig) -> PretrainedEncoder:
+        """The encoder of a trial; its weights are the store's memory, and must not be written into."""
+        name = config.encoder.name
+        if self._encoder is None or self._encoder[0] != name:
+            self._encoder = None  # before the next one takes memory
+            encoder, weights = ray.get(self._stored.encoders[name])
+            self._encoder = name, dataclasses.replace(encoder, weights=to_tensors(weights))
+        return self._encoder[1]
 
     def read_corpus(self, config: TrialConfig) -> Corpus:
         """The tokenised data of a trial.

@@ -109,6 +109,7 @@ def find_storage_faults(setup: LaneSetup) -> tuple[str, list[str]] | None:
 def open_inputs(setup: LaneSetup) -> InputsReader:
     """The inputs of the sweep, with those of the base read."""
     reader = InputsReader(setup.inputs)
+    reader.read_encoder(setup.plan.space.base)
     reader.read_corpus(setup.plan.space.base)
     return reader
 
@@ -148,7 +149,7 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
 
         def load() -> LoadedTrial:
             corpus, start = reader.read_corpus(config), reader.read_start(config)
-            return load_trial(config, reader.encoder, corpus, start, environment)
+            return load_trial(config, reader.read_encoder(config), corpus, start, environment)
 
         loaded, error = made_by_all(load, ValueError)
         if loaded is not None:

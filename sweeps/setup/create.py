@@ -2,7 +2,7 @@
 
 import contextlib
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from mtlib.runtime.storage import (
 from results.records.examples import HoldOutRecord, held_out_rows, write_groups, write_hold_out
 from results.records.files import PROJECT_FOLDER
 from results.records.race import RACE_KEY, RaceRecord, race_to_json
-from results.records.trials import FIRST_LOOK, SPACE_FILE, write_sweep
+from results.records.trials import ENCODERS_KEY, FIRST_LOOK, SPACE_FILE, write_sweep
 from search_spaces.space import describe_space
 from sweeps.options import SweepOptions, SweepPlan, saved_options
 from sweeps.setup.inputs import SweepInputs, check_name_is_free, writing_to
@@ -28,19 +28,24 @@ from sweeps.setup.provenance import PACKAGES, command_line, describe_code, descr
 
 
 def create_sweep(
-    options: SweepOptions, inputs: SweepInputs, encoder: PretrainedEncoder, arguments: Sequence[str]
+    options: SweepOptions,
+    inputs: SweepInputs,
+    encoders: Mapping[str, PretrainedEncoder],
+    arguments: Sequence[str],
 ) -> SweepPlan:
     """Makes the sweep's folder with `sweep.json` and the groups of dev rows.
 
     Where rows are held out `hold_out.json` names them; of a space that is not built in the folder has a copy.
 
-    `arguments` are the command line as typed.
+    `encoders` are by name, that of the base first; `arguments` are the command line as typed.
 
     Raises:
         ValueError: the storage cannot be written, or the name is taken.
     """
-    space, data_folder, num_parameters = inputs.space, inputs.data_folder, encoder.num_parameters
+    space, data_folder = inputs.space, inputs.data_folder
+    num_parameters = max(encoder.num_parameters for encoder in encoders.values())
     race = None if options.until_decided is None else RaceRecord()
+    fingerprints = {name: encoder.fingerprint for name, encoder in encoders.items()}
     plan = SweepPlan(options=options, space=space, data_folder=data_folder, num_parameters=num_parameters, race=race)
     with writing_to(options.storage):
         if not make_folder(options.folder):
@@ -52,7 +57,7 @@ def create_sweep(
             write_groups(options.folder, inputs.dev)
             if inputs.space_source is not None:
                 write_bytes(open_folder(options.folder), SPACE_FILE, inputs.space_source)
-            write_sweep(options.folder, sweep_info(plan, inputs, encoder.fingerprint, arguments))
+            write_sweep(options.folder, sweep_info(plan, inputs, fingerprints, arguments))
         except OSError:
             if local_path(options.folder) is not None:  # in a bucket another command may have taken the name
                 with contextlib.suppress(OSError):
@@ -77,9 +82,15 @@ def first_look(plan: SweepPlan) -> dict[str, int | None]:
     return {"configurations": plan.num_configurations, "replicates": None if is_race else plan.options.replicates}
 
 
-def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """The content of `sweep.json`, without its schema version: everything that the results depend on."""
+def sweep_info(
+    plan: SweepPlan, inputs: SweepInputs, encoders: Mapping[str, str], arguments: Sequence[str]
+) -> dict[str, Any]:
+    """The content of `sweep.json`, without its schema version: everything that the results depend on.
+
+    `encoders` are the fingerprints by name, that of the base's encoder first.
+    """
     options, space = plan.options, plan.space
+    several = {ENCODERS_KEY: dict(encoders)} if len(encoders) > 1 else {}
     race = {} if plan.race is None else {RACE_KEY: race_to_json(plan.race.decisions)}
     return {
         **race,
@@ -107,7 +118,8 @@ def sweep_info(plan: SweepPlan, inputs: SweepInputs, encoder: str, arguments: Se
             "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
             "skipped": [*inputs.skipped, *inputs.left_out],
         },
-        "encoder": {"name": space.base.encoder.name, "fingerprint": encoder},
+        "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(encoders.values()))},
+        **several,
         "code": describe_code(),
         "git": describe_git(PROJECT_FOLDER),
         "python": platform.python_version(),

@@ -1,6 +1,6 @@
-"""Checks that the encoder fits every configuration of a space, and can take a training step with each."""
+"""Checks that encoders fit the configurations of a space, and can take a training step with each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mtlib.checkpoints.initial_weights import load_start, read_starting_weights
 from mtlib.config.trial import TrialConfig
@@ -13,22 +13,28 @@ from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs
 
 
-def check_encoder_fits(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> None:
-    """Raises ValueError unless the settings of every point of the space fit the encoder."""
-    configs = inputs.space.configs
-    for encoder_config in {config.encoder: None for config in configs}:
-        check_points([config for config in configs if config.encoder == encoder_config], pretrained)
-    check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+def check_encoders_fit(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> None:
+    """Raises ValueError unless the settings of every point of the space fit its encoder, by name in `encoders`.
+
+    Of several encoders the message names the one.
+    """
+    for name, pretrained in encoders.items():
+        configs = [config for config in inputs.space.configs if config.encoder.name == name]
+        try:
+            for encoder_config in {config.encoder: None for config in configs}:
+                check_points([config for config in configs if config.encoder == encoder_config], pretrained)
+            check_step_runs(configs, pretrained, on_gpu=options.gpus_per_worker > 0)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}" if len(encoders) > 1 else str(error)) from error
 
 
-def describe_family(pretrained: PretrainedEncoder) -> list[str]:
-    """A warning where nobody has tried encoders of this family; empty for the others."""
-    family = pretrained.config.model_type
-    if family in TRIED_FAMILIES:
-        return []
+def describe_families(encoders: Iterable[PretrainedEncoder]) -> list[str]:
+    """A warning for each family of encoders that nobody has tried; empty for the others."""
+    unknown = {own.config.model_type: None for own in encoders if own.config.model_type not in TRIED_FAMILIES}
     return [
         f"Warning: encoders of the family {family} have not been tried with every feature, as those of "
         "docs/encoders.md have. Steps like those of the trials ran; compare the first scores with a known encoder's."
+        for family in unknown
     ]
 
 

@@ -26,26 +26,27 @@ from results.ensembles.methods import with_own
 from results.records.trials import SPACE_FILE, SWEEP_FILE, read_sweep, sweep_tasks
 from search_spaces.domain import ALL_STAGES_PREFIX, expand_stages, expand_tasks, key_title
 from search_spaces.presets import general
-from search_spaces.space import Grid, SearchSpace, changed_keys, grid_configs, search_domain
+from search_spaces.space import Grid, SearchSpace, changed_keys, choice_values, grid_configs, search_domain
 from search_spaces.space_file import find_space, is_path
 from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
-from search_spaces.vary import vary
-from sweeps.options import SweepOptions
+from search_spaces.vary import split_values, vary
+from sweeps.options import ENCODER_KEY, SweepOptions
 from sweeps.setup.differences import differences, listed
 from sweeps.setup.space_checks import (
     check_comparable,
+    check_encoder_names,
     check_held_out_files,
     check_held_out_share,
     check_starts,
 )
 
 FLAG_OF_KEY = {
-    "encoder.name": "--encoder",
+    ENCODER_KEY: "--encoder",
     "seed": "--seed",
     "replicate": "--replicates",
     "data.hold_out": "--hold-out",
 }
-"""Configuration keys that --set refuses, with the flag that sets each."""
+"""Configuration keys that --set and --vary refuse, with the flag that sets each; --vary takes a list of encoders."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +117,11 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     else:
         base, name = given.base, given.name
     check_changes(options, base, given)
+    options = with_searched_encoder(options, base, given)
     folder, encoder, notes = find_sources(options, base, name)
     space = configure(given, base, encoder, options)
     space = as_begun(space, options) if options.resume else space
+    check_encoder_names(space)
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
@@ -263,7 +266,8 @@ def check_changes(options: SweepOptions, base: TrialConfig, space: SearchSpace |
     for flag, changes in (("--set", options.set), ("--vary", options.vary)):
         for key, value in changes.items():
             rule = f"{key} must be given by {FLAG_OF_KEY.get(key)}, not by {flag}"
-            require(key not in FLAG_OF_KEY, rule, f"{key}={value}")
+            is_list = (flag, key) == ("--vary", ENCODER_KEY)
+            require(key not in FLAG_OF_KEY or is_list, rule, f"{key}={value}")
             rule = f"{flag} must leave the definitions of tasks to {TASK_FILE} in the data folder"
             require(not f"{key}.".startswith("data.tasks."), rule, f"{key}={value}")
     if options.vary or space is None:
@@ -285,6 +289,22 @@ def sets_searched(key: str, searched: str) -> bool:
         is_single_stage = searched.count(".") == 1 and searched.startswith("stages.")
         return is_single_stage or fnmatchcase(searched, key)
     return key == searched or key.startswith(f"{searched}.")
+
+
+def with_searched_encoder(options: SweepOptions, base: TrialConfig, space: SearchSpace | None) -> SweepOptions:
+    """The options with an encoder for the base configuration, where encoders are searched: its own one if it is among
+    them, else the first; ValueError if one is given beside them.
+
+    `space` is the one of --space.
+    """
+    if options.vary or space is None:
+        names = split_values(options.vary[ENCODER_KEY]) if ENCODER_KEY in options.vary else []
+    else:
+        names = list(choice_values(space, ENCODER_KEY))
+    if not names:
+        return options
+    require(options.encoder is None, f"--encoder must be left out where {ENCODER_KEY} is searched", options.encoder)
+    return dataclasses.replace(options, encoder=base.encoder.name if base.encoder.name in names else names[0])
 
 
 def find_sources(options: SweepOptions, base: TrialConfig, name: str) -> tuple[Path, str, tuple[str, ...]]:

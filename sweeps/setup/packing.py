@@ -22,7 +22,7 @@ from sweeps.options import SweepOptions
 STEPS_PER_SET = 2
 """Optimizer steps with each train set: the first makes AdamW's moments, the second needs all at once."""
 BYTES_PER_PARAMETER = 4
-"""Of the encoder's weights, which Ray's object store holds while they are measured."""
+"""Of the encoders' weights, which Ray's object store holds while they are measured."""
 WAIT_SECONDS = 600.0
 """How long a GPU of a cluster may take to become free and to be measured."""
 
@@ -42,16 +42,19 @@ class MeasuredGpu:
 
 
 def pack_gpus(
-    options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder, num_trials: int
+    options: SweepOptions,
+    configs: Sequence[TrialConfig],
+    encoders: Mapping[str, PretrainedEncoder],
+    num_trials: int,
 ) -> tuple[SweepOptions, str]:
     """The options with a number in place of `--gpus-per-worker auto`, as measured on one GPU, and a line that says so.
 
-    `num_trials` is how many may run at a time.
+    `encoders` are by their names in `configs`; `num_trials` is how many may run at a time.
 
     Raises:
         ValueError: there is no GPU, none becomes free in time, or a trial does not fit one.
     """
-    found = measure(options, configs, encoder)
+    found = measure(options, configs, encoders)
     by_cpus = int(found.cpus_per_gpu / options.cpus_per_worker)
     by_trials = math.ceil(num_trials / found.count)  # Ray fills one GPU before the next
     number = max(1, min(trials_per_gpu(found.total, found.peak), by_cpus, by_trials))
@@ -61,7 +64,9 @@ def pack_gpus(
     return replace(options, gpus_per_worker=share_of(number), packs_gpus=False), line
 
 
-def measure(options: SweepOptions, configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -> MeasuredGpu:
+def measure(
+    options: SweepOptions, configs: Sequence[TrialConfig], encoders: Mapping[str, PretrainedEncoder]
+) -> MeasuredGpu:
     """Measures the trials on a GPU of this machine or the cluster; raises as `pack_gpus`."""
     set_driver_variables()
     import ray  # here: only this needs it before the sweep begins
@@ -70,13 +75,14 @@ def measure(options: SweepOptions, configs: Sequence[TrialConfig], encoder: Pret
     from sweeps.cluster.capacity import total_resources
     from sweeps.cluster.connection import connected_to_ray
 
-    with connected_to_ray(options.address, BYTES_PER_PARAMETER * encoder.num_parameters):
+    num_bytes = BYTES_PER_PARAMETER * sum(encoder.num_parameters for encoder in encoders.values())
+    with connected_to_ray(options.address, num_bytes):
         nodes = [node for node in total_resources() if node.gpus >= 1]
         if not nodes:
             raise ValueError("--gpus-per-worker auto must find a GPU to measure, got none; name a number")
         task = ray.remote(num_gpus=1, num_cpus=options.cpus_per_worker, max_retries=0, max_calls=1)(peak_and_total)
         try:
-            peak, total = ray.get(task.remote(distinct_in_memory(configs), encoder), timeout=WAIT_SECONDS)
+            peak, total = ray.get(task.remote(distinct_in_memory(configs), encoders), timeout=WAIT_SECONDS)
         except RayError as error:
             rule = "--gpus-per-worker auto must measure a step of each kind on a free GPU"
             raise ValueError(f"{rule}, got: {first_line(getattr(error, 'cause', None) or error)}") from None
@@ -102,14 +108,14 @@ def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
     return list(kinds.values())
 
 
-def peak_and_total(configs: Sequence[TrialConfig], encoder: PretrainedEncoder) -> tuple[int, int]:
+def peak_and_total(configs: Sequence[TrialConfig], encoders: Mapping[str, PretrainedEncoder]) -> tuple[int, int]:
     """Most bytes reserved for the tensors of any of these configurations, and all bytes, of this process's GPU."""
     device = torch.device("cuda")
     peaks = []
     for config in configs:
         release_memory()
         reset_peak_memory(device)
-        train_shortly(config, encoder, device)
+        train_shortly(config, encoders[config.encoder.name], device)
         peaks.append(torch.cuda.max_memory_reserved(device))
     return max(peaks), int(torch.cuda.get_device_properties(device).total_memory)
 

@@ -1,5 +1,6 @@
-"""Resolves `precision=auto` for all trials of a sweep, and checks that the encoder fits them."""
+"""Resolves `precision=auto` for all trials of a sweep, and checks that their encoders fit them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mtlib.model.encoder import PretrainedEncoder
@@ -7,27 +8,27 @@ from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.errors import first_line, require
 from search_spaces.space import SearchSpace, changed_keys, search_domain
 from sweeps.options import SweepOptions
-from sweeps.setup.encoder_checks import check_encoder_fits
+from sweeps.setup.encoder_checks import check_encoders_fit
 from sweeps.setup.inputs import SweepInputs
 
 
-def fit_encoder(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> SweepInputs:
-    """The inputs with a precision in place of `auto`, with which the encoder fits every point of the space.
+def fit_encoders(options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]) -> SweepInputs:
+    """The inputs with a precision in place of `auto`, with which every point of the space fits its encoder.
 
-    It is bf16 where every machine that trains has instructions for it and no trial and no step with this encoder
-    refuses it.
+    It is bf16 where every machine that trains has instructions for it and no trial and no step with any of the encoders
+    refuses it. All encoders have the same, so that it explains no difference between them.
 
     Raises:
-        ValueError: as `check_encoder_fits`, or there is no cluster at the address.
+        ValueError: as `check_encoders_fit`, or there is no cluster at the address.
     """
     if inputs.space.base.precision != "auto":
-        check_encoder_fits(options, inputs, pretrained)
+        check_encoders_fit(options, inputs, encoders)
         return inputs
     if is_searched(inputs.space):  # then the base's own is that of no trial
         in_fp32 = with_precision(inputs, "fp32", None)
         is_given = all(config.precision != "auto" for config in in_fp32.space.configs)
         require(is_given, "precision must be searched among fp32 and bf16, one of which auto stands for", "auto")
-        check_encoder_fits(options, in_fp32, pretrained)
+        check_encoders_fit(options, in_fp32, encoders)
         return in_fp32
     all_have_it = machines_have_bf16(options)
     which = f"{'every' if all_have_it else 'not every'} {'GPU' if options.gpus_per_worker > 0 else 'processor'}"
@@ -35,12 +36,12 @@ def fit_encoder(options: SweepOptions, inputs: SweepInputs, pretrained: Pretrain
     if all_have_it:
         try:
             in_bf16 = with_precision(inputs, "bf16", reason)
-            check_encoder_fits(options, in_bf16, pretrained)
+            check_encoders_fit(options, in_bf16, encoders)
             return in_bf16
         except ValueError as error:
             reason = first_line(error)
     in_fp32 = with_precision(inputs, "fp32", reason)
-    check_encoder_fits(options, in_fp32, pretrained)
+    check_encoders_fit(options, in_fp32, encoders)
     return in_fp32
 
 

@@ -11,6 +11,7 @@ import torch
 
 from mtlib.config.schema import to_dict
 from mtlib.config.training import StageConfig
+from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.command_line import counted
@@ -20,7 +21,7 @@ from mtlib.stages.plan import PlannedStage, plan_stages
 from results.stats.effects.searched_keys import NO_VALUE, hashable, own_value
 from results.stats.texts import value_text, value_texts
 from search_spaces.domain import Choice, Condition, Float, Range, key_title
-from search_spaces.space import SearchSpace, describe_space, grid_trials, search_domain
+from search_spaces.space import SearchSpace, describe_space, encoder_names, grid_trials, search_domain
 from sweeps.cluster.gpu_shares import workers_on_gpus
 from sweeps.options import SweepOptions
 from sweeps.search.base_point import base_point
@@ -40,14 +41,14 @@ configurations and 2,000 dev rows (`docs/measurements/statistics.md`)."""
 
 def describe_sweep(options: SweepOptions, inputs: SweepInputs) -> list[str]:
     """The question, data and encoder of a sweep, and where its files go."""
-    space = inputs.space
+    space, names = inputs.space, encoder_names(inputs.space)
     rows = ", ".join(f"{task} {rows:,}" for task, rows in inputs.train_rows_of(space.base).items())
     file = f"Space: {options.space}; --resume reads the copy in the sweep's folder"
     lines = [
         f"Sweep {options.name}: {space.question}",
         *([] if inputs.space_source is None else [file]),
         f"Data: {inputs.data_folder} (train rows: {rows})",
-        f"Encoder: {space.base.encoder.name}",
+        f"Encoder{'s' * (len(names) > 1)}: {', '.join(names)}",
         *wrapped([describe_base(space)], output_width()),
         f"Files: {options.folder}",
         *wrapped(inputs.notes, output_width()),
@@ -224,14 +225,25 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"{COMMAND_INDENT}{line}".rstrip() for line in lines]
 
 
-def describe_disk_need(options: SweepOptions, inputs: SweepInputs, pretrained: PretrainedEncoder) -> list[str]:
-    """The most disk that the sweep can need, and how much is free where its folder will be."""
+def describe_disk_need(
+    options: SweepOptions, inputs: SweepInputs, encoders: Mapping[str, PretrainedEncoder]
+) -> list[str]:
+    """The most disk that the sweep can need, and how much is free where its folder will be.
+
+    Of configurations yet to be sampled each counts with the largest of the encoders.
+    """
     paths = shared_paths(options, inputs)
     num_trials = options.num_trials(len(paths))
     on_average = math.ceil(num_trials / len(paths))
     options = replace(options, replicates=on_average, replicate_best=None, until_decided=None)
     num_concurrent = max_concurrent(options, num_trials)
-    measure = functools.cache(lambda config: measure_model(config, pretrained))
+    is_drawn = options.num_drawn is not None
+
+    @functools.cache
+    def measure(config: TrialConfig) -> int:
+        own = encoders.values() if is_drawn else (encoders[config.encoder.name],)
+        return max(measure_model(config, encoder) for encoder in own)
+
     need = disk_need(paths, inputs, measure, options, num_concurrent)
     storage = local_path(options.storage)
     if storage is None:

@@ -5,9 +5,17 @@ from pathlib import Path
 
 from mtlib.data.load import TableKey
 from mtlib.data.row_sources import HELD
+from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.errors import require
-from search_spaces.space import SearchSpace, grid_trials
-from sweeps.options import SweepOptions
+from search_spaces.space import SearchSpace, choice_values, grid_trials
+from sweeps.options import ENCODER_KEY, SweepOptions
+
+
+def check_encoder_names(space: SearchSpace) -> None:
+    """Raises ValueError if a space searches encoders by paths that are relative, or by folders that are missing."""
+    for name in choice_values(space, ENCODER_KEY):
+        rule = f"{ENCODER_KEY} must be a hub name or an absolute path where a space searches it"
+        require(read_encoder_name(name, ENCODER_KEY) == name, rule, name)
 
 
 def check_starts(space: SearchSpace) -> None:

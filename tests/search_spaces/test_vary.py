@@ -27,6 +27,8 @@ BASE = general(TASKS)
         ("encoder.start_from", "/a..b,../c", ("/a..b", "../c")),
         ("stages.0.order", "uniform,annealed", ("uniform", "annealed")),
         ("tasks.*.batch_size", "8,16", (8, 16)),
+        ("encoder.name", "a,owner/b, /c", ("a", "owner/b", "/c")),
+        ("tasks.sst.prefix", ',"query: "', ("", "query: ")),
     ],
 )
 def test_values_of_a_list_are_read_as_the_key_is_typed(key: str, text: str, values: tuple[object, ...]) -> None:

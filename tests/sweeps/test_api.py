@@ -16,11 +16,19 @@ import pytest
 import ray
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from scipy.special import softmax
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import AutoModel, PreTrainedTokenizerFast
 
 import sweeps.driver.run_sweep
+from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
 from results.ensembles.selection_method import Settings
-from results.records.trials import read_sweep
+from results.records.selection import write_selection
+from results.records.tables import read_trials
+from results.records.trials import read_sweep, sweep_encoders
 from search_spaces.presets import general
 from search_spaces.space import SearchSpace, load_space
 from sweeps.api import FinishedSweep, TrialReport, option_words, ray_address, run_sweep, text_rows, trial_report
@@ -29,7 +37,10 @@ from sweeps.driver.run_sweep import SweepOutcome
 from sweeps.lanes.channel import Event
 from sweeps.options import SweepPlan
 from sweeps.search.study import JOURNAL_NAME
+from tests.architectures import ENCODERS
+from tests.results.inference.trained_sweep import member_of, recorded_logits, selection_of
 from tests.sweeps.conftest import MakePlan
+from tests.task_tables import read_folder
 
 SMALL = {"encoder.max_length": 32, "stages.0.epochs": 1, "stages.1.epochs": 1, "tasks.sst.scored_train_rows": 11}
 
@@ -86,6 +97,13 @@ def test_varied_values_may_be_text_numbers_or_lists(plans: list[SweepPlan], plac
         "smart.mode": "paper,random",
     }
     assert plans[0].space.base.encoder.dropout is None
+
+
+def test_blanks_at_the_ends_of_a_text_are_kept(plans: list[SweepPlan], places: dict[str, Any]) -> None:
+    vary = {"tasks.sst.prefix": ["", "query: "]}
+    run_sweep(vary=vary, set={"encoder.max_length": 32, "tasks.qqp.prefix": "a: "}, **places)
+    assert plans[0].space.grid == {"tasks.sst.prefix": ("", "query: ")}
+    assert plans[0].space.base.tasks["qqp"].prefix == "a: "
 
 
 def small_space() -> SearchSpace:
@@ -250,6 +268,38 @@ def test_sweep_on_a_running_ray_is_ranked_selected_from_and_predicts(
     assert predictions["prediction"].isna().tolist() == [False, True, False, True]
     with pytest.raises(ValueError, match=r"unknown task of the selection 'qqp'"):
         found.predict(["a"], task="qqp")
+
+
+def save_other_encoder(folder: Path) -> Path:
+    """A tiny ModernBERT that reads letters."""
+    letters = Tokenizer(
+        WordLevel({name: number for number, name in enumerate(("[PAD]", "[UNK]", *"abcdefgh"))}, "[UNK]")
+    )
+    letters.pre_tokenizer = Split("", "isolated")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
+    AutoModel.from_config(ENCODERS["modernbert"]).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("private_ray")
+def test_encoders_of_one_sweep_are_kept_apart_and_predict_together(
+    places: dict[str, Any], tiny_folder: Path, tmp_path: Path
+) -> None:
+    names = [str(places.pop("encoder")), str(save_other_encoder(tmp_path / "other"))]
+    small = {"stages.0.epochs": 1, "stages.0.steps_per_epoch": 2, "stages.0.tasks": "sst", "encoder.max_length": 32}
+    found = run_sweep(vary={"encoder.name": names}, **places, set={**small, "tasks.sst.prefix": "a "}, concurrent=1)
+    assert found.counts == {"complete": 2}
+    assert list(sweep_encoders(found.sweep.info)) == names
+    folder, trials = Path(found.folder), ("0000-r0", "0001-r0")
+    assert [TrialConfig.from_json(record.config).encoder.name for record in read_trials(folder)] == names
+    members = tuple(member_of(folder, trial, "sst", 0.5) for trial in trials)
+    write_selection(folder, selection_of(folder, {"sst": members}))
+    dev = read_folder(tiny_folder, ("sst",), ("dev",))["sst", "dev"]
+    predicted = found.predict(dev.texts[0], task="sst", device="cpu").filter(like="probability")
+    recorded = [softmax(recorded_logits(folder, trial, "sst"), axis=1) for trial in trials]
+    assert np.abs(predicted.to_numpy() - np.mean(recorded, axis=0)).max() <= 1e-3
 
 
 @pytest.mark.slow

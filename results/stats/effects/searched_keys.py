@@ -117,8 +117,10 @@ def with_base(key: SearchedKey, wanted: Any) -> SearchedKey:
 
 def is_same(value: Any, wanted: Any) -> bool:
     """Whether a searched value is the one that is given, or the one that a text stands for."""
-    if not isinstance(wanted, str) or isinstance(value, str):
+    if not isinstance(wanted, str):
         return bool(value == hashable(wanted))
+    if isinstance(value, str):
+        return wanted in (value, value_text(value))
     if is_numeric(value):
         return number_of(wanted) == value
     return wanted.lower() == value_text(value).lower()

@@ -73,7 +73,7 @@ def test_every_field_changes_the_hash() -> None:
     assert_every_field_changes_the_hash("pals", PalsConfig, {**pals, "function": "identity", "zero_start": True})
     task: dict[str, Any] = {"batch_size": 8, "loss": "cross_entropy", "ordinal_alpha": 2.0, "dual_reduction": "sum"}
     task |= {"encoding": "bi", "pooling": "mean", "hidden_units": 10, "cosine_projection": False, "loss_weight": 0.5}
-    task |= {"probability_factor": 0.1, "chosen_layers": [0], "scored_train_rows": 5, "probe_rows": 6}
+    task |= {"probability_factor": 0.1, "chosen_layers": [0], "scored_train_rows": 5, "probe_rows": 6, "prefix": "a"}
     bi = PENALIZED.override({"tasks.qqp.encoding": "bi"})
     assert bi.override({"tasks.qqp.head": "cosine"}).content_hash != bi.content_hash  # fits a bi-encoder only
     hashes = {PENALIZED.override({f"tasks.qqp.{name}": value}).content_hash for name, value in task.items()}

@@ -88,6 +88,15 @@ def test_extra_data_is_read_where_a_stage_uses_it_with_mapped_labels(folder: Pat
     assert table.left_out == ("snli-train.csv: 1 row has label 1, which labels does not name",)
 
 
+def test_a_prefix_is_before_each_text_of_its_task_and_of_its_extra_data(folder: Path, write: Write) -> None:
+    write("snli-train.csv", SNLI)
+    config = config_of("qqp", extra=("snli",))
+    plain, prefixed = read_data(config, folder), read_data(config.override({"tasks.qqp.prefix": "query: "}), folder)
+    for key, table in plain.items():
+        assert prefixed[key].texts == tuple([f"query: {text}" for text in texts] for texts in table.texts)
+        assert prefixed[key].ids == table.ids
+
+
 def test_every_missing_file_is_named_with_its_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "quora-dev.csv").unlink()
     extra = {"task": "qqp", "path": str(tmp_path / "far.jsonl")}

@@ -74,7 +74,7 @@ def test_an_unreachable_hub_is_one_line_without_retries(answer: Callable[[Any], 
         ask_hub("no-such-owner/no-such-encoder")
     assert str(raised.value) == (
         "encoder 'no-such-owner/no-such-encoder' is neither a local folder nor complete in /cache, and the Hugging "
-        "Face hub cannot be queried (Name or service not known); name a local folder with --encoder"
+        "Face hub cannot be queried (Name or service not known); name a local folder"
     )
 
 
@@ -83,7 +83,7 @@ def test_an_unknown_name_is_one_line(answer: Callable[[Any], None]) -> None:
     with pytest.raises(ValueError) as raised:
         ask_hub("bert-bse")
     assert str(raised.value) == (
-        "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a local "
+        "an encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a local "
         f"folder nor complete in /cache, nor at {HfApi().endpoint}"
     )
 
@@ -266,7 +266,7 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
         ("someone/bare", "must have its weights as model.safetensors or pytorch_model.bin"),
         (
             "someone/none",
-            "--encoder must be a local folder or a name that the Hugging Face hub knows, got 'someone/none'",
+            "an encoder must be a local folder or a name that the Hugging Face hub knows, got 'someone/none'",
         ),
     ],
 )

@@ -373,6 +373,12 @@ def test_mean_pooling_matches_a_loop_over_tokens(
     assert torch.allclose(model(batch).logits, vectors.flatten(1) @ weight.T + bias, atol=1e-5)
 
 
+def test_last_pooling_takes_the_last_token_before_the_padding() -> None:
+    hidden, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
+    found = pooled(hidden, mask, "last", is_read_last=False)
+    assert torch.equal(found, torch.stack([hidden[0, 3], hidden[1, 1], hidden[2, 0]]))
+
+
 def test_padding_is_left_out_of_the_mean_and_gets_no_gradient() -> None:
     hidden = torch.randn(3, 4, 8, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])

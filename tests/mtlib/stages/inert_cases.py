@@ -60,6 +60,7 @@ def active_task(task: str) -> Table:
         "label_smoothing": case(0.1, INERT if task == "sts" else REACHES),
         "focal_gamma": case(1, INERT),
         "encoding": case("bi", REACHES if is_pair else REFUSED),
+        "prefix": case("a film ", REACHES),
         "pooling": case("mean", REACHES),
         "head": case("cosine", *((REACHES, {f"tasks.{task}.encoding": "bi"}) if is_pair else (REFUSED,))),
         "hidden_units": case(5, REACHES),

@@ -45,11 +45,12 @@ class Trainer:
     folder: Path
     cache: Path
     encoder: PretrainedEncoder
-    corpora: dict[frozenset[tuple[tuple[str, str], RowSources]], Corpus] = field(default_factory=dict)
+    corpora: dict[frozenset[tuple[tuple[str, str], RowSources, str]], Corpus] = field(default_factory=dict)
 
     def corpus(self, config: TrialConfig) -> Corpus:
         """The data of a configuration."""
-        sources = frozenset(find_row_sources(config, self.folder).items())
+        found = find_row_sources(config, self.folder).items()
+        sources = frozenset((key, own, config.tasks[config.task_of(key[0])].prefix) for key, own in found)
         if sources not in self.corpora:
             self.corpora[sources] = tokenize(read_data(config, self.folder), self.encoder.tokenizer, self.cache)
         return self.corpora[sources]

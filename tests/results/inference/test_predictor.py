@@ -91,6 +91,19 @@ def test_chunk_size_changes_nothing_and_rows_with_a_blank_text_have_no_predictio
     assert list(predict_stream(predictor, [])) == []
 
 
+def test_each_model_reads_texts_behind_its_own_prefix(trained_folder: Path) -> None:
+    member = member_of(trained_folder, FIRST, "qqp")
+    plain, texts = load(trained_folder, "qqp", member), [("a film", "a play"), ("a film", "a film")]
+    (model,) = plain.models
+    config = model.config.override({"tasks.qqp.prefix": "a play "})
+    both = replace(
+        plain, models=(model, replace(model, config=config)), ensemble=ensemble_of([replace(member, weight=0.5)] * 2)
+    )
+    prefixed = [tuple(f"a play {text}" for text in pair) for pair in texts]
+    expected = (predict_texts(plain, texts) + predict_texts(plain, prefixed)) / 2
+    assert np.abs(predict_texts(both, texts) - expected).max() <= 1e-6
+
+
 @pytest.mark.parametrize("trial", [FIRST, SECOND])
 def test_blank_text_can_be_predicted(trial: str, trained_folder: Path) -> None:
     predictor = load(trained_folder, "qqp", member_of(trained_folder, trial, "qqp"))

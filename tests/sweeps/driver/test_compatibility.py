@@ -10,6 +10,7 @@ import pytest
 import mtlib.tasks
 from mtlib.config.schema import to_dict
 from mtlib.config.trial import TrialConfig
+from results.records.trials import sweep_encoders
 from search_spaces.domain import Float
 from search_spaces.space import SearchSpace, load_space
 from sweeps.driver.compatibility import check_unchanged
@@ -17,7 +18,7 @@ from sweeps.options import SweepOptions, SweepPlan
 from sweeps.setup.create import sweep_info
 from sweeps.setup.inputs import SweepInputs
 
-ENCODER = "fingerprint"
+ENCODERS = {"tiny": "fingerprint"}
 TASKS = ("sst", "qqp", "sts")
 
 
@@ -50,7 +51,7 @@ def recorded_info(inputs: SweepInputs) -> dict[str, Any]:
     """Contents of `sweep.json` for a sweep with these inputs."""
     options = SweepOptions(space="tiny", name="mine", storage="/storage")
     plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
-    found: dict[str, Any] = json.loads(json.dumps(sweep_info(plan, inputs, ENCODER, [])))
+    found: dict[str, Any] = json.loads(json.dumps(sweep_info(plan, inputs, ENCODERS, [])))
     return found
 
 
@@ -60,19 +61,19 @@ def info(inputs: SweepInputs) -> dict[str, Any]:
 
 
 def test_unchanged_sweep_may_resume(info: dict[str, Any], inputs: SweepInputs) -> None:
-    check_unchanged(info, inputs, ENCODER)
+    check_unchanged(info, inputs, ENCODERS)
 
 
 @pytest.mark.parametrize("name", ["joint", "orders", "smart_lambda", "batch_sizes", "synthetic_data"])
 def test_every_kind_of_space_is_recognized(name: str, inputs: SweepInputs) -> None:
     real = dataclasses.replace(inputs, space=load_space(name))
-    check_unchanged(recorded_info(real), real, ENCODER)
+    check_unchanged(recorded_info(real), real, ENCODERS)
 
 
 def test_changed_base_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     changed = with_base(inputs, optimizer__learning_rate=0.5, tasks__sst__batch_size=9)
     with pytest.raises(ValueError, match="must be what it was when the sweep began") as raised:
-        check_unchanged(info, changed, ENCODER)
+        check_unchanged(info, changed, ENCODERS)
     text = str(raised.value)
     assert "base.tasks.sst.batch_size was 8, is 9; base.optimizer.learning_rate was 0.001, is 0.5" in text
     assert "\n" not in text
@@ -82,15 +83,15 @@ def test_definition_of_a_task_that_is_not_trained_may_change(inputs: SweepInputs
     further = dataclasses.replace(mtlib.tasks.TASKS["sst"], name="further")
     tasks = {**to_dict(mtlib.tasks.TASKS), "further": to_dict(further)}
     info = recorded_info(with_base(inputs, data__tasks=tasks))
-    check_unchanged(info, inputs, ENCODER)
+    check_unchanged(info, inputs, ENCODERS)
     tasks["further"] = to_dict(dataclasses.replace(further, title="Other"))
-    check_unchanged(info, with_base(inputs, data__tasks=tasks), ENCODER)
+    check_unchanged(info, with_base(inputs, data__tasks=tasks), ENCODERS)
 
 
 def test_changed_range_is_refused_with_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     changed = with_space(inputs, ranges={"smart.weight": Float(low=0, high=4)})
     with pytest.raises(ValueError, match=r", got space\.ranges\.smart\.weight\.Float\.high was 3(\.0)?, is 4(\.0)?$"):
-        check_unchanged(info, changed, ENCODER)
+        check_unchanged(info, changed, ENCODERS)
 
 
 def test_changed_grid_names_added_and_removed_values(inputs: SweepInputs) -> None:
@@ -98,7 +99,7 @@ def test_changed_grid_names_added_and_removed_values(inputs: SweepInputs) -> Non
     before = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": sizes, "seed": (1, 2)})
     now = with_space(inputs, ranges={}, grid={"tasks.sst.batch_size": (*sizes[1:], 99), "seed": (1, 3)})
     with pytest.raises(ValueError, match="must be what it was") as raised:
-        check_unchanged(recorded_info(before), now, ENCODER)
+        check_unchanged(recorded_info(before), now, ENCODERS)
     assert str(raised.value).endswith(
         ", got space.grid.tasks.sst.batch_size has [1] gone and [99] new; space.grid.seed was [1, 2], is [1, 3]"
     )
@@ -125,61 +126,61 @@ def test_changed_order_on_which_numbers_or_samples_depend_is_refused(
 ) -> None:
     recorded = recorded_info(with_space(inputs, **{"ranges": {}, **before}))
     with pytest.raises(ValueError, match=f"got space.{where} is in another order$"):
-        check_unchanged(recorded, with_space(inputs, **{"ranges": {}, **now}), ENCODER)
+        check_unchanged(recorded, with_space(inputs, **{"ranges": {}, **now}), ENCODERS)
 
 
 def test_order_within_a_point_may_change(inputs: SweepInputs) -> None:
     point = {"smart.weight": 0.0, "seed": 3}
     before = recorded_info(with_space(inputs, ranges={}, grid={"start": {"low": point}}))
     turned = with_space(inputs, ranges={}, grid={"start": {"low": dict(reversed(point.items()))}})
-    check_unchanged(before, turned, ENCODER)
+    check_unchanged(before, turned, ENCODERS)
 
 
 def test_changed_plan_names_the_stage_and_the_difference(info: dict[str, Any], inputs: SweepInputs) -> None:
     with pytest.raises(ValueError, match=r", got base\.stages\.1\.epochs was 2, is 7$"):
-        check_unchanged(info, with_base(inputs, stages__1__epochs=7), ENCODER)
+        check_unchanged(info, with_base(inputs, stages__1__epochs=7), ENCODERS)
     shorter = with_base(inputs, stages=inputs.space.base.stages[:1])
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is gone$"):
-        check_unchanged(info, shorter, ENCODER)
+        check_unchanged(info, shorter, ENCODERS)
     with pytest.raises(ValueError, match=r", got base\.stages\.1 is new: \{"):
-        check_unchanged(recorded_info(shorter), inputs, ENCODER)
+        check_unchanged(recorded_info(shorter), inputs, ENCODERS)
 
 
 def test_changed_question_or_published_tables_are_allowed(inputs: SweepInputs) -> None:
     real = dataclasses.replace(inputs, space=load_space("smart_lambda"))
     (table,) = real.space.published
     changed = dataclasses.replace(table, rows=table.rows[:1], note="Another note.")
-    check_unchanged(recorded_info(real), with_space(real, published=(changed,)), ENCODER)
-    check_unchanged(recorded_info(real), with_space(real, published=(), question="What, then?"), ENCODER)
+    check_unchanged(recorded_info(real), with_space(real, published=(changed,)), ENCODERS)
+    check_unchanged(recorded_info(real), with_space(real, published=(), question="What, then?"), ENCODERS)
 
 
 def test_field_added_since_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     del info["base"]["smart"]["noise_std"]
-    check_unchanged(info, inputs, ENCODER)
+    check_unchanged(info, inputs, ENCODERS)
 
 
 def test_more_than_five_differences_are_counted(info: dict[str, Any], inputs: SweepInputs) -> None:
     sizes = {f"tasks__{task}__{key}": 3 for task in TASKS for key in ("batch_size", "loss_weight")}
     with pytest.raises(ValueError, match=r", got [^;]*; [^;]*; [^;]*; [^;]*; [^;]*; and 1 more$"):
-        check_unchanged(info, with_base(inputs, **sizes), ENCODER)
+        check_unchanged(info, with_base(inputs, **sizes), ENCODERS)
 
 
 def test_changed_data_are_refused_with_the_tables(info: dict[str, Any], inputs: SweepInputs) -> None:
     tables = {**inputs.fingerprints, "sst-dev": "other", "sts-dev": "new"}
     changed = dataclasses.replace(inputs, fingerprint="abd", fingerprints=tables)
     with pytest.raises(ValueError, match=r"^the data must be .* began, got other rows of sst-dev; sts-dev in /data$"):
-        check_unchanged(info, changed, ENCODER)
+        check_unchanged(info, changed, ENCODERS)
 
 
 def test_moved_encoder_is_allowed(info: dict[str, Any], inputs: SweepInputs) -> None:
     """The demonstration's encoder is in the storage, which may be moved."""
     moved = with_base(inputs, encoder__name="elsewhere")
-    check_unchanged(info, moved, ENCODER)
-    check_unchanged(info, moved, None)
+    check_unchanged(info, moved, ENCODERS)
+    check_unchanged(info, moved, {"elsewhere": None})
     with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in elsewhere"):
-        check_unchanged(info, moved, "another")
+        check_unchanged(info, moved, {"elsewhere": "another"})
     with pytest.raises(ValueError, match=r"base\.encoder\.max_length was \d+, is 99$"):
-        check_unchanged(info, with_base(moved, encoder__max_length=99), ENCODER)
+        check_unchanged(info, with_base(moved, encoder__max_length=99), ENCODERS)
 
 
 @pytest.mark.parametrize("name", ["joint", "single_task_smart", "smart_lambda"])
@@ -193,8 +194,19 @@ def test_added_task_or_data_set_that_the_sweep_does_not_use_is_allowed(name: str
     base = dataclasses.replace(before.base, tasks=tasks, data=data).override(more)
     now = dataclasses.replace(before, base=base)
     assert now.content_hash == hash_before
-    check_unchanged(begun_before, dataclasses.replace(inputs, space=now), ENCODER)
+    check_unchanged(begun_before, dataclasses.replace(inputs, space=now), ENCODERS)
     used = dataclasses.replace(now, base=base.override({"stages.0.extra_data": "more", "stages.0.tasks": "sst"}))
     if name == "smart_lambda":
         with pytest.raises(ValueError, match="extra_data"):
-            check_unchanged(begun_before, dataclasses.replace(inputs, space=used), ENCODER)
+            check_unchanged(begun_before, dataclasses.replace(inputs, space=used), ENCODERS)
+
+
+def test_each_of_several_encoders_is_compared(inputs: SweepInputs) -> None:
+    begun = {"a": "first", "b": "second"}
+    options = SweepOptions(space="tiny", name="first", storage="/storage")
+    plan = SweepPlan(options=options, space=inputs.space, data_folder=inputs.data_folder)
+    info = json.loads(json.dumps(sweep_info(plan, inputs, begun, [])))
+    assert sweep_encoders(info) == begun
+    check_unchanged(info, inputs, {"a": "first", "b": None})
+    with pytest.raises(ValueError, match=r"the encoder must be what it was .*, got other weights in b$"):
+        check_unchanged(info, inputs, {"a": "first", "b": "first"})

@@ -27,8 +27,8 @@ from sweeps.setup.provenance import describe_code
 from tests.recorded_trials import write_trial
 from tests.sweeps.conftest import UNUSUAL_OPTIONS
 
-ENCODER: Any = SimpleNamespace(fingerprint="fingerprint", num_parameters=7)
-OTHER_ENCODER: Any = SimpleNamespace(fingerprint="another", num_parameters=7)
+ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="fingerprint", num_parameters=7)}
+OTHER_ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint="another", num_parameters=7)}
 TASKS = ("sst", "qqp", "sts")
 STATUSES = ("complete", "reused", "pruned", "failed", "interrupted")
 Build = Callable[..., SweepOptions]
@@ -57,7 +57,7 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
         first = dataclasses.replace(
             options, trials=len(statuses), replicates=1, replicate_best=None, until_decided=None
         )
-        plan = create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
+        plan = create_sweep(first, inputs, ENCODERS, ["--space", "tiny"])
         for number, status in enumerate(statuses):
             if status != "queued":  # which has no folder
                 spec = make_trial(plan.space, number, 0, {"smart.weight": float(number)})
@@ -68,7 +68,7 @@ def sweep(options: SweepOptions, inputs: SweepInputs) -> Build:
 
 
 def known_of(options: SweepOptions, inputs: SweepInputs) -> tuple[TrialRecord, ...]:
-    return resume_sweep(options, inputs, ENCODER, []).known.records
+    return resume_sweep(options, inputs, ENCODERS, []).known.records
 
 
 def with_base(inputs: SweepInputs, **changes: Any) -> SweepInputs:
@@ -133,7 +133,7 @@ def test_changed_code_is_reported() -> None:
 def test_unfinished_trials_are_queued_ended_ones_stay_and_failed_ones_are_queued_on_request(
     sweep: Build, inputs: SweepInputs, retry_failed: bool
 ) -> None:
-    resumed = resume_sweep(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs, ENCODER, [])
+    resumed = resume_sweep(sweep(*STATUSES, "queued", retry_failed=retry_failed), inputs, ENCODERS, [])
     statuses = [(record.status, record.error) for record in resumed.known.records]
     failed = ("queued", None) if retry_failed else ("failed", "it broke")
     assert statuses == [*((status, None) for status in STATUSES[:3]), failed, ("queued", None)]
@@ -171,7 +171,7 @@ def test_searched_encoder_stays_as_sampled(inputs: SweepInputs) -> None:
 def test_preview_lists_what_is_left_and_changes_nothing(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep(*STATUSES, retry_failed=True, extend=2)
     before = files_of(Path(options.folder))
-    first, *left = describe_resume(options, inputs, ENCODER.fingerprint)
+    first, *left = describe_resume(options, inputs, {"tiny": "fingerprint"})
     assert first.startswith("3 of 7 trials have ended")
     assert [line.split()[:2] for line in left[1:3]] == [["0003-r0", "failed"], ["0004-r0", "interrupted"]]
     assert left[3].split()[:2] == ["2", "configurations"]
@@ -179,33 +179,33 @@ def test_preview_lists_what_is_left_and_changes_nothing(sweep: Build, inputs: Sw
     assert files_of(Path(options.folder)) == before
 
 
-@pytest.mark.parametrize("encoder", [ENCODER.fingerprint, None])
+@pytest.mark.parametrize("encoder", ["fingerprint", None])
 def test_preview_makes_the_checks_of_resuming(encoder: str | None, sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("interrupted")
-    describe_resume(options, with_base(inputs, encoder__name="elsewhere"), encoder)
+    describe_resume(options, with_base(inputs, encoder__name="elsewhere"), {"elsewhere": encoder})
     with pytest.raises(ValueError, match="the search space must be what it was"):
-        describe_resume(options, with_base(inputs, optimizer__learning_rate=0.5), encoder)
+        describe_resume(options, with_base(inputs, optimizer__learning_rate=0.5), {"tiny": encoder})
     with pytest.raises(ValueError, match="the data must be what it was"):
-        describe_resume(options, dataclasses.replace(inputs, fingerprint="other"), encoder)
+        describe_resume(options, dataclasses.replace(inputs, fingerprint="other"), {"tiny": encoder})
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        describe_resume(options, inputs, "another")
+        describe_resume(options, inputs, {"tiny": "another"})
 
 
 def test_sweep_is_over_unless_failed_trials_are_retried_or_configurations_added(
     sweep: Build, inputs: SweepInputs
 ) -> None:
     options = sweep("complete", "reused", "pruned", "failed")
-    assert resume_sweep(options, inputs, ENCODER, []).is_over
+    assert resume_sweep(options, inputs, ENCODERS, []).is_over
     for change in ({"retry_failed": True}, {"extend": 1}):
-        assert not resume_sweep(dataclasses.replace(options, **change), inputs, ENCODER, []).is_over
+        assert not resume_sweep(dataclasses.replace(options, **change), inputs, ENCODERS, []).is_over
 
 
 def test_sweep_file_records_resuming_and_new_options(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("complete", "interrupted", extend=3, concurrent=1)
     before = read_sweep(options.folder)
-    plan = resume_sweep(options, inputs, ENCODER, ["--resume", "mine", "--extend", "3"]).plan
+    plan = resume_sweep(options, inputs, ENCODERS, ["--resume", "mine", "--extend", "3"]).plan
     assert (plan.options.num_drawn, plan.options.concurrent) == (5, 1)
-    resume_sweep(read_saved_options(options.folder, {}), inputs, ENCODER, ["--resume", "mine"])
+    resume_sweep(read_saved_options(options.folder, {}), inputs, ENCODERS, ["--resume", "mine"])
     info = read_sweep(options.folder)
     commands = [entry["command"].partition(" --")[2] for entry in info["resumed"]]
     assert commands == ["resume mine --extend 3", "resume mine"]
@@ -226,16 +226,16 @@ def test_declared_look_is_that_of_the_first_command_that_can_tell_anything_apart
     trials = None if search == "grid" else 2
     own = dataclasses.replace(options, search=search, trials=trials, replicate_best=None, until_decided=None, extend=0)
     first, *later = (dataclasses.replace(own, replicates=number) for number in replicates)
-    create_sweep(first, inputs, ENCODER, ["--space", "tiny"])
+    create_sweep(first, inputs, ENCODERS, ["--space", "tiny"])
     for following in later:
-        resume_sweep(following, inputs, ENCODER, [])
+        resume_sweep(following, inputs, ENCODERS, [])
     assert read_sweep(own.folder)["first_look"] == {"configurations": 2, "replicates": declared}
 
 
 def create_race(options: SweepOptions, inputs: SweepInputs, last: RoundDecision) -> SweepOptions:
     """Begins a race whose only decision on record is the given one; its options."""
     own = dataclasses.replace(options, extend=0)
-    create_sweep(own, inputs, ENCODER, ["--space", "tiny"])
+    create_sweep(own, inputs, ENCODERS, ["--space", "tiny"])
     info = read_sweep(own.folder)
     assert (info["race"], info["first_look"]["replicates"]) == ([], None)
     info["race"] = race_to_json([last])
@@ -253,10 +253,10 @@ def test_race_that_ended_undecided_goes_on_where_it_may_be_decided_now(
 ) -> None:
     last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
     own = create_race(options, inputs, last)
-    assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
+    assert resume_sweep(own, inputs, ENCODERS, []).plan.race == RaceRecord(decisions=(last,))
     more = dataclasses.replace(own, **change)
     going = RaceRecord(decisions=(dataclasses.replace(last, end="", expected_rounds=(more.replicates,) * 2),))
-    assert resume_sweep(more, inputs, ENCODER, []).plan.race == going
+    assert resume_sweep(more, inputs, ENCODERS, []).plan.race == going
     assert race_of(read_sweep(own.folder)) == going
 
 
@@ -266,14 +266,14 @@ def test_race_without_rounds_or_with_a_winner_is_not_reopened_by_another_margin(
 ) -> None:
     last = RoundDecision(num_rounds=5, open=(0, 1), worse=(2,), end=end)
     own = dataclasses.replace(create_race(options, inputs, last), until_decided=0.05)
-    assert resume_sweep(own, inputs, ENCODER, []).plan.race == RaceRecord(decisions=(last,))
+    assert resume_sweep(own, inputs, ENCODERS, []).plan.race == RaceRecord(decisions=(last,))
 
 
 def test_refused_sweep_is_left_unchanged(sweep: Build, inputs: SweepInputs) -> None:
     options = sweep("interrupted", extend=3)
     before = files_of(Path(options.folder))
     with pytest.raises(ValueError, match="the encoder must be what it was"):
-        resume_sweep(options, inputs, OTHER_ENCODER, [])
+        resume_sweep(options, inputs, OTHER_ENCODERS, [])
     assert files_of(Path(options.folder)) == before
 
 
@@ -281,20 +281,20 @@ def test_resumed_sweep_holds_out_the_same_rows_and_detects_changed_ones(tiny_fol
     data = Path(shutil.copytree(tiny_folder, tmp_path / "data"))
     options = SweepOptions(space="smart_lambda", name="mine", storage=str(tmp_path), data=data, hold_out=0.2)
     inputs = read_inputs(options)
-    plan = create_sweep(options, inputs, ENCODER, [])
+    plan = create_sweep(options, inputs, ENCODERS, [])
     record = read_hold_out(plan.options.folder)
     saved = read_saved_options(plan.options.folder, {})
-    assert resume_sweep(saved, read_inputs(saved), ENCODER, []).plan.space == plan.space
+    assert resume_sweep(saved, read_inputs(saved), ENCODERS, []).plan.space == plan.space
     assert (plan.space.base.data.hold_out, read_hold_out(plan.options.folder)) == (0.2, record)
     with pytest.raises(ValueError, match=r"base.data.hold_out was 0.2, is 0.1"):
-        resume_sweep(saved, read_inputs(dataclasses.replace(saved, hold_out=0.1)), ENCODER, [])
+        resume_sweep(saved, read_inputs(dataclasses.replace(saved, hold_out=0.1)), ENCODERS, [])
     path, row = data / "sts-train.csv", inputs.held_out["sts"].ids[0]
     lines = [
         line.rpartition("\t")[0] + "\t4.99" if f"\t{row}\t" in line else line for line in path.read_text().splitlines()
     ]
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(ValueError, match=r"^the data must be .* got other rows of sts-held in "):
-        resume_sweep(saved, read_inputs(saved), ENCODER, [])
+        resume_sweep(saved, read_inputs(saved), ENCODERS, [])
 
 
 def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
@@ -306,6 +306,6 @@ def test_complete_rounds_of_a_race_are_decided_before_it_goes_on(
     third = RoundDecision(num_rounds=3, open=(0,), worse=(1,), end=DECIDED)
     ended = RaceRecord(decisions=(second, third))
     monkeypatch.setattr("sweeps.driver.resume.decide", lambda folder, _waiting: {own.folder: ended}[folder])
-    resumed = resume_sweep(own, inputs, ENCODER, [])
+    resumed = resume_sweep(own, inputs, ENCODERS, [])
     assert resumed.plan.race == ended
     assert set(decision_lines(ended, 1)) <= set(resumed.notes)

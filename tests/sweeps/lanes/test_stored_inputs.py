@@ -79,13 +79,14 @@ def test_lane_reads_what_the_driver_had_without_any_of_its_folders(
     assert found.keys() == start.keys()
     assert all(torch.equal(weight, start[name].float()) for name, weight in found.items())
     assert reader.read_start(plan.space.base) is None
-    assert reader.encoder.fingerprint == tiny_encoder.fingerprint
-    assert reader.encoder.max_length == tiny_encoder.max_length
-    built = build_encoder(reader.encoder, plan.space.base.encoder).state_dict()
+    encoder = reader.read_encoder(plan.space.base)
+    assert encoder.fingerprint == tiny_encoder.fingerprint
+    assert encoder.max_length == tiny_encoder.max_length
+    built = build_encoder(encoder, plan.space.base.encoder).state_dict()
     assert all(torch.equal(weight, tiny_encoder.weights[name]) for name, weight in built.items())
     for weight in built.values():  # the store's memory would end the process
         weight.zero_()
-    again = build_encoder(reader.encoder, plan.space.base.encoder).state_dict()
+    again = build_encoder(encoder, plan.space.base.encoder).state_dict()
     assert all(torch.equal(weight, tiny_encoder.weights[name]) for name, weight in again.items())
 
 

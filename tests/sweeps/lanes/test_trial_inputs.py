@@ -1,13 +1,19 @@
 """What trials are trained from: each table once, the corpus of every point, and each of the starting weights."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import PreTrainedTokenizerFast
 
 from mtlib.config.trial import TrialConfig
-from mtlib.data.load import read_held_out
+from mtlib.data.load import read_data, read_held_out
+from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from search_spaces.space import SearchSpace
 from sweeps.lanes.trial_inputs import TrialInputs, data_key, read_trial_inputs
@@ -25,7 +31,8 @@ def read(tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path) -> 
         searched: dict[str | tuple[str, ...], tuple[Any, ...]] = {"seed": (1, 2)}
         searched |= {key.replace("__", "."): values for key, values in grid.items()}
         space = SearchSpace(name="tiny", question="?", base=base, grid=searched)
-        return read_trial_inputs(space, read_points(space, tiny_folder), tiny_encoder, tiny_folder, tmp_path)
+        encoders = {space.base.encoder.name: tiny_encoder}
+        return read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
 
     return read
 
@@ -74,10 +81,42 @@ def test_augmentation_and_held_out_rows_make_other_tables(
 
 def test_each_table_and_each_of_the_starting_weights_counts_once(read: ReadInputs, tiny_config: TrialConfig) -> None:
     plain = read(tiny_config)
-    weights = sum(weight.nbytes for weight in plain.encoder.weights.values())
+    (encoder,) = plain.encoders.values()
+    weights = sum(weight.nbytes for weight in encoder.weights.values())
     tokens = plain.num_bytes - weights
     assert tokens == sum(table.num_bytes for corpus in plain.corpora.values() for table in corpus.values()) > 0
     starts = ("/models/a", "/models/b")
     inputs = read(tiny_config, encoder__start_from=(None, *starts), smart__weight=(0.0, 1.0))
     assert list(inputs.starts) == [(start, "overall") for start in starts]
     assert inputs.num_bytes == 3 * weights + tokens
+
+
+def test_each_encoder_reads_the_tables_with_its_own_tokenizer(
+    tiny_config: TrialConfig, tiny_folder: Path, tiny_encoder: PretrainedEncoder, tmp_path: Path
+) -> None:
+    letters = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "a": 2}, unk_token="[UNK]"))
+    letters.pre_tokenizer = Split("", "isolated")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="[PAD]", unk_token="[UNK]")
+    other = dataclasses.replace(tiny_encoder, tokenizer=tokenizer)
+    encoders, base = {"a": tiny_encoder, "b": other, "c": tiny_encoder}, tiny_config.override({"encoder.name": "a"})
+    space = SearchSpace(name="tiny", question="?", base=base, grid={"encoder.name": tuple(encoders)})
+    inputs = read_trial_inputs(space, read_points(space, tiny_folder), encoders, tiny_folder, tmp_path)
+    found = {config.encoder.name: inputs.corpora[data_key(config)] for config in space.configs}
+    for name, corpus in found.items():
+        expected = tokenize(read_data(space.base, tiny_folder), encoders[name].tokenizer, tmp_path)
+        assert corpus.keys() == expected.keys()
+        assert all(corpus[key].fingerprint == table.fingerprint for key, table in expected.items())
+    weights = sum(weight.nbytes for weight in tiny_encoder.weights.values())
+    tokens = sum(table.num_bytes for name in ("a", "b") for table in found[name].values())
+    assert inputs.num_bytes == 3 * weights + tokens
+
+
+def test_a_prefix_is_before_the_texts_of_its_task_alone(read: ReadInputs, tiny_config: TrialConfig) -> None:
+    config = tiny_config.override({"tasks.qqp.prefix": "query: "})
+    ((plain,), (prefixed,)) = read(tiny_config).corpora.values(), read(config).corpora.values()
+    assert data_key(config) != data_key(tiny_config)
+    for (task, split), table in plain.items():
+        own = prefixed[task, split]
+        assert (own.fingerprint == table.fingerprint) is (task != "qqp")
+        added = {len(new) - len(old) for new, old in zip(own.pieces, table.pieces, strict=True)}
+        assert (added == {0}) is (task != "qqp")

@@ -21,11 +21,12 @@ from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.inputs import SweepInputs
 from tests.sweeps.setup.conftest import Build
 
-ENCODER: Any = SimpleNamespace(fingerprint="0123456789abcdef", num_parameters=7)
+FINGERPRINT = "0123456789abcdef"
+ENCODERS: Any = {"tiny": SimpleNamespace(fingerprint=FINGERPRINT, num_parameters=7)}
 
 
 def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
-    plan = create_sweep(options(seed=5, replicates=2), inputs, ENCODER, ["--space", "smart_lambda", "--seed", "5"])
+    plan = create_sweep(options(seed=5, replicates=2), inputs, ENCODERS, ["--space", "smart_lambda", "--seed", "5"])
     assert plan.options.folder == f"{tmp_path}/storage/first"
     info = read_sweep(plan.options.folder)
     assert {**info, "crc32": ANY} == json.loads(Path(plan.options.folder, "sweep.json").read_text())
@@ -41,7 +42,7 @@ def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
     }
-    assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": ENCODER.fingerprint}
+    assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": FINGERPRINT}
     assert set(info["code"]) == {"sources", "libraries"}
     assert read_saved_options(plan.options.folder, {}) == options(seed=5, replicates=2, resume=True)
     assert {"git", "packages", "python", "hardware", "created"} <= set(info)
@@ -51,7 +52,7 @@ def test_held_out_rows_are_recorded(
     options: Build, inputs: SweepInputs, tiny_config: TrialConfig, tiny_folder: Path
 ) -> None:
     held = read_held_out(tiny_config.override({"data.hold_out": 0.2}), tiny_folder)
-    plan = create_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held_out=held), ENCODER, [])
+    plan = create_sweep(options(hold_out=0.2), dataclasses.replace(inputs, held_out=held), ENCODERS, [])
     record = read_hold_out(plan.options.folder)
     assert record == HoldOutRecord(share=0.2, tasks=held_out_rows(held))
     assert read_saved_options(plan.options.folder, {}).hold_out == 0.2
@@ -60,7 +61,7 @@ def test_held_out_rows_are_recorded(
 def test_unwritable_storage_is_one_line(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="--storage must be a place that can be written") as raised:
-        create_sweep(options(storage=f"{tmp_path}/file"), inputs, ENCODER, [])
+        create_sweep(options(storage=f"{tmp_path}/file"), inputs, ENCODERS, [])
     assert "\n" not in str(raised.value)
 
 
@@ -73,13 +74,13 @@ def test_a_disk_that_is_full_leaves_the_name_free(
     with monkeypatch.context() as full:
         full.setattr("sweeps.setup.create.write_sweep", fill)
         with pytest.raises(ValueError, match="No space left on device"):
-            create_sweep(options(), inputs, ENCODER, [])
-    create_sweep(options(), inputs, ENCODER, [])
+            create_sweep(options(), inputs, ENCODERS, [])
+    create_sweep(options(), inputs, ENCODERS, [])
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_folder_is_discarded_only_if_no_trial_started(options: Build, inputs: SweepInputs, is_kept: bool) -> None:
-    plan = create_sweep(options(), inputs, ENCODER, [])
+    plan = create_sweep(options(), inputs, ENCODERS, [])
     if is_kept:
         write_bytes(open_folder(plan.options.folder), "trials/0000-r0/trial.json", b"{}")
     discard_unstarted(plan.options.folder)

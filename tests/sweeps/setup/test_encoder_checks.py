@@ -15,9 +15,9 @@ from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transform
 from mtlib.model.multitask import MultiTaskModel
 from sweeps.options import SweepOptions
 from sweeps.run import main
-from sweeps.setup.encoder_checks import check_encoder_fits, check_points, describe_family
+from sweeps.setup.encoder_checks import check_encoders_fit, check_points, describe_families
 from sweeps.setup.inputs import SweepInputs, read_inputs
-from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS
+from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, untrained
 from tests.sweeps.setup.conftest import Build
 
 OPTIONS = SweepOptions(space="smart_lambda", name="first", storage="/storage")
@@ -26,7 +26,7 @@ PALS = ("pals.size=8", "pals.num_heads=2", "pals.tasks=sst")
 
 def load_checked(options: SweepOptions, inputs: SweepInputs) -> PretrainedEncoder:
     pretrained = load_encoder(inputs.space.base.encoder.name)
-    check_encoder_fits(options, inputs, pretrained)
+    check_encoders_fit(options, inputs, {inputs.space.base.encoder.name: pretrained})
     return pretrained
 
 
@@ -53,6 +53,20 @@ def test_available_encoder_is_counted_and_identified(
     changed = with_base(inputs, **{"encoder.name": str(tiny_encoder_folder), "encoder.max_length": 64})
     found = load_checked(OPTIONS, changed)
     assert (found.num_parameters, found.fingerprint) == (tiny_encoder.num_parameters, tiny_encoder.fingerprint)
+
+
+def test_settings_of_one_encoder_among_several_are_refused_by_its_name(
+    inputs: SweepInputs, tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder
+) -> None:
+    """PALs exist beside BERT's layers, and not beside ModernBERT's."""
+    name, other = str(tiny_encoder_folder), untrained(ENCODERS["modernbert"], tiny_encoder.tokenizer)
+    changes = {"encoder.name": name, "encoder.max_length": 40, "pals.size": 8, "pals.num_heads": 2}
+    base = inputs.space.base.override({**changes, "pals.tasks": ["sst"]})
+    space = dataclasses.replace(inputs.space, base=base, grid={"encoder.name": (name, "other")})
+    varied = dataclasses.replace(inputs, space=space)
+    check_encoders_fit(OPTIONS, varied, {name: tiny_encoder, "other": tiny_encoder})
+    with pytest.raises(ValueError, match=r"^other: PALs with .* must be used with .*, not with ModernBertModel"):
+        check_encoders_fit(OPTIONS, varied, {name: tiny_encoder, "other": other})
 
 
 def test_unavailable_encoder_is_one_line(inputs: SweepInputs, tmp_path: Path) -> None:
@@ -187,6 +201,6 @@ def test_bf16_is_tested_for_cpu_trials_only(inputs: SweepInputs, save_encoder: C
 
 
 def test_only_families_that_were_not_tried_get_a_warning(tiny_encoder: PretrainedEncoder) -> None:
-    assert describe_family(tiny_encoder) == []
-    (line,) = describe_family(dataclasses.replace(tiny_encoder, config=ENCODERS["yoso"]))
+    assert describe_families([tiny_encoder]) == []
+    (line,) = describe_families([dataclasses.replace(tiny_encoder, config=ENCODERS["yoso"])])
     assert line.startswith("Warning: encoders of the family yoso have not been tried")

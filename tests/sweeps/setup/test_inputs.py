@@ -22,7 +22,8 @@ from results.records.examples import check_held_out_rows, read_hold_out
 from results.records.trials import write_sweep
 from search_spaces.domain import Choice, Float
 from search_spaces.presets import general
-from search_spaces.space import SearchSpace, grid_configs, load_space, space_names
+from search_spaces.space import SearchSpace, encoder_names, grid_configs, load_space, space_names
+from sweeps.api import write_space
 from sweeps.options import SweepOptions
 from sweeps.setup import inputs as prepare_module
 from sweeps.setup.create import create_sweep
@@ -300,7 +301,6 @@ def test_varied_keys_replace_what_the_space_searches(options: Options, tiny_fold
     ("changes", "message"),
     [
         ({"vary": {"seed": "1,2"}}, "seed must be given by --seed, not by --vary, got seed=1,2"),
-        ({"vary": {"encoder.name": "a,b"}}, "encoder.name must be given by --encoder, not by --vary"),
         ({"vary": {"smart.wieght": "1,2"}}, "--vary: unknown key 'smart.wieght'; did you mean 'smart.weight'"),
         (
             {"vary": {"smart.weight": "0,1", "smart.epsilon": "1e-5..1e-4"}},
@@ -320,6 +320,35 @@ def test_mistake_in_varied_keys_is_one_line(
     options: Options, tiny_folder: Path, changes: dict[str, Any], message: str
 ) -> None:
     assert one_line_error(read_inputs, options(data=tiny_folder, **changes)).startswith(message)
+
+
+def test_the_base_has_its_own_encoder_among_searched_ones_else_the_first(options: Options, tiny_folder: Path) -> None:
+    for names, first in (("a,b", "a"), ("a,bert-base-uncased", "bert-base-uncased")):
+        space = read_inputs(options(vary={"encoder.name": names}, data=tiny_folder)).space
+        assert space.base.encoder.name == first
+        assert [config.encoder.name for config in grid_configs(space)] == names.split(",")
+    with pytest.raises(ValueError, match=r"--encoder must be left out where encoder\.name is searched, got c"):
+        read_inputs(options(vary={"encoder.name": "a,b"}, encoder="c", data=tiny_folder))
+
+
+def test_demonstration_overrides_are_for_its_own_encoder(options: Options) -> None:
+    space = read_inputs(options(vary={"encoder.name": "a,b"})).space
+    assert space.base == load_space("smart_lambda").base.override({"encoder.name": "a"})
+
+
+def test_a_space_names_encoders_by_absolute_paths_alone(options: Options, tiny_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    base = load_space("smart_lambda").base
+    for name, is_right in (("owner/name", True), (f"{tmp_path}/here", True), ("./here", False), ("/no/such", False)):
+        named = {"first": {"encoder.name": name}, "base": {}}
+        space = SearchSpace(name="own", question="?", base=base, grid={"encoder_of": named})
+        path = write_space(space, tmp_path)
+        if is_right:
+            names = (base.encoder.name, name)
+            assert encoder_names(read_inputs(options(space=str(path), data=tiny_folder)).space) == names
+        else:
+            with pytest.raises(ValueError, match=r"^encoder\.name must be a hub name or"):
+                read_inputs(options(space=str(path), data=tiny_folder))
 
 
 def test_star_sets_every_trained_task(options: Options, tiny_folder: Path) -> None:
@@ -441,7 +470,7 @@ def test_held_out_rows_reach_no_trial_and_are_recorded(
     for config in grid_configs(inputs.space):
         for (name, split), table in read_data(config, tiny_folder).items():
             assert split == "dev" or not set(table.ids) & set(inputs.held_out[name].ids)
-    plan = create_sweep(asked, inputs, tiny_encoder, [])
+    plan = create_sweep(asked, inputs, {"tiny": tiny_encoder}, [])
     record = read_hold_out(plan.options.folder)
     assert (record.share, {task: list(rows.ids) for task, rows in record.tasks.items()}) == (
         0.2,
@@ -460,7 +489,7 @@ def test_without_the_flag_nothing_is_held_out(
     inputs, tables = read_inputs(asked), read_folder(tiny_folder, ("sst", "qqp", "sts"))
     assert (inputs.held_out, inputs.fingerprint) == ({}, content_fingerprint(tables))
     assert set(inputs.fingerprints) == {"-".join(key) for key in tables}
-    plan = create_sweep(asked, inputs, tiny_encoder, [])
+    plan = create_sweep(asked, inputs, {"tiny": tiny_encoder}, [])
     names = {path.name for path in Path(plan.options.folder).iterdir()}
     assert names == {"examples", "sweep.json", "sweep-copy.json"}
 

@@ -33,7 +33,7 @@ def test_auto_becomes_a_share_that_memory_and_cpus_allow(
     options = SweepOptions(
         name="s", storage="/x", gpus_per_worker=1.0, packs_gpus=True, cpus_per_worker=cpus_per_worker
     )
-    packed, line = pack_gpus(options, [], tiny_encoder, at_a_time)
+    packed, line = pack_gpus(options, [], {"tiny": tiny_encoder}, at_a_time)
     assert packed.gpus_per_worker == share
     assert not packed.packs_gpus
     assert line.endswith(
@@ -45,7 +45,7 @@ def test_auto_becomes_a_share_that_memory_and_cpus_allow(
 @pytest.mark.ray
 def test_without_a_gpu_auto_is_refused(private_ray: None, tiny_encoder: PretrainedEncoder) -> None:  # noqa: ARG001
     with pytest.raises(ValueError, match="must find a GPU to measure, got none"):
-        packing.measure(SweepOptions(name="s", storage="/x", packs_gpus=True), [], tiny_encoder)
+        packing.measure(SweepOptions(name="s", storage="/x", packs_gpus=True), [], {"tiny": tiny_encoder})
 
 
 KINDS: list[dict[str, Any]] = [

@@ -16,12 +16,19 @@ from sweeps.options import SweepOptions
 from sweeps.setup import precision
 from sweeps.setup.create import create_sweep
 from sweeps.setup.inputs import SweepInputs, read_inputs
-from sweeps.setup.precision import describe_precision, fit_encoder
+from sweeps.setup.precision import describe_precision, fit_encoders
 from tests.sweeps.setup.conftest import Build
 
 Vary = Callable[..., SweepInputs]
 Machine = Callable[[bool], list[bool]]
+Encoders = dict[str, PretrainedEncoder]
 BASE = {"encoder.max_length": 32, "stages.0.tasks": ("sst",)}
+
+
+@pytest.fixture
+def encoders(tiny_encoder_folder: Path, tiny_encoder: PretrainedEncoder) -> Encoders:
+    """By its name in configurations."""
+    return {str(tiny_encoder_folder): tiny_encoder}
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def precisions(inputs: SweepInputs) -> set[str]:
 def test_instructions_of_the_device_decide_for_all_trials(
     options: Build,
     varied: Vary,
-    tiny_encoder: PretrainedEncoder,
+    encoders: Encoders,
     machine: Machine,
     has_it: bool,
     expected: str,
@@ -70,7 +77,7 @@ def test_instructions_of_the_device_decide_for_all_trials(
     device: str,
 ) -> None:
     asked = machine(has_it)
-    found = fit_encoder(options(gpus_per_worker=gpus), varied({}), tiny_encoder)
+    found = fit_encoders(options(gpus_per_worker=gpus), varied({}), encoders)
     assert precisions(found) == {expected}
     (line,) = describe_precision(found)
     assert expected in line
@@ -82,23 +89,23 @@ def test_instructions_of_the_device_decide_for_all_trials(
 def test_given_precision_stays_and_is_not_explained(
     options: Build,
     varied: Vary,
-    tiny_encoder: PretrainedEncoder,
+    encoders: Encoders,
     machine: Machine,
     given: str,
 ) -> None:
     asked = machine(True)
     before = varied({"precision": given})
-    found = fit_encoder(options(), before, tiny_encoder)
+    found = fit_encoders(options(), before, encoders)
     assert found is before
     assert describe_precision(found) == []
     assert asked == []
 
 
 def test_setting_of_one_trial_that_refuses_bf16_decides_for_all(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Machine
+    options: Build, varied: Vary, encoders: Encoders, machine: Machine
 ) -> None:
     machine(True)
-    found = fit_encoder(options(), varied({"smart.weight": 1.0}, smart__mode="unit_norm,paper"), tiny_encoder)
+    found = fit_encoders(options(), varied({"smart.weight": 1.0}, smart__mode="unit_norm,paper"), encoders)
     assert precisions(found) == {"fp32"}
     (line,) = describe_precision(found)
     assert "smart.mode must not be paper under precision bf16" in line
@@ -107,20 +114,20 @@ def test_setting_of_one_trial_that_refuses_bf16_decides_for_all(
 def test_encoder_that_refuses_bf16_is_trained_in_fp32(
     options: Build,
     varied: Vary,
-    tiny_encoder: PretrainedEncoder,
+    encoders: Encoders,
     machine: Machine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine(True)
     checked = []
 
-    def check(_options: SweepOptions, inputs: SweepInputs, _encoder: PretrainedEncoder) -> None:
+    def check(_options: SweepOptions, inputs: SweepInputs, _encoders: Encoders) -> None:
         checked.append(inputs.space.base.precision)
         if checked[-1] == "bf16":
             raise ValueError("encoder must take a step in bf16")
 
-    monkeypatch.setattr(precision, "check_encoder_fits", check)
-    found = fit_encoder(options(), varied({}), tiny_encoder)
+    monkeypatch.setattr(precision, "check_encoders_fit", check)
+    found = fit_encoders(options(), varied({}), encoders)
     assert checked == ["bf16", "fp32"]
     assert describe_precision(found) == ["Precision: fp32 (auto): encoder must take a step in bf16"]
 
@@ -128,34 +135,34 @@ def test_encoder_that_refuses_bf16_is_trained_in_fp32(
 def test_encoder_that_fits_in_neither_is_refused(
     options: Build,
     varied: Vary,
-    tiny_encoder: PretrainedEncoder,
+    encoders: Encoders,
     machine: Machine,
 ) -> None:
     machine(True)
     with pytest.raises(ValueError, match=r"encoder\.trained_layers must be layers of the encoder"):
-        fit_encoder(options(), varied({"encoder.trained_layers": (7,)}), tiny_encoder)
+        fit_encoders(options(), varied({"encoder.trained_layers": (7,)}), encoders)
 
 
 def test_searched_precision_is_left_to_the_trials(
-    options: Build, varied: Vary, tiny_encoder: PretrainedEncoder, machine: Machine
+    options: Build, varied: Vary, encoders: Encoders, machine: Machine
 ) -> None:
     asked = machine(True)
-    found = fit_encoder(options(), varied({}, precision="bf16,fp32"), tiny_encoder)
+    found = fit_encoders(options(), varied({}, precision="bf16,fp32"), encoders)
     assert [config.precision for config in found.space.configs] == ["fp32", "bf16", "fp32"]
     assert describe_precision(found) == []
     assert asked == []
 
 
-def test_auto_is_no_value_to_search(options: Build, varied: Vary, tiny_encoder: PretrainedEncoder) -> None:
+def test_auto_is_no_value_to_search(options: Build, varied: Vary, encoders: Encoders) -> None:
     with pytest.raises(ValueError, match="precision must be searched among fp32 and bf16"):
-        fit_encoder(options(), varied({}, precision="auto,fp32"), tiny_encoder)
+        fit_encoders(options(), varied({}, precision="auto,fp32"), encoders)
 
 
 @pytest.mark.parametrize("begun_in", ["bf16", "fp32"])
 def test_resumed_sweep_keeps_the_precision_that_it_began_with(
     options: Build,
     tiny_folder: Path,
-    tiny_encoder: PretrainedEncoder,
+    encoders: Encoders,
     tiny_encoder_folder: Path,
     machine: Machine,
     begun_in: str,
@@ -164,13 +171,13 @@ def test_resumed_sweep_keeps_the_precision_that_it_began_with(
     places = {"data": tiny_folder, "encoder": str(tiny_encoder_folder)}
     changes = {"encoder.max_length": "32"}
     begun = options(space=None, vary={"smart.weight": "0,1"}, set=changes, **places)
-    inputs = fit_encoder(begun, read_inputs(begun), tiny_encoder)
-    create_sweep(begun, inputs, tiny_encoder, [])
+    inputs = fit_encoders(begun, read_inputs(begun), encoders)
+    create_sweep(begun, inputs, encoders, [])
     info = read_sweep(begun.folder)
     assert (info["base"]["precision"], info["precision_reason"]) == (begun_in, inputs.precision_reason)
     asked = machine(begun_in != "bf16")
     resumed = dataclasses.replace(begun, resume=True)
-    found = fit_encoder(resumed, read_inputs(resumed), tiny_encoder)
+    found = fit_encoders(resumed, read_inputs(resumed), encoders)
     assert found.space == inputs.space
     assert describe_precision(found) == describe_precision(inputs)
     assert asked == []

@@ -189,15 +189,17 @@ def test_disk_of_a_race_of_the_best_is_that_of_its_most_trainings(
     best = options(search="tpe", replicates=5, replicate_best=2)
     race = dataclasses.replace(best, until_decided=0.0)
     shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    assert describe_disk_need(race, shared, tiny_encoder) == describe_disk_need(best, shared, tiny_encoder)
+    encoders = {shared.space.base.encoder.name: tiny_encoder}
+    assert describe_disk_need(race, shared, encoders) == describe_disk_need(best, shared, encoders)
 
 
 def test_disk_covers_concurrent_trials(options: Build, inputs: SweepInputs, tiny_encoder: PretrainedEncoder) -> None:
     shared = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    one, two = (describe_disk_need(options(concurrent=number), shared, tiny_encoder)[0] for number in (1, 2))
+    encoders = {shared.space.base.encoder.name: tiny_encoder}
+    one, two = (describe_disk_need(options(concurrent=number), shared, encoders)[0] for number in (1, 2))
     assert "a running trial" in one
     assert "2 running trials" in two
-    alone = describe_disk_need(options(concurrent=1, reuse=False), shared, tiny_encoder)[0]
+    alone = describe_disk_need(options(concurrent=1, reuse=False), shared, encoders)[0]
     assert "kept stages 0 bytes" in alone
     assert "kept stages 0 bytes" not in one
 
@@ -320,5 +322,7 @@ def test_free_disk_is_that_of_the_nearest_existing_folder(
     free = {tmp_path: SimpleNamespace(free=5 * 10**9)}
     monkeypatch.setattr("shutil.disk_usage", free.__getitem__)
     short = sharing(inputs, SIZES, **{"encoder.max_length": 16})
-    lines = describe_disk_need(options(storage=str(tmp_path / missing)), short, tiny_encoder)
+    lines = describe_disk_need(
+        options(storage=str(tmp_path / missing)), short, {short.space.base.encoder.name: tiny_encoder}
+    )
     assert "; 5.0 GB free." in lines[0]
