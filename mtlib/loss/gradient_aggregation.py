@@ -119,7 +119,7 @@ def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
 def task_weights(weigh: Weighting, shared: SharedGradients, num_tasks: int) -> list[float]:
     """The weight of each task's gradient; a task that reaches no shared parameter is left out and has weight 1."""
     reaching = [task for task in range(num_tasks) if any(parts[task] is not None for parts in shared.values())]
-    gramian = gramian_of(list(shared.values()), num_tasks)[reaching][:, reaching]
+    gramian = gramian_of(list(shared.values()), num_tasks).cpu()[reaching][:, reaching]  # a GPU is waited for here only
     if not gramian.isfinite().all():
         raise TrainingDiverged("the gradient of a task is not finite")
     weights = [1.0] * num_tasks
@@ -130,15 +130,17 @@ def task_weights(weigh: Weighting, shared: SharedGradients, num_tasks: int) -> l
 
 
 def gramian_of(shared: Sequence[Sequence[Tensor | None]], num_tasks: int) -> Tensor:
-    """Inner products of the tasks' gradients over the shared parameters, (tasks, tasks) float64 on the CPU.
+    """Inner products of the tasks' gradients over the shared parameters, (tasks, tasks) float64 on their device.
 
     `shared` holds for each parameter the gradient of each task; None counts as 0.
     """
-    gramian = torch.zeros(num_tasks, num_tasks, dtype=torch.float64)
+    device = next((part.device for parts in shared for part in parts if part is not None), None)
+    gramian = torch.zeros(num_tasks, num_tasks, dtype=torch.float64, device=device)
     for parts in shared:
         present = [index for index, part in enumerate(parts) if part is not None]
         rows = torch.stack([part.flatten() for part in parts if part is not None]).double()  # (present, entries)
-        gramian[torch.tensor(present)[:, None], torch.tensor(present)] += (rows @ rows.T).cpu()
+        places = torch.tensor(present, device=device)
+        gramian[places[:, None], places] += rows @ rows.T
     return gramian
 
 

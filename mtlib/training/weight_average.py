@@ -7,6 +7,7 @@ proximal term.
 import copy
 
 import torch
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from mtlib.model.multitask import MultiTaskModel
 
@@ -27,7 +28,11 @@ def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float)
         average, model: of the same configuration.
         share: from 0 to 1.
     """
-    for own, given in zip(average.parameters(), model.parameters(), strict=True):
+    averaged, trained = list(average.parameters()), list(model.parameters())
+    if averaged[0].is_cuda:  # a kernel for many weights at once: a launch for each takes the host longer than a GPU
+        get_ema_multi_avg_fn(1 - share)(averaged, trained, None)  # type: ignore[no-untyped-call]
+        return
+    for own, given in zip(averaged, trained, strict=True):
         own.lerp_(given, share)
 
 

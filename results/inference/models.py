@@ -31,7 +31,8 @@ class LoadedModel:
     model: "MultiTaskModel"
     """In evaluation mode, on the device where it is to predict."""
     config: TrialConfig
-    """How it was trained; encoding, longest input, precision and batch size of predictions are its own."""
+    """How it was trained; encoding, longest input, precision and batch size of predictions are its own, but for fp32
+    where bf16 would be emulated, which is many times slower."""
     pretrained: "PretrainedEncoder"
     """The pretrained encoder, for its tokenizer; models of one encoder share it."""
 
@@ -67,6 +68,7 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
     """
     from mtlib.checkpoints.export import build_model
     from mtlib.model.encoder import find_encoder
+    from mtlib.runtime.bf16 import has_bf16
     from mtlib.runtime.environment import choose_device
 
     trials = find_trials(members, task, source)
@@ -80,6 +82,8 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         if encoder not in source.loaded:
             source.loaded[encoder] = find_encoder(encoder)
         pretrained = source.loaded[encoder]
+        if config.precision == "bf16" and not has_bf16(on_gpu=device.type == "cuda"):
+            config = config.override({"precision": "fp32"})
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)

@@ -24,8 +24,13 @@ def source_of(folder: Path, **changes: object) -> ModelSource:
 
 def rewrite_encoder(folder: Path, trials: tuple[str, ...], name: str) -> None:
     """Changes the recorded encoder."""
+    rewrite(folder, trials, {"encoder.name": name})
+
+
+def rewrite(folder: Path, trials: tuple[str, ...], changes: dict[str, str]) -> None:
+    """Changes the recorded configuration of some trials."""
     records = [
-        replace(record, config=TrialConfig.from_json(record.config).override({"encoder.name": name}).to_json())
+        replace(record, config=TrialConfig.from_json(record.config).override(changes).to_json())
         if record.trial_id in trials
         else record
         for record in read_trials(folder)
@@ -50,6 +55,14 @@ def test_models_have_the_weights_and_configuration_of_their_trials(trained_folde
         own = loaded.model.state_dict()
         assert all(torch.equal(own[name], weight) for name, weight in weights.items())
         assert loaded.name == f"trial {trial} of {trained_folder} at epoch {epoch}"
+
+
+@pytest.mark.parametrize(("is_there", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_bf16_is_not_emulated(folder: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, precision: str) -> None:
+    rewrite(folder, (FIRST,), {"precision": "bf16"})
+    monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda *, on_gpu: is_there)
+    (loaded,) = load_models([member_of(folder, FIRST, "sts")], "sts", source_of(folder))
+    assert loaded.config.precision == precision
 
 
 def test_encoder_is_loaded_once(trained_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
