@@ -60,7 +60,7 @@ def test_models_have_the_weights_and_configuration_of_their_trials(trained_folde
 @pytest.mark.parametrize(("is_there", "precision"), [(True, "bf16"), (False, "fp32")])
 def test_bf16_is_not_emulated(folder: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, precision: str) -> None:
     rewrite(folder, (FIRST,), {"precision": "bf16"})
-    monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda *, on_gpu: is_there)
+    monkeypatch.setattr("mtlib.runtime.bf16.has_bf16", lambda **_words: is_there)
     (loaded,) = load_models([member_of(folder, FIRST, "sts")], "sts", source_of(folder))
     assert loaded.config.precision == precision
 
