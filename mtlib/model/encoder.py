@@ -125,6 +125,7 @@ def load_from(name: str, only_local: bool) -> PretrainedEncoder:
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             local_files_only=only_local,
+            adapter_kwargs={"local_files_only": only_local},  # with peft installed it looks for an adapter, too
         )
     check_missing_weights(name, info)
     found = describe_model(name, model, tokenizer)
