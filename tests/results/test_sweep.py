@@ -57,7 +57,7 @@ def test_sweep_is_read_into_data_frames(sweep_folder: Path) -> None:
     joined = sweep.curves.merge(sweep.trials, on="trial")
     assert len(joined) == len(sweep.curves)
     predictions = sweep.predictions("sst", "dev", trial="0001-r0", epoch=2)
-    assert list(predictions) == ["id", "trial", "epoch", "label", "logits"]
+    assert list(predictions) == ["id", "trial", "epoch", "label", "labels", "logits"]
     assert np.stack(predictions["logits"].tolist()).shape == (60, 5)
 
 
