@@ -14,9 +14,11 @@ from mtlib.model.multitask import MultiTaskModel
 def averaged_copy(model: MultiTaskModel) -> MultiTaskModel:
     """A copy of the model to start an average from, in evaluation mode.
 
-    Its parameters still require gradients as the model's do: autocast casts those once, others in every batch.
+    Its parameters still require gradients as the model's do: autocast casts those once, others in every batch. Frozen
+    ones are the model's own, not copies.
     """
-    return copy.deepcopy(model).eval()
+    frozen = {id(parameter): parameter for parameter in model.parameters() if not parameter.requires_grad}
+    return copy.deepcopy(model, frozen).eval()
 
 
 @torch.no_grad()
@@ -28,7 +30,8 @@ def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float)
         share: from 0 to 1.
     """
     for own, given in zip(average.parameters(), model.parameters(), strict=True):
-        own.lerp_(given, share)
+        if own is not given:
+            own.lerp_(given, share)
 
 
 def polynomial_share(step: int, power: float) -> float:

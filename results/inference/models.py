@@ -80,9 +80,19 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         if encoder not in source.loaded:
             source.loaded[encoder] = find_encoder(encoder)
         pretrained = source.loaded[encoder]
+        check_frozen_encoder(config, pretrained, source.places[member.sweep])
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)
+
+
+def check_frozen_encoder(config: TrialConfig, pretrained: "PretrainedEncoder", sweep: Location) -> None:
+    """Raises ValueError if weights lack those of a frozen encoder, and it is not the one that the sweep began with."""
+    wanted = (read_sweep(sweep).get("encoder") or {}).get("fingerprint", pretrained.fingerprint)
+    rule = f"the encoder must be the one beside which adapters of {sweep} were trained"
+    require(
+        not config.has_frozen_encoder or wanted == pretrained.fingerprint, rule, f"other weights in {pretrained.name}"
+    )
 
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:
