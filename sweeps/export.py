@@ -106,10 +106,13 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     from mtlib.checkpoints.export import export_model
     from mtlib.model.encoder import find_encoder
     from results.inference.card_facts import trial_card_facts
+    from results.inference.models import check_frozen_encoder
 
     weights = read_trial_weights(root, record, epoch)
     facts = trial_card_facts(info, root, record, best, epoch, len(records))
-    export_model(config, find_encoder(name), weights, folder, facts, overwrite=overwrite)
+    pretrained = find_encoder(name)
+    check_frozen_encoder(config, pretrained, sweep)
+    export_model(config, pretrained, weights, folder, facts, overwrite=overwrite)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
 
 

@@ -34,6 +34,7 @@ ORDERS: dict[str, Changes] = {
 SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smart.epsilon": 0.1}
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
 PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ALL}
+LORA = {"adapter.method": "lora", "adapter.rank": 2, "optimizer.learning_rate": 1e-2}
 PROBING = {"optimizer.learning_rate": 1e-4}
 """A head fitted to the untrained encoder of these tests has large weights. At ten times this rate its losses rise to
 180, and a change of all weights by 1e-7 moves them by 1e-3."""
@@ -91,6 +92,15 @@ METHODS: dict[str, Changes] = {
     "one layer": {"encoder.trained_layers": [1]},
     "empty shard": {"tasks.sst.batch_size": 1, **SMART},
     "polynomial-decay averaging": {"optimizer.average_power": 1},
+    "lora, smart, layer decay": {**LORA, **SMART, "adapter.dropout": 0.1, "optimizer.layer_decay": 0.8},
+    "lora, pals, averages": {
+        **LORA,
+        **PALS,
+        "adapter.targets": ["key", "output.dense"],
+        "optimizer.average_power": 1,
+        "proximal.weight": 1,
+        "proximal.tasks": ALL,
+    },
 }
 
 ALTERNATING_ONLY: dict[str, Changes] = {
@@ -109,6 +119,7 @@ SUMMED_ONLY: dict[str, Changes] = {
     "excess_mtl": {"gradients": "excess_mtl", "excess_mtl_warmup_steps": 1},
     **{name: {"loss_weighting": name} for name in ("famo", "dwa", "stch")},
     "famo, smart": {"loss_weighting": "famo", **SMART},
+    "lora, pcgrad": {**LORA, "gradients": "pcgrad"},
 }
 
 EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}

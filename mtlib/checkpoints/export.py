@@ -1,7 +1,12 @@
-"""Export of a trained model to a folder: its encoder as `transformers` loads it, all other weights in a second file."""
+"""Export of a trained model to a folder: its encoder as `transformers` loads it, all other weights in a second file.
+
+Of an encoder with an adapter, the exported weights are the sums W + alpha / rank B A, and a folder holds the adapter as
+`peft` loads it beside the pretrained encoder.
+"""
 
 import contextlib
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mtlib.checkpoints.initial_weights import ENCODER, ENCODER_FILE, TASKS_FILE, check_fit
-from mtlib.checkpoints.model_card import CardFacts, card_text
+from mtlib.checkpoints.model_card import CardFacts, card_text, is_hub_name
 from mtlib.config.trial import TrialConfig
+from mtlib.model.adapters import adapter_settings, import_peft
 from mtlib.model.encoder import PretrainedEncoder, load_encoder, quiet_transformers
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require
@@ -28,6 +34,8 @@ FILES = {
     EXPORTED_CONFIG_FILE: "the trial's whole configuration, with paths of the machine that trained it",
 }
 """Files of an exported model's folder besides the card."""
+ADAPTER_FOLDER = "adapter"
+ADAPTER_FILE = {f"{ADAPTER_FOLDER}/": "the adapter, which `peft` loads beside the pretrained encoder"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +72,53 @@ def export_model(
     """
     require(overwrite or not folder.exists(), "an exported model's folder must be new", folder)
     model = build_model(config, pretrained, weights, "the weights must fit the trial's configuration")
+    has_adapter = config.adapter.method != "none"
+    files = {**FILES, **(ADAPTER_FILE if has_adapter else {})}
     aside = written_aside(folder, "an exported model's folder", EXPORTED_CONFIG_FILE)
     with aside as partial, quiet_transformers():
+        if has_adapter:
+            model = merge_adapter(model, config, pretrained, partial / ADAPTER_FOLDER)
         model.encoder.save_pretrained(partial)  # type: ignore[operator]
         save_tokenizer(pretrained, partial)
         own = model.state_dict().items()
         save_file({name: part.contiguous() for name, part in own if not name.startswith(ENCODER)}, partial / TASKS_FILE)
         (partial / EXPORTED_CONFIG_FILE).write_text(config.to_json() + "\n", encoding="utf-8")
         (partial / MODEL_CARD_FILE).write_text(
-            card_text(config, pretrained.fingerprint, FILES, facts), encoding="utf-8"
+            card_text(config, pretrained.fingerprint, files, facts), encoding="utf-8"
         )
-        for path in partial.iterdir():  # safetensors lets nobody else read what it writes
+        for path in filter(Path.is_file, partial.rglob("*")):  # safetensors lets nobody else read what it writes
             path.chmod((partial / MODEL_CARD_FILE).stat().st_mode)
+
+
+def merge_adapter(
+    model: MultiTaskModel, config: TrialConfig, pretrained: PretrainedEncoder, folder: Path
+) -> MultiTaskModel:
+    """Writes a model's adapter as `peft` does, and returns the model with W + alpha / rank B A in place of W."""
+    plain = MultiTaskModel(without_adapter_settings(config), pretrained)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # `peft` asks for an attribute that `transformers` renames
+        wrapped = import_peft().get_peft_model(plain.encoder, adapter_settings(plain.encoder, config.adapter))
+    wrapped.get_base_model().load_state_dict(model.encoder.state_dict())
+    name = config.encoder.name
+    base = name if is_hub_name(name) else Path(name).name  # a path describes the machine
+    wrapped.peft_config[wrapped.active_adapter].base_model_name_or_path = base
+    wrapped.save_pretrained(folder, save_embedding_layers=False)  # others would ask the hub for the vocabulary
+    (folder / MODEL_CARD_FILE).unlink()  # a form to be filled in
+    plain.encoder = wrapped.merge_and_unload()
+    others = {name: weight for name, weight in model.state_dict().items() if not name.startswith(ENCODER)}
+    plain.load_state_dict(others, strict=False)
+    return plain
+
+
+def without_adapter_settings(config: TrialConfig) -> TrialConfig:
+    """The configuration of a model whose adapter has been merged into its encoder."""
+    return config.override({"adapter.method": "none"})
 
 
 def load_exported(folder: Path | str) -> ExportedModel:
     """Loads a whole model that `export_model` has written; it gives the trained model's logits exactly.
+
+    Where it had an adapter, that is merged: logits are equal to rounding, and its configuration has no adapter.
 
     Raises:
         ValueError: in one line: the folder holds no exported model, or one that is damaged.
@@ -88,7 +127,7 @@ def load_exported(folder: Path | str) -> ExportedModel:
     for name in (EXPORTED_CONFIG_FILE, TASKS_FILE):
         found = f"{folder}, which {f'has no {name}' if folder.is_dir() else 'is no folder'}"
         require((folder / name).is_file(), "an exported model must be a folder that export_model wrote", found)
-    config = read_config(folder / EXPORTED_CONFIG_FILE)
+    config = without_adapter_settings(read_config(folder / EXPORTED_CONFIG_FILE))
     pretrained = load_encoder(str(folder))
     encoder = {f"{ENCODER}{name}": tensor for name, tensor in pretrained.weights.items()}
     try:

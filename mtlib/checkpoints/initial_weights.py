@@ -10,11 +10,12 @@ from torch import Tensor
 from mtlib.checkpoints.best_weights import BEST_FILE, read_best, read_weights, weights_file
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.network import EncoderConfig
+from mtlib.model.adapters import without_adapter
 from mtlib.model.encoder import digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.model.weight_files import check_finite, fault_of_files
 from mtlib.runtime.errors import first_line, require, require_name
-from mtlib.stages.active_weights import part_of_weight
+from mtlib.stages.active_weights import ADAPTER_MARK, part_of_weight
 
 ENCODER_FILE, TASKS_FILE = "model.safetensors", "tasks.safetensors"
 """An exported model: the encoder under the names that `transformers` gives it, and all else under ours."""
@@ -60,15 +61,18 @@ def load_start(config: EncoderConfig, model: MultiTaskModel, start: Mapping[str,
         rule = "the weights of encoder.start_from must be given, as read_starting_weights reads them"
         raise ValueError(f"{rule}, got none of {config.start_from}")
     own = model.state_dict()
+    plain = {without_adapter(name): name for name in own if ADAPTER_MARK not in name}
     named = with_prefix(start) if own.keys().isdisjoint(start) else start  # as `transformers` saves an encoder
     weights = {name: tensor for name, tensor in named.items() if not name.startswith(POOLER)}
     rule = f"encoder.start_from must fit the encoder, in {config.start_from}"
     taken = encoder_part(weights)
-    check_fit(rule, taken, encoder_part(own))
+    has_adapter = any(ADAPTER_MARK in name for name in taken)
+    require(not has_adapter, rule, "weights of a trial with an adapter, which must be exported first to start from it")
+    check_fit(rule, taken, encoder_part({name: own[full] for name, full in plain.items()}))
     if config.start_heads:
         taken |= fitting_heads(config.start_from, weights, own)
-    taken = {name: tensor.to(own[name].dtype) for name, tensor in taken.items()}
-    model.load_state_dict({**own, **taken})
+    taken = {name: tensor.to(own[plain[name]].dtype) for name, tensor in taken.items()}
+    model.load_state_dict({**own, **{plain[name]: tensor for name, tensor in taken.items()}})
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in taken.items():
         parts.setdefault(part_of_weight(name), {})[name] = tensor

@@ -148,6 +148,8 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     yield f"- AdamW: {described(config.optimizer)}"
     for name, group in config.penalties.items():
         yield f"- {titled(config.methods.penalties, name)}: {described(group) if group.weight > 0 else 'none'}"
+    if config.adapter.method != "none":
+        yield f"- adapter: {described(config.adapter)}"
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
     gradients = titled(config.methods.gradient_methods, config.gradients)
     yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {gradients}"

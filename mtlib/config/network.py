@@ -63,6 +63,36 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdapterConfig:
+    """Low-rank adapters of the encoder: its own weights stay as they are, and small matrices beside them are trained.
+
+    Heads, PALs and all else outside the encoder are trained in full. Needs the package `peft`.
+    """
+
+    method: Literal["none", "lora"] = "none"
+    """`none`: the encoder's weights are trained. `lora`: W x + alpha / rank B A x in place of W x, where W is frozen.
+    A starts at random and B at 0, so that the first step sees the pretrained model. Layer rates apply to A and B by
+    their layer, weight decay as to other matrices. Source: Hu et al. 2022."""
+    rank: int = 8
+    """Rows of A and columns of B, at least 1. Source: Hu et al. 2022, table 9."""
+    alpha: int = 16
+    """Above 0; alpha / rank scales B A. Source: Hu et al. 2022, table 9 uses 8 and 16."""
+    dropout: float = 0.0
+    """Dropout probability of x before A, 0 <= p < 1."""
+    targets: tuple[str, ...] = ()
+    """The linear layers of the encoder that get A and B, by the last words of their paths, such as
+    `attention.output.dense`. Empty: those that make queries and values, which families name differently
+    (Hu et al. 2022, 7.1)."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.rank >= 1, "adapter.rank must be at least 1", self.rank)
+        require(self.alpha > 0, "adapter.alpha must be above 0", self.alpha)
+        require(0 <= self.dropout < 1, "adapter.dropout must be at least 0 and below 1", self.dropout)
+        require_once(self.targets, "adapter.targets must not name a layer twice")
+
+
+@dataclass(frozen=True, kw_only=True)
 class PalsConfig:
     """Projected attention layers: a small module per task beside every layer (Stickland and Murray 2019)."""
 

@@ -17,7 +17,7 @@ from mtlib.config.data import DataConfig, EvaluationConfig, SourceConfig
 from mtlib.config.gradient_methods import GRADIENT_METHODS, GradientMethod
 from mtlib.config.loss_weightings import LOSS_WEIGHTINGS, LossWeighting
 from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_of_tree, methods_to_tree
-from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig, check_task
+from mtlib.config.network import AdapterConfig, EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.own_methods import extended_classes
 from mtlib.config.penalties import PENALTIES, Penalty, ProximalConfig, SimcseConfig, SmartConfig
 from mtlib.config.schema import (
@@ -73,6 +73,7 @@ class TrialConfig:
     task_settings: ClassVar[type[TaskConfig]] = TaskConfig
     """The class of the settings of its tasks."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    adapter: AdapterConfig = field(default_factory=AdapterConfig)
     pals: PalsConfig = field(default_factory=PalsConfig)
     tasks: Mapping[str, TaskConfig] = field(default_factory=lambda: default_task_configs(TASKS))
     """Settings by task name. Tasks that no stage trains are neither loaded nor scored."""
@@ -133,6 +134,11 @@ class TrialConfig:
     def task(self, name: str) -> Task:
         """The definition of a task."""
         return self.data.tasks[name]
+
+    @property
+    def has_frozen_encoder(self) -> bool:
+        """Whether the encoder's own weights stay the pretrained ones, so that no state or checkpoint holds them."""
+        return self.adapter.method != "none" and self.encoder.start_from is None
 
     @property
     def penalties(self) -> dict[str, Any]:
@@ -298,6 +304,8 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     for name, (_, default) in LATER_SETTINGS.items():
         if name in tree and tree[name] == default:
             del tree[name]
+    if config.adapter == AdapterConfig():
+        del tree["adapter"]
     if not own:  # as before definitions were a part of the configuration
         del tree["data"]["tasks"]
     tree["data"]["sources"] = {
@@ -416,6 +424,9 @@ def check_groups(config: TrialConfig) -> None:
         require(sums_tasks, rule, weighting)
         rule = f"gradients must be sum where loss_weighting is {weighting}, which weighs the losses of a step together"
         require(config.gradients == "sum", rule, config.gradients)
+    rule = "encoder.trained_layers must be none where adapter.method is not none: the encoder's own weights are frozen"
+    has_layers = config.adapter.method == "none" or config.encoder.trained_layers is None
+    require(has_layers, rule, config.encoder.trained_layers)
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
     for name, group in config.active_penalties.items():

@@ -92,7 +92,8 @@ def project(attention: Any, own: Tensor, hidden: Tensor) -> Sequence[Tensor]:
     """
     layers = attention.query, attention.key, attention.value
     is_bf16 = own.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    if not (is_bf16 and attention.training and own is hidden):
+    are_plain = all(type(layer) is nn.Linear for layer in layers)  # others have an adapter
+    if not (is_bf16 and attention.training and own is hidden and are_plain):
         return [layer(values) for layer, values in zip(layers, (own, hidden, hidden), strict=True)]
     weight, bias = (torch.cat([getattr(layer, name) for layer in layers]) for name in ("weight", "bias"))
     return functional.linear(hidden, weight, bias).chunk(3, dim=2)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs
+from mtlib.model.adapters import add_adapter
 from mtlib.model.bert_layers import encode_bert, has_bert_layers
 from mtlib.model.encoder import PretrainedEncoder, build_encoder, embedding_layer, hidden_dropout
 from mtlib.model.encoder_inputs import encoder_arguments
@@ -51,6 +52,8 @@ class MultiTaskModel(nn.Module):
         if config.needs_embeddings:
             embedding_layer(self.encoder)
         freeze(self.encoder, config.encoder.trained_layers)
+        if config.adapter.method != "none":
+            add_adapter(self.encoder, config)
         size, tasks = int(pretrained.config.hidden_size), config.active_tasks
         self.pooling = {task: config.tasks[task].pooling for task in tasks}
         self.is_read_last = pretrained.is_read_last

@@ -9,6 +9,8 @@ Weight = TypeVar("Weight")
 
 OWN_GROUPS = ("heads", "pals", "log_variances", "label_scales")
 """Groups of a model that hold a part per task."""
+ADAPTER_MARK = ".lora_"
+"""What `peft` puts into the names of an adapter's weights, and `transformers` into no other."""
 
 
 def part_of_weight(name: str) -> str:
@@ -25,7 +27,16 @@ def active_parts(config: TrialConfig, tasks: Iterable[str]) -> frozenset[str]:
     return frozenset(parts | {name for name, users in shared.items() if active & set(users)})
 
 
+def is_frozen(config: TrialConfig, name: str) -> bool:
+    """Whether a weight is one of the pretrained encoder's own, beside which an adapter is trained."""
+    return config.has_frozen_encoder and name.startswith("encoder.") and ADAPTER_MARK not in name
+
+
 def active_weights(config: TrialConfig, tasks: Iterable[str], weights: Mapping[str, Weight]) -> dict[str, Weight]:
-    """Selects the entries that belong to the parts of active tasks, from weights or other values by weight name."""
+    """Selects the entries that belong to the parts of active tasks, from weights or other values by weight name.
+
+    Those of a frozen encoder are left out: a trial finds them where it found the encoder.
+    """
     parts = active_parts(config, tasks)
-    return {name: value for name, value in weights.items() if part_of_weight(name) in parts}
+    found = {name: value for name, value in weights.items() if part_of_weight(name) in parts}
+    return {name: value for name, value in found.items() if not is_frozen(config, name)}

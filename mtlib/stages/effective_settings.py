@@ -47,6 +47,7 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
         "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
+        **({} if config.adapter.method == "none" else {"adapter": to_dict(config.adapter)}),
         "definitions": {task: bare_definition(config.task(task)) for task in tasks},
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores

@@ -58,11 +58,12 @@ def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
     """What a task's step needs besides a plain pass with a built-in loss, by title."""
-    settings = config.tasks[task]
+    settings, has_adapter = config.tasks[task], config.adapter.method != "none"
     return (
         *([settings.loss_entry.title] if ("losses", settings.loss) in config.methods.origins else []),
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
         *(config.penalty_entry(name).title for name in penalties_of(config, task, turn=0)),
+        *([f"LoRA of {' and '.join(config.adapter.targets) or 'queries and values'}"] if has_adapter else []),
         *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
     )
 

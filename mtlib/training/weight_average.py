@@ -15,9 +15,11 @@ from mtlib.model.multitask import MultiTaskModel
 def averaged_copy(model: MultiTaskModel) -> MultiTaskModel:
     """A copy of the model to start an average from, in evaluation mode.
 
-    Its parameters still require gradients as the model's do: autocast casts those once, others in every batch.
+    Its parameters still require gradients as the model's do: autocast casts those once, others in every batch. Frozen
+    ones are the model's own, not copies.
     """
-    return copy.deepcopy(model).eval()
+    frozen = {id(parameter): parameter for parameter in model.parameters() if not parameter.requires_grad}
+    return copy.deepcopy(model, frozen).eval()
 
 
 @torch.no_grad()
@@ -28,11 +30,12 @@ def update_average(average: MultiTaskModel, model: MultiTaskModel, share: float)
         average, model: of the same configuration.
         share: from 0 to 1.
     """
-    averaged, trained = list(average.parameters()), list(model.parameters())
-    if averaged[0].is_cuda:  # a kernel for many weights at once: a launch for each takes the host longer than a GPU
-        get_ema_multi_avg_fn(1 - share)(averaged, trained, None)  # type: ignore[no-untyped-call]
+    pairs = zip(average.parameters(), model.parameters(), strict=True)
+    trained = [(own, given) for own, given in pairs if own is not given]  # frozen ones are shared
+    if trained[0][0].is_cuda:  # a kernel for many weights at once: a launch for each takes the host longer than a GPU
+        get_ema_multi_avg_fn(1 - share)(*zip(*trained, strict=True), None)  # type: ignore[no-untyped-call]
         return
-    for own, given in zip(averaged, trained, strict=True):
+    for own, given in trained:
         own.lerp_(given, share)
 
 

@@ -12,7 +12,7 @@ from results.ensembles.candidates import describe_candidate
 from results.records.files import folder_name
 from results.records.selection import SELECTION_FILE, Member, Selection
 from results.records.tables import read_trials
-from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep
+from results.records.trials import SWEEP_FILE, TrialRecord, read_sweep, sweep_encoders
 from results.records.weights import read_trial_weights
 
 if TYPE_CHECKING:  # `results` must load without torch
@@ -84,9 +84,19 @@ def load_models(members: Sequence[Member], task: str, source: ModelSource) -> tu
         pretrained = source.loaded[encoder]
         if config.precision == "bf16" and not has_bf16(on_gpu=device.type == "cuda"):
             config = config.override({"precision": "fp32"})
+        check_frozen_encoder(config, pretrained, source.places[member.sweep])
         model = build_model(config, pretrained, weights, f"weights must fit the configuration of {name}")
         models.append(LoadedModel(name=name, model=model.to(device), config=config, pretrained=pretrained))
     return tuple(models)
+
+
+def check_frozen_encoder(config: TrialConfig, pretrained: "PretrainedEncoder", sweep: Location) -> None:
+    """Raises ValueError if weights lack those of a frozen encoder, and it is not the one that the sweep began with."""
+    wanted = sweep_encoders(read_sweep(sweep)).get(config.encoder.name, pretrained.fingerprint)
+    rule = f"the encoder must be the one beside which adapters of {sweep} were trained"
+    require(
+        not config.has_frozen_encoder or wanted == pretrained.fingerprint, rule, f"other weights in {pretrained.name}"
+    )
 
 
 def find_trials(members: Sequence[Member], task: str, source: ModelSource) -> list[tuple[TrialRecord, TrialConfig]]:

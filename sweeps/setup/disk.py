@@ -11,6 +11,7 @@ from mtlib.checkpoints.state import STATES_KEPT, WEIGHTS_KEPT_BYTES
 from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.active_weights import active_weights
 from mtlib.stages.keys import next_stage_starts_from_best
 from mtlib.stages.plan import num_epochs, scored_epochs, tasks_active_by
 from sweeps.options import SweepOptions
@@ -53,7 +54,8 @@ def measure_model(config: TrialConfig, pretrained: PretrainedEncoder) -> int:
     with torch.device("meta"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter.*")
         model = MultiTaskModel(config, pretrained)
-    return WEIGHTS_KEPT_BYTES * sum(weight.numel() for weight in model.parameters())
+    kept = active_weights(config, config.active_tasks, dict(model.named_parameters()))
+    return WEIGHTS_KEPT_BYTES * sum(weight.numel() for weight in kept.values())
 
 
 def disk_need(

@@ -103,7 +103,7 @@ def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
         features = tuple(required_features(config, task) for task in config.active_tasks)
         sizes = tuple(config.batch_size_of(name) for name in config.train_sets)
         stages = tuple((stage_sets(stage), stage.sum_losses, stage.start_from) for stage in config.stages)
-        parts = (config.encoder, config.pals, config.evaluation, config.precision)
+        parts = (config.encoder, config.adapter, config.pals, config.evaluation, config.precision)
         kinds.setdefault((parts, stages, methods, features, sizes), config)
     return list(kinds.values())
 

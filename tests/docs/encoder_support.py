@@ -30,6 +30,7 @@ FEATURES: dict[str, Mapping[str, Any]] = {
     "PALs": {"pals.size": 4, "pals.num_heads": 2, "pals.tasks": "sst,qqp"},
     "PALs beside layers": {"pals.size": 4, "pals.num_heads": 2, "pals.tasks": "sst,qqp", "pals.placement": "layer"},
     "layer rates": {"optimizer.layer_decay": 0.8},
+    "LoRA": {"adapter.method": "lora"},
     "bf16": {"precision": "bf16"},
     "bi-encoding": {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"},
 }

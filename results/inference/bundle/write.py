@@ -108,6 +108,7 @@ def model_key(member: Member) -> ModelKey:
 def write_model(task: str, member: Member, source: ModelSource, folder: Path) -> BundledModel:
     """Writes a member's model into a new folder."""
     from mtlib.checkpoints.export import export_model
+    from mtlib.stages.active_weights import active_weights
 
     (loaded,) = load_models([member], task, source)
     place = source.places[member.sweep]
@@ -116,8 +117,10 @@ def write_model(task: str, member: Member, source: ModelSource, folder: Path) ->
     scores = (name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch)
     info, root, best = read_sweep(place), open_folder(place), next(scores, task)
     facts = trial_card_facts(info, root, record, best, member.epoch, len(records))
-    export_model(loaded.config, loaded.pretrained, loaded.model.state_dict(), folder, facts)
-    files = {path.name: file_crc32(path) for path in sorted(folder.iterdir()) if path.name != CARD_FILE}
+    weights = active_weights(loaded.config, loaded.config.active_tasks, loaded.model.state_dict())
+    export_model(loaded.config, loaded.pretrained, weights, folder, facts)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD_FILE]
+    files = {path.relative_to(folder).as_posix(): file_crc32(path) for path in paths}
     origin = f"trial {member.trial} of {folder_name(member.sweep)}, epoch {member.epoch}"
     return BundledModel(origin=origin, files=files)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
@@ -116,6 +117,36 @@ def test_plain_transformers_gives_exactly_the_same_hidden_states(
     assert len(found) == 3
     assert all(torch.equal(*states) for states in zip(found, expected, strict=True))
     assert not torch.allclose(found[-1], pretrained)
+
+
+@torch.no_grad()
+def test_an_adapter_is_exported_merged_and_as_peft_loads_it(
+    tmp_path: Path,
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    tiny_corpus: Corpus,
+    facts: CardFacts,
+) -> None:
+    config = tiny_config.override({**PALS, "adapter.method": "lora", "adapter.targets": ["query", "output.dense"]})
+    model, folder = MultiTaskModel(config, tiny_encoder), tmp_path / "model"
+    for parameter in (one for one in model.parameters() if one.requires_grad):
+        parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    kept = active_weights(config, config.active_tasks, model.eval().state_dict())
+    assert sum(weight.numel() for weight in kept.values()) < sum(one.numel() for one in model.parameters()) / 2
+    export_model(config, tiny_encoder, kept, folder, facts)
+    inputs = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+    expected = model.encoder(**inputs).last_hidden_state
+    pretrained = AutoModel.from_pretrained(tiny_encoder.name)
+    assert not torch.allclose(pretrained(**inputs).last_hidden_state, expected, atol=0.1)
+    merged = AutoModel.from_pretrained(folder)(**inputs).last_hidden_state
+    torch.testing.assert_close(merged, expected, rtol=1e-4, atol=1e-4)
+    beside = PeftModel.from_pretrained(pretrained, folder / "adapter").eval()
+    assert torch.equal(beside(**inputs).last_hidden_state, expected)
+    exported = load_exported(folder)
+    expected_logits, found = logits_of(model, config, tiny_corpus), logits_of(exported.model, config, tiny_corpus)
+    for task, logits in expected_logits.items():
+        np.testing.assert_allclose(found[task], logits, rtol=1e-4, atol=1e-4)
+    assert str(Path(tiny_encoder.name).parent) not in (folder / "adapter" / "adapter_config.json").read_text()
 
 
 def test_the_folder_holds_the_files_of_the_card_and_names_no_path(

@@ -17,6 +17,7 @@ from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, check_fi
 from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
+from mtlib.model.adapters import without_adapter
 from mtlib.model.encoder import PretrainedEncoder, digest_of
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
@@ -110,6 +111,18 @@ def test_an_exported_model_and_its_file_give_the_same_encoder(
     model, digests = begin(model_folder.parent / source)
     assert_equal(model.state_dict(), trained, part(trained, True))
     assert digests == {"encoder": digest_of(part(trained, True))}
+
+
+def test_an_adapter_is_added_to_the_weights_that_a_trial_starts_from(
+    model_folder: Path, trained: dict[str, Tensor], begin: Begin, tmp_path: Path
+) -> None:
+    model, digests = begin(model_folder, **{"adapter.method": "lora"})
+    plain = {without_adapter(name): weight for name, weight in model.state_dict().items()}
+    assert_equal(plain, trained, part(trained, True))
+    assert digests == {"encoder": digest_of(part(trained, True))}
+    save_file(model.state_dict(), tmp_path / "adapted.safetensors")
+    with pytest.raises(ValueError, match="a trial with an adapter, which must be exported first"):
+        begin(tmp_path / "adapted.safetensors")
 
 
 def test_heads_are_new_without_start_heads(

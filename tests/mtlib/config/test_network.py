@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.losses import LOSSES, losses_for
-from mtlib.config.network import EncoderConfig, PalsConfig, TaskConfig
+from mtlib.config.network import AdapterConfig, EncoderConfig, PalsConfig, TaskConfig
 from mtlib.tasks import TASKS
 from tests.config_cases import (
     BASE,
@@ -29,6 +29,11 @@ CASES: list[Case] = [
     ("encoder.trained_layers", [-1], "encoder.trained_layers must be layer numbers from 0", [0]),
     ("encoder.trained_layers", [3, 3], "encoder.trained_layers must not name a layer twice", [3, 4]),
     ("encoder.start_from", "", "encoder.start_from must be a folder or a file", "x"),
+    ("adapter.method", "dora", "adapter.method must be one of none, lora", "lora"),
+    ("adapter.rank", 0, "adapter.rank must be at least 1", 1),
+    ("adapter.alpha", 0, "adapter.alpha must be above 0", 1),
+    ("adapter.dropout", 1.0, "adapter.dropout must be at least 0 and below 1", 0.999),
+    ("adapter.targets", ["key", "key"], "adapter.targets must not name a layer twice", ["key", "value"]),
     ("pals.size", -1, "pals.size must be at least 0", 0),
     ("pals.size", 203, "pals.size must be a multiple of pals.num_heads (12)", 204),
     ("pals.num_heads", 0, "pals.num_heads must be at least 1", 1),
@@ -69,6 +74,8 @@ def test_every_field_changes_the_hash() -> None:
     hashes = {PENALIZED.override({f"encoder.{name}": value}).content_hash for name, value in encoder.items()}
     assert len(hashes | {PENALIZED.content_hash, with_heads.content_hash}) == len(encoder) + 2
     assert {*encoder, "start_heads"} == {f.name for f in dataclasses.fields(EncoderConfig)}
+    adapter: dict[str, Any] = {"method": "lora", "rank": 3, "alpha": 3, "dropout": 0.2, "targets": ["key"]}
+    assert_every_field_changes_the_hash("adapter", AdapterConfig, adapter)
     pals: dict[str, Any] = {"size": 12, "num_heads": 2, "tasks": ["sts"], "placement": "layer"}
     assert_every_field_changes_the_hash("pals", PalsConfig, {**pals, "function": "identity", "zero_start": True})
     task: dict[str, Any] = {"batch_size": 8, "loss": "cross_entropy", "ordinal_alpha": 2.0, "dual_reduction": "sum"}

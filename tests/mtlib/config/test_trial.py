@@ -186,7 +186,19 @@ def test_every_field_outside_the_groups_changes_the_hash() -> None:
     changes |= {"relational_tasks": ["qqp"], "seed": 1, "replicate": 1}
     hashes = {summed.override({key: value}).content_hash for key, value in changes.items()}
     assert len(hashes | {summed.content_hash}) == len(changes) + 1
-    groups = {"encoder", "pals", "tasks", "stages", "optimizer", "smart", "proximal", "simcse", "data", "evaluation"}
+    groups = {
+        "encoder",
+        "adapter",
+        "pals",
+        "tasks",
+        "stages",
+        "optimizer",
+        "smart",
+        "proximal",
+        "simcse",
+        "data",
+        "evaluation",
+    }
     assert set(changes) | groups | LATER_SETTINGS.keys() == {f.name for f in dataclasses.fields(TrialConfig)}
     later = {
         summed.override({name: type(default)(default / 2)}).content_hash
@@ -277,6 +289,7 @@ def test_the_defaults_are_those_of_bert_and_beyond() -> None:
 def test_every_field_has_a_docstring() -> None:
     groups = {
         "encoder",
+        "adapter",
         "pals",
         "optimizer",
         "data",

@@ -107,6 +107,7 @@ def unnamed_source(name: str, joins: str) -> Table:
 
 
 SUMMED = {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True}
+LORA = {"adapter.method": "lora"}
 CHOSEN_LATER = {"tasks.sst.chosen_layers": [0]}
 
 ALONE: Table = {
@@ -118,6 +119,11 @@ ALONE: Table = {
     "encoder.start_from": case(START, REACHES),
     "encoder.start_epoch": case("qqp", INERT),
     "encoder.start_heads": case(True, REACHES, {"encoder.start_from": START}),
+    "adapter.method": case("lora", REACHES),
+    "adapter.rank": case(3, INERT) + case(3, REACHES, LORA),
+    "adapter.alpha": case(3, INERT) + case(3, REACHES, LORA),
+    "adapter.dropout": case(0.3, INERT) + case(0.3, REACHES, LORA),
+    "adapter.targets": case(["key"], INERT) + case(["key"], REACHES, LORA),
     "pals.size": case(8, INERT, {"pals.tasks": ["sst"], "pals.num_heads": 2}),
     "pals.num_heads": case(4, INERT),
     "pals.tasks": case(["qqp"], INERT),

@@ -50,6 +50,18 @@ def test_a_step_counts_by_its_power(power: float, model: MultiTaskModel) -> None
             assert torch.allclose(parameter, torch.as_tensor(expected), rtol=1e-5, atol=1e-6), name
 
 
+def test_frozen_weights_are_shared_not_copied(new_run: Callable[..., Run]) -> None:
+    model = new_run({"adapter.method": "lora"}).model
+    average, before = averaged_copy(model), {name: one.detach().clone() for name, one in model.named_parameters()}
+    shared = {name for name, one in average.named_parameters() if one is model.get_parameter(name)}
+    assert shared == {name for name, one in model.named_parameters() if not one.requires_grad} != set()
+    move(model, 1)
+    update_average(average, model, 0.5)
+    for name, parameter in average.named_parameters():
+        expected = model.get_parameter(name) if name in shared else (before[name] + model.get_parameter(name)) / 2
+        assert torch.allclose(parameter, expected, rtol=1e-5, atol=1e-6), name
+
+
 @pytest.mark.parametrize(("power", "share"), [(0, 0.5), (1, 0.2929), (4, 0.1294)])
 def test_half_of_the_weight_is_on_the_last_steps(power: float, share: float) -> None:
     num_steps, average = 20_000, 0.0

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from mtlib.config.trial import TrialConfig
 from mtlib.model import encoder
 from mtlib.tasks import TASKS
-from results.inference.models import ModelSource, find_sweeps, load_models
+from results.inference.models import ModelSource, check_frozen_encoder, find_sweeps, load_models
 from results.records.tables import read_trials, write_trials
+from results.records.trials import write_sweep
 from tests.one_line_error import one_line_error
 from tests.results.inference.trained_sweep import FIRST, SECOND, THIRD, kept_epoch, member_of, selection_of
 
@@ -92,6 +93,18 @@ def test_moved_encoder_can_be_named_but_not_two(folder: Path, tiny_encoder_folde
     assert len(load_models(members[1:], "sst", source)) == 1
     message = one_line_error(load_models, members, "sst", source_of(folder))
     assert message.endswith("or be replaced with --encoder, got no folder /no/such/encoder")
+
+
+def test_adapters_are_loaded_beside_the_encoder_of_their_sweep_alone(trained_folder: Path, tmp_path: Path) -> None:
+    (loaded,) = load_models([member_of(trained_folder, FIRST, "sst")], "sst", source_of(trained_folder))
+    write_sweep(
+        tmp_path, {"encoder": {"name": loaded.config.encoder.name, "fingerprint": loaded.pretrained.fingerprint}}
+    )
+    config, other = loaded.config.override({"adapter.method": "lora"}), replace(loaded.pretrained, fingerprint="other")
+    check_frozen_encoder(config, loaded.pretrained, tmp_path)
+    check_frozen_encoder(loaded.config, other, tmp_path)
+    message = one_line_error(check_frozen_encoder, config, other, tmp_path)
+    assert message.startswith("the encoder must be the one beside which adapters of")
 
 
 def test_missing_files_and_devices_are_one_line(

@@ -43,7 +43,7 @@ SHORT: Changes = {"stages.1.steps_per_epoch": 3}
 EXACT = sorted({*((order, "mean teacher") for order in ORDERS), *(("uniform", method) for method in METHODS)})
 """Combinations that are killed and resumed at full length: every order and every method."""
 
-NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "optimizer.epsilon": 1e-2}
+NO_DROPOUT = {"encoder.dropout": 0, "encoder.attention_dropout": 0, "adapter.dropout": 0, "optimizer.epsilon": 1e-2}
 """With the default epsilon of AdamW a gradient of rounding errors makes a whole step, so that two
 equivalent runs soon differ visibly."""
 

@@ -33,7 +33,10 @@ Observed = dict[str, Any]
 """A trial's results after its first stage, as plain data: reports, weights, and files."""
 
 SHORT = {"stages.1.steps_per_epoch": 3}
-ONE_WORKER = [*COVER[::3], *(pair for pair in COVER if pair[1] == "polynomial-decay averaging")]
+ONE_WORKER = [
+    *COVER[::3],
+    *(pair for pair in COVER if pair[1] in ("polynomial-decay averaging", "lora, smart, layer decay")),
+]
 TWO_WORKERS = COVER[1::8]
 
 

@@ -1,0 +1,141 @@
+"""Low-rank adapters against `peft`'s own models, a formula by hand, and its table of families."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+from peft import get_peft_model
+from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model.adapters import adapter_settings, target_layers
+from mtlib.model.bert_layers import encode_bert
+from mtlib.model.encoder import PretrainedEncoder, build_encoder
+from mtlib.model.multitask import MultiTaskModel
+from mtlib.stages.active_weights import active_weights
+from tests.architectures import ENCODERS
+
+LORA = {"adapter.method": "lora", "adapter.rank": 3, "adapter.alpha": 12, "encoder.dropout": 0}
+IDS = torch.tensor([[2, 7, 8, 9, 3], [2, 11, 3, 0, 0]])
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+QUERY = "encoder.layer.0.attention.self.query"
+
+
+@pytest.fixture
+def config(tiny_config: TrialConfig) -> TrialConfig:
+    return tiny_config.override({**LORA, "encoder.attention_dropout": 0})
+
+
+def moved(model: nn.Module) -> nn.Module:
+    """The model with every trained weight changed."""
+    stream = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in (one for one in model.parameters() if one.requires_grad):
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=stream))
+    return model
+
+
+def states(model: Any) -> Tensor:
+    """Hidden states by our layers, as tasks that read all tokens see them."""
+    return encode_bert(model.encoder, model.encoder.embeddings(input_ids=IDS), MASK, None, only_first=False)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_states_and_gradients_are_those_of_a_model_of_peft(
+    precision: str, config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    ours: Any = moved(MultiTaskModel(config, tiny_encoder)).train()
+    base = build_encoder(tiny_encoder, config.encoder)
+    theirs = get_peft_model(base, adapter_settings(base, config.adapter)).train()
+    theirs.get_base_model().load_state_dict(ours.encoder.state_dict())
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        found, expected = states(ours), theirs(input_ids=IDS, attention_mask=MASK).last_hidden_state
+    keep, tolerance = MASK.bool(), 1e-5 if precision == "fp32" else 0.05
+    torch.testing.assert_close(found[keep], expected[keep], rtol=tolerance, atol=tolerance)
+    for states_of in (found, expected):
+        torch.autograd.backward(states_of[keep].float().square()[:, :7].sum())
+    own = {name: part.grad for name, part in ours.encoder.named_parameters() if part.requires_grad}
+    for name, part in theirs.get_base_model().named_parameters():
+        if part.requires_grad:
+            largest = float(part.grad.abs().max())
+            torch.testing.assert_close(own[name], part.grad, rtol=tolerance, atol=tolerance * largest)
+
+
+def test_a_layer_is_its_formula_and_starts_as_pretrained(config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+    model, x = MultiTaskModel(config, tiny_encoder), torch.randn(4, 32)
+    layer: Any = model.encoder.get_submodule(QUERY)
+    w, b = tiny_encoder.weights[f"{QUERY}.weight"], tiny_encoder.weights[f"{QUERY}.bias"]
+    torch.testing.assert_close(layer(x), x @ w.T + b, rtol=1e-5, atol=1e-6)
+    moved(model)
+    down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+    assert down.shape == (3, 32)
+    torch.testing.assert_close(layer(x), x @ (w + 12 / 3 * up @ down).T + b, rtol=1e-5, atol=1e-5)
+
+
+def test_new_weights_depend_on_the_trial_alone(config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+    def drawn(config: TrialConfig) -> dict[str, Tensor]:
+        weights = MultiTaskModel(config, tiny_encoder).encoder.named_parameters()
+        return {name: weight.detach() for name, weight in weights if ".lora_A." in name}
+
+    first = drawn(config)
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    again, other = drawn(config), drawn(config.override({"replicate": 1}))
+    assert torch.equal(torch.get_rng_state(), before)
+    values = list(first.values())
+    assert all(torch.equal(first[name], again[name]) and not torch.equal(first[name], other[name]) for name in first)
+    assert not torch.equal(values[0], values[1])
+    bound = 1 / 32**0.5  # of nn.Linear, which draws uniform numbers
+    assert 0.9 * bound < max(float(value.abs().max()) for value in values) <= bound
+
+
+def test_only_adapters_and_heads_are_trained_and_kept(config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
+    model = MultiTaskModel(config, tiny_encoder)
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert {name for name in trained if name.startswith("encoder.")} == {
+        f"encoder.encoder.layer.{layer}.attention.self.{name}.lora_{side}.default.weight"
+        for layer in (0, 1)
+        for name in ("query", "value")
+        for side in "AB"
+    }
+    assert active_weights(config, config.active_tasks, model.state_dict()).keys() == trained
+    started = config.override({"encoder.start_from": "folder"})  # nothing else has these weights of the encoder
+    assert active_weights(started, config.active_tasks, model.state_dict()).keys() == model.state_dict().keys()
+
+
+def test_queries_and_values_are_found_in_every_family_that_peft_knows() -> None:
+    known = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+    families = [name for name in ENCODERS if name in known]
+    assert len(families) >= 6
+    for name in families:
+        assert set(target_layers(AutoModel.from_config(ENCODERS[name]), ())) == set(known[name]), name
+
+
+@pytest.mark.parametrize(
+    ("targets", "rule"),
+    [(["querry"], "linear layer of the encoder in adapter.targets"), (["embeddings.LayerNorm"], "adapter.targets")],
+)
+def test_unknown_layers_are_refused_with_the_right_ones(
+    targets: list[str], rule: str, config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    with pytest.raises(ValueError, match=rule) as caught:
+        MultiTaskModel(config.override({"adapter.targets": targets}), tiny_encoder)
+    assert "query" in str(caught.value)
+
+
+def test_without_known_layers_they_must_be_named() -> None:
+    encoder = AutoModel.from_config(ENCODERS["xlnet"])
+    with pytest.raises(ValueError, match=r"must name linear layers of XLNetModel \(layer_1, layer_2\), got none"):
+        target_layers(encoder, ())
+    assert target_layers(encoder, ("ff.layer_1",)) == ("ff.layer_1",)
+
+
+def test_a_missing_package_is_one_line(
+    config: TrialConfig, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ValueError, match=r"needs peft: pip install 'multitask-sweeps\[adapters\]'"):
+        MultiTaskModel(config, tiny_encoder)
