@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlib.config.schema import to_dict
+from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.console import visible
 from mtlib.tasks import title_of
@@ -151,8 +151,11 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
     if config.adapter.method != "none":
         yield f"- adapter: {described(config.adapter)}"
     yield f"- pals: {described(config.pals) if config.pals.size > 0 else 'none'}"
-    gradients = titled(config.methods.gradient_methods, config.gradients)
-    yield f"- Tasks' losses: {config.loss_weighting} weights; gradients: {gradients}"
+    gradients = titled(config.methods.gradient_methods, config.gradients, config)
+    weighting = ", ".join((config.loss_weighting, *settings_in_words(config.weighting_entry.settings, config)))
+    yield f"- Tasks' losses: weights {weighting}; gradients: {gradients}"
+    if files := sorted({file.name for file in config.methods.origins.values()}):
+        yield f"- Methods of own files, whose text the configuration has: {', '.join(map(markdown_code, files))}"
     if config.relational_tasks:
         yield f"- Relational layer shared by {in_words(titles_of(config.relational_tasks, config))}"
     yield f"- Batches: {described(config.data, ('sources',))}"
@@ -162,18 +165,19 @@ def training_lines(config: TrialConfig, fingerprint: str, facts: CardFacts) -> I
 
 
 def task_table(config: TrialConfig) -> Iterator[str]:
-    columns = ("encoding", "pooling", "head", "hidden_units", "loss_weight", "batch_size")
-    yield f"| task | kind | loss | {' | '.join(columns)} |"
-    yield "| --- " * (len(columns) + 3) + "|"
+    columns = ("encoding", "prefix", "pooling", "target_scale", "class_weights", "loss_weight", "batch_size")
+    yield f"| task | kind | loss | head | {' | '.join(columns)} |"
+    yield "| --- " * (len(columns) + 4) + "|"
     for task in config.active_tasks:
         settings = config.tasks[task]
         cells = " | ".join(shown(getattr(settings, column)) for column in columns)
         title, kind = markdown(config.task(task).title), config.task(task).kind
-        yield f"| {title} | {kind} | {titled(settings.losses, settings.loss)} | {cells} |"
+        loss, head = titled(settings.losses, settings.loss, settings), titled(settings.heads, settings.head, settings)
+        yield f"| {title} | {kind} | {loss} | {head} | {cells} |"
     yield ""
-    yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of a regression the"
-    yield "value itself, not clipped to the range of the labels (from `from_unit` of the model, where `target_scale` is"
-    yield "`unit`)."
+    yield "Logits: one per class of a task of classes; of a binary task one, above 0 for label 1; of several labels"
+    yield "(`multilabel`) one each, above 0 where a row has it; of a regression the value itself, not clipped to the"
+    yield "range of the labels (from `from_unit` of the model, where `target_scale` is `unit`)."
 
 
 def stage_lines(config: TrialConfig) -> Iterator[str]:
@@ -188,9 +192,18 @@ def stage_lines(config: TrialConfig) -> Iterator[str]:
             yield f"- data {markdown_code(name)}: {described(source, ('path',))}"
 
 
-def titled(table: Mapping[str, Any], name: str) -> str:
-    """A method of a table of `mtlib.config` by its title, with its name in the configuration."""
-    return f"{table[name].title} (`{name}`)"
+def titled(table: Mapping[str, Any], name: str, group: Any = None) -> str:
+    """A method of a table of `mtlib.config` by its title, with its name in the configuration.
+
+    `group` is the group of the configuration that has the method's settings; None: they are not shown.
+    """
+    settings = () if group is None else settings_in_words(table[name].settings, group)
+    return ", ".join((f"{table[name].title} (`{name}`)", *settings))
+
+
+def settings_in_words(settings: type[Any] | None, group: Any) -> Iterator[str]:
+    """The settings of a method, with the values that a group of the configuration has for them."""
+    yield from (f"{name} {shown(to_dict(value))}" for name, value in settings_of(settings, group).items())
 
 
 def described(group: Any, leave_out: tuple[str, ...] = ()) -> str:

@@ -146,7 +146,7 @@ def make_relational(config: TrialConfig, hidden_size: int) -> nn.Linear | None:
     tasks = [task for task in config.relational_tasks if task in config.active_tasks]
     if not tasks:
         return None
-    width = vectors_width(config, tasks[0], hidden_size)
+    width = hidden_size * len(SIDES[config.tasks[tasks[0]].encoding])
     return new_linear(width, width, *new_stream(config, "relational"))
 
 
@@ -162,11 +162,6 @@ def make_projection(config: TrialConfig, hidden_size: int) -> nn.Module | None:
         return nn.Identity()
     linear = new_linear(hidden_size, hidden_size, *new_stream(config, "projection"))
     return nn.Sequential(linear, nn.Tanh()) if settings.projection == "mlp" else linear
-
-
-def vectors_width(config: TrialConfig, task: str, hidden_size: int) -> int:
-    """Width of a task's joined vectors: that of the encoder for each input of a row."""
-    return hidden_size * len(SIDES[config.tasks[task].encoding])
 
 
 def new_stream(config: TrialConfig, *purpose: str) -> tuple[int | str, ...]:

@@ -47,11 +47,11 @@ def compile_source(source: str | bytes, path: str) -> types.CodeType:
 
 
 def parsed_code(source: str | bytes) -> str:
-    """A file's code as it is parsed: without comments, docstrings and layout, which change no number."""
+    """A file's code without comments, docstrings and layout, which change no number."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):  # a docstring, or the string under a field
             kept = [item for item in body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
             node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+    return ast.unparse(tree)

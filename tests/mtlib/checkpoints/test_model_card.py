@@ -103,7 +103,8 @@ def test_card_lists_all_training_settings(write: Write) -> None:
         "- pals: none",
         "- Seed 7, replicate 2; configuration `",
         "- Versions: torch 2.9.1",
-        "| QQP | binary | binary cross entropy (`binary_cross_entropy`) | cross | cls | linear | none | 1.0 | 24 |",
+        "| QQP | binary | binary cross entropy (`binary_cross_entropy`), label_smoothing 0.0 "
+        "| linear layer (`linear`), hidden_units none | cross |  | cls | raw | none | 1.0 | 24 |",
         "1. batch round robin: tasks [qqp], extra_data [], order batch_round_robin",
         "2. sampled round robin: tasks [sst, qqp, sts], extra_data [], order sampled_round_robin",
         "| `a.file` | what it holds |",
@@ -129,7 +130,7 @@ def test_each_loss_term_and_module_is_listed_where_it_is_on(write: Write) -> Non
     assert "- pals: size 8, num_heads 2" in text
     assert "- SimCSE (`simcse`): weight 0.1, tasks [sts], temperature 0.05" in text
     assert "- Relational layer shared by QQP and STS" in text
-    assert "- Tasks' losses: uncertainty weights; gradients: sum (`sum`)" in text
+    assert "- Tasks' losses: weights uncertainty; gradients: sum (`sum`)" in text
     assert "- Starting weights: not the pretrained ones but those of `NAME/trials/0003-r0`" in text
     assert "start_epoch overall" in text
     assert "/home/me" not in text
