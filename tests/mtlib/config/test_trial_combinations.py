@@ -196,7 +196,7 @@ def test_an_active_term_needs_a_trained_task_and_may_have_others(key: str) -> No
     assert override_error({**changes, key: ["qqp", "sts"]}) == line
     for tasks in (["qqp", "sst"], ["sst"]):
         config = BASE.override({**changes, key: tasks})
-        assert config.tasks_by_group == {**dict.fromkeys(TURNED_ON, ()), key: tuple(tasks)}
+        assert {name: own for name, own in config.tasks_by_group.items() if own} == {key: tuple(tasks)}
     later = {"stages": [*BASE.override(ALONE).stages, {"tasks": ["sts"]}]}
     assert BASE.override({**changes, **later, key: ["qqp", "sts"]}).active_tasks == ("sst", "sts")
 
