@@ -141,6 +141,8 @@ def add_question(group: argparse._ArgumentGroup) -> None:
     )
     add("--dry-run", action="store_true", help="print trials, stages, steps and disk; start nothing")
     add("--list-spaces", action="store_true", help="print the search spaces and their questions")
+    words = "print every key for --set and --vary with its base value, range and meaning, for the tasks of --data"
+    add("--list-keys", action="store_true", help=words)
 
 
 def add_search(group: argparse._ArgumentGroup) -> None:
