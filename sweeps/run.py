@@ -36,7 +36,7 @@ from mtlib.runtime.command_line import (
     prepare_output,
     print_error,
 )
-from mtlib.runtime.console import output_width, show_lines
+from mtlib.runtime.console import output_width, show_lines, wrapped
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
@@ -130,6 +130,7 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.setup.machine_checks import check_machine, describe_gpus
     from sweeps.setup.precision import describe_precision, fit_encoder
     from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.setup.time_estimate import describe_time
 
     check_machine(options)
     inputs = read_inputs(options)
@@ -145,6 +146,7 @@ def show_dry_run(options: SweepOptions) -> None:
         show_lines(describe_trials(options, inputs))
         show_lines(describe_stages(options, inputs))
         show_lines(describe_disk_need(options, inputs, encoder.pretrained))
+        show_lines(wrapped(describe_time(options, inputs, encoder.pretrained), output_width()))
     show_lines(["Dry run: nothing was started."])
 
 
