@@ -156,9 +156,10 @@ def errors_in_one_line(*kept: type[ValueError]) -> Iterator[None]:
 
     A MissingColumnError and errors of the classes `kept` keep their class.
     """
+    classes: tuple[type[ValueError], ...] = (MissingColumnError, *kept)
     try:
         yield
-    except (MissingColumnError, *kept) as error:
+    except classes as error:
         error.args = (fit_message(str(error)),)
         raise
     except ValueError as error:

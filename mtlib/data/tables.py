@@ -106,7 +106,8 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
     mapping, has_several = read_mapping(layout.labels), task.kind_entry.has_several_labels
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
     place_of, places = dict[str, str](), list[str]()
-    known, unknown, first_unknown = set[str](), Counter[str](), ("", "", None)
+    known, unknown = set[str](), Counter[str]()
+    first_unknown: tuple[str, str, str | None] = "", "", None
     for where, cells in rows:
         if not all(cells):
             skipped.append(describe_blank(where, layout.columns, cells))

@@ -47,5 +47,5 @@ def constant_output(kind: Kind, prediction: Floats) -> Floats:
     """The output, (width,), that `TaskKind.predict` reads as a prediction."""
     entry = KINDS[kind]
     if entry.link == "softmax":
-        return np.eye(int(prediction) + 1)[-1]
+        return np.asarray(np.eye(int(prediction) + 1)[-1])
     return np.atleast_1d(2 * prediction - 1 if entry.link == "sigmoid" else prediction)

@@ -70,7 +70,8 @@ def describe_key(key: str, values: Mapping[str, str], owner: Any, name: str, met
 
 def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, str, Any, Any, str]]:
     """Every field that is no group: its key, the task, stage or source that it is of, its value, class and name."""
-    for name in hints_of(type(group)):
+    owner: Any = type(group)
+    for name in hints_of(owner):
         value, path = getattr(group, name), f"{key}{name}"
         if dataclasses.is_dataclass(value):
             yield from leaves(value, f"{path}.", member)
@@ -79,7 +80,7 @@ def leaves(group: Any, key: str = "", member: str = "") -> Iterator[tuple[str, s
             for own, item in members:
                 yield from leaves(item, f"{path}.{STARS[path]}.", str(own))
         else:
-            yield path, member, value, type(group), name
+            yield path, member, value, owner, name
 
 
 def typed_value(value: Any) -> str:
@@ -98,10 +99,8 @@ def allowed_values(hint: Any, meaning: str) -> str:
 
 def meaning_of(owner: Any, name: str, methods: Methods) -> str:
     """The first sentence of a field's docstring; the field may be a setting of a method, which has it instead."""
-    entries = [*methods.losses.values(), *methods.heads.values(), *methods.batch_orders.values()]
-    settings = [
-        entry.settings for entry in [*entries, *methods.gradient_methods.values()] if entry.settings is not None
-    ]
+    tables: list[Mapping[str, Any]] = [methods.losses, methods.heads, methods.batch_orders, methods.gradient_methods]
+    settings = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
     classes = [owner, *(cls for cls in settings if name in hints_of(cls))]
     text = next(docs[name] for docs in map(field_docs, classes) if name in docs)
     return SENTENCE_END.split(" ".join(text.split()), maxsplit=1)[0]

@@ -11,7 +11,7 @@ STREAM = np.random.default_rng(0)
 
 
 def test_classes_are_predicted_as_the_most_frequent_one_of_train() -> None:
-    train, dev = np.array([0, 2, 2, 1, 1, 3]), STREAM.integers(0, 4, 50)
+    train, dev = np.array([0, 2, 2, 1, 1, 3]), STREAM.integers(0, 4, 50).astype(float)
     assert constant_prediction("classes", train, 4) == 1  # the lowest of the two
     values = constant_values(METRICS, "classes", np.array(1.0), dev)
     same = np.ones(50)
@@ -23,7 +23,7 @@ def test_classes_are_predicted_as_the_most_frequent_one_of_train() -> None:
 
 @pytest.mark.parametrize("label", [0, 1])
 def test_a_binary_task_has_the_f1_and_average_precision_of_a_constant(label: int) -> None:
-    dev = STREAM.integers(0, 2, 40)
+    dev = STREAM.integers(0, 2, 40).astype(float)
     values = constant_values(METRICS, "binary", constant_prediction("binary", np.array([label] * 3), 2), dev)
     assert values["accuracy"] == np.mean(dev == label)
     assert values["f1"] == pytest.approx(label * 2 * dev.mean() / (1 + dev.mean()))
@@ -31,7 +31,7 @@ def test_a_binary_task_has_the_f1_and_average_precision_of_a_constant(label: int
 
 
 def test_each_of_several_labels_is_predicted_if_most_rows_of_train_have_it() -> None:
-    train, dev = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]), STREAM.integers(0, 2, (30, 3))
+    train, dev = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]), STREAM.integers(0, 2, (30, 3)).astype(float)
     prediction = constant_prediction("multilabel", train, 3)
     assert prediction.tolist() == [1, 0, 1]
     values, same = constant_values(METRICS, "multilabel", prediction, dev), np.tile([1, 0, 1], (30, 1))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mtlib.model.encoder import load_encoder
-from search_spaces.space import load_space
+from search_spaces.space import Grid, load_space
 from sweeps.options import SweepOptions
 from sweeps.setup.inputs import SweepInputs, read_inputs
 from sweeps.setup.precision import fit_encoder
@@ -30,7 +30,7 @@ def single_task(**stage: Any) -> SweepInputs:
         "precision": "fp32",
     }
     base = dataclasses.replace(space.base, stages=space.base.stages[:1]).override({**changes, **own})
-    grid = {"optimizer.learning_rate": (1e-5, 2e-5, 3e-5)}
+    grid: Grid = {"optimizer.learning_rate": (1e-5, 2e-5, 3e-5)}
     return SweepInputs(
         space=dataclasses.replace(space, base=base, grid=grid, published=()),
         data_folder=Path("/data"),
