@@ -190,6 +190,7 @@ def random_table(stream: np.random.Generator, name: str, split: str, folder: Pat
         split=split,
         path=folder / task.file_name(split),
         ids=[f"{name}{row}" for row in range(NUM_ROWS)],
+        places=[f"{name}:{row}" for row in range(NUM_ROWS)],
         texts=texts,
         labels=stream.integers(0, int(task.label_range[1]) + 1, NUM_ROWS).astype(np.float32),
         skipped=(),

@@ -55,7 +55,7 @@ STATUS_OF_CODE: Mapping[int, SweepStatus] = {
 }
 """How a sweep ended, by the exit code of the command."""
 
-ONLY_COMMAND = ("help", "dry_run", "list_spaces")
+ONLY_COMMAND = ("help", "dry_run", "list_spaces", "list_keys")
 """Options of the command that print and run nothing."""
 REPORTED_EVENTS = ("started", "resumed", "report", "ended")
 

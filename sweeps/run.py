@@ -36,7 +36,7 @@ from mtlib.runtime.command_line import (
     prepare_output,
     print_error,
 )
-from mtlib.runtime.console import show_lines
+from mtlib.runtime.console import output_width, show_lines, wrapped
 from search_spaces.space import grid_trials, list_spaces
 from search_spaces.space_file import find_space, resolve_name
 from sweeps.cli.arguments import SWEEP_FAILED, build_parser, check_data_folder, find_options
@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = parse_words(build_parser(), arguments)
         if parsed.list_spaces:
             return print_only(lambda: show_lines(space_lines(parsed.space, parsed.data, parsed.methods)))
+        if parsed.list_keys:
+            return print_only(lambda: show_keys(parsed.space, parsed.data, parsed.methods))
         with contextlib.ExitStack() as cluster:
             options = find_options(parsed, os.environ.get("RAY_ADDRESS"), cluster)
             if options.dry_run:
@@ -106,6 +108,18 @@ def space_lines(name: str | None, data: str | None, files: Sequence[str]) -> lis
 # Imports are inside the functions: --help and --list-spaces answer at once, --dry-run loads no Ray.
 
 
+def show_keys(name: str | None, data: str | None, files: Sequence[str]) -> None:
+    """Prints every key of a space's base configuration, of general settings without one; arguments as `space_lines`."""
+    from mtlib.config.trial import with_methods
+    from search_spaces.presets import general
+    from sweeps.cli.keys import key_lines
+
+    methods = read_methods(files)
+    tasks = data_tasks(None if data is None else check_data_folder(data), methods.own_metrics)
+    space = None if name is None else find_space(resolve_name(name), tasks, methods=methods)[0]
+    show_lines(key_lines(with_methods(general(tasks), methods) if space is None else space.base, output_width()))
+
+
 def show_dry_run(options: SweepOptions) -> None:
     """Prints what a sweep would do, or what is left to run of one."""
     from mtlib.model.encoder import preview_encoder
@@ -117,6 +131,7 @@ def show_dry_run(options: SweepOptions) -> None:
     from sweeps.setup.machine_checks import check_machine, describe_gpus
     from sweeps.setup.precision import describe_precision, fit_encoders
     from sweeps.setup.report import describe_disk_need, describe_stages, describe_sweep, describe_trials
+    from sweeps.setup.time_estimate import describe_time
 
     check_machine(options)
     inputs = read_inputs(options)
@@ -136,6 +151,7 @@ def show_dry_run(options: SweepOptions) -> None:
         show_lines(describe_trials(options, inputs))
         show_lines(describe_stages(options, inputs))
         show_lines(describe_disk_need(options, inputs, encoders))
+        show_lines(wrapped(describe_time(options, inputs, encoders), output_width()))
     show_lines(["Dry run: nothing was started."])
 
 

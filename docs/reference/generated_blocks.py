@@ -1,4 +1,8 @@
-"""A hook of mkdocs: puts what `--help` prints, methods of a table and files into the pages when the site is built."""
+"""A hook of mkdocs: puts what `--help` prints, methods of a table and files into the pages when the site is built.
+
+As a command, `python docs/reference/generated_blocks.py`, it writes the table of all keys into the page of the
+configuration, which has it in the repository too.
+"""
 
 import importlib
 import os
@@ -14,7 +18,9 @@ METHODS = re.compile(r"^<!-- methods: (.+) -->$", re.MULTILINE)
 SETTINGS = re.compile(r"^<!-- settings: (.+) -->$", re.MULTILINE)
 GROUPS = re.compile(r"^<!-- groups: (.+) -->$", re.MULTILINE)
 FILES = re.compile(r"^<!-- content: (.+) -->$", re.MULTILINE)
+KEYS = re.compile(r"(?<=<!-- keys -->\n\n).*?(?=\n\n<!-- end of keys -->)", re.DOTALL)
 WIDTH = "100"
+PAGE_OF_KEYS = ROOT / "docs" / "reference" / "configuration.md"
 
 
 def on_page_markdown(markdown: str, **_context: Any) -> str:
@@ -66,3 +72,16 @@ def help_block(command: list[str]) -> str:
     words = [sys.executable, *command, "--help"]
     shown = subprocess.run(words, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     return f"```text\n{shown.stdout.rstrip()}\n```"
+
+
+def with_keys(markdown: str) -> str:
+    """The page of the configuration with every key of the general settings."""
+    from mtlib.tasks import TASKS
+    from search_spaces.presets import general
+    from sweeps.cli.keys import markdown_keys
+
+    return KEYS.sub(lambda _found: markdown_keys(general(TASKS)), markdown)
+
+
+if __name__ == "__main__":
+    PAGE_OF_KEYS.write_text(with_keys(PAGE_OF_KEYS.read_text()))

@@ -1,8 +1,10 @@
 """Describes the tasks of a data folder: `python -m mtlib.data DIR`."""
 
 import argparse
+import json
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,10 +15,11 @@ from mtlib.config.methods import BUILT_IN, Methods, read_methods
 from mtlib.config.task_file import GLUE_FILE, TASK_FILE, find_tasks
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
-from mtlib.data.hold_out import repeats_row
 from mtlib.data.load import find_row_sources, task_source
+from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
-from mtlib.data.tables import Table, check_folder
+from mtlib.data.tables import Table, UnknownLabelsError, check_folder
+from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require
@@ -28,11 +31,16 @@ SHARE_OF_ROWS = 0.95
 """Share of rows for which the number of words is printed that they have at most."""
 MAX_PRINTED_LABELS = 20
 """Labels of a task whose counts are printed; the others are summed up."""
+MAX_UNKNOWN_LABELS = 50
+"""Unknown labels of a task that are listed, the most frequent ones."""
+MAX_CONTRADICTIONS = 2
+"""Examples of contradicting labels."""
 
 DATA_DESCRIPTION = (
-    "Print what a sweep with --data DIR would train on: the tasks, their rows, labels and lengths, dev rows that train "
-    "has too, and rows that cannot be used. Reads every file and changes nothing; exits with 2 and one line if "
-    "something is wrong."
+    "Print what a sweep with --data DIR would train on: the tasks, their rows, labels and lengths, texts that occur "
+    "twice or have contradicting labels, dev rows that train has too, the score of the most frequent label or of the "
+    "mean, and rows that cannot be used. Reads every file and changes nothing; exits with 2 and one line if something "
+    "is wrong, after all labels that the tasks do not have, with their counts."
 )
 CS224N_FILES = ", ".join(task.file_name("train") for task in TASKS.values())
 GLUE_FILES = ", ".join(f"{task.glue.folder}/train.tsv" for task in TASKS.values() if task.glue is not None)
@@ -70,7 +78,11 @@ def run_description(arguments: Sequence[str] | None) -> None:
         show_lines(GLUE_FILE.read_text(encoding="utf-8").splitlines())
         return
     require(options.folder is not None, "DIR must name a folder (see --help)", "none")
-    show_lines(describe_data(options.folder, read_methods(options.methods)))
+    try:
+        show_lines(describe_data(options.folder, read_methods(options.methods)))
+    except UnknownLabelsError as error:
+        show_lines(describe_unknown_labels([error, *error.others]))
+        raise
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -108,7 +120,8 @@ def describe_data(folder: Path, methods: Methods = BUILT_IN) -> Iterator[str]:
         drawn = f"drawn from train ({share:g} of its rows)" if share else ""
         yield from describe_split(tasks[name], train, f"of {describe_sources(wanted[name, 'train'])}")
         yield from describe_split(tasks[name], dev, drawn or f"of {describe_sources(wanted[name, 'dev'])}")
-        yield describe_repeats(train, dev)
+        yield describe_overlap(train, dev)
+        yield describe_constant(tasks[name], train.labels, dev.labels)
         yield from describe_test(config, folder, name)
     missing = [name for name in config.active_tasks if name not in present]
     for name in missing:
@@ -142,6 +155,7 @@ def describe_split(task: Task, table: Table, origin: str) -> Iterator[str]:
     yield f"  {table.split:<6}{counted(len(table.ids), 'row')} {origin}"
     yield f"        {describe_labels(task, table.labels)}"
     yield f"        {describe_lengths(table.texts)}"
+    yield from describe_repeats(task, table)
     yield from describe_unused(table.skipped, table.left_out)
 
 
@@ -177,7 +191,74 @@ def describe_unused(skipped: Sequence[str], left_out: Sequence[str] = ()) -> Ite
     yield from (f"        left out: {line}" for line in left_out)
 
 
-def describe_repeats(train: Table, dev: Table) -> str:
+def describe_repeats(task: Task, table: Table) -> Iterator[str]:
+    """The texts that several rows of a split have, and examples of contradicting labels, with file and line."""
+    groups = repeated_rows(table.texts)
+    found = contradicting_rows(task, table.labels, groups)
+    number = counted(len(groups), "pair" if len(table.texts) == 2 else "text")
+    yield f"        {number} in several rows" + (f", {sum(map(len, groups)):,} in all" if groups else "")
+    if found:
+        differ = f" by more than {tolerated_difference(task):g}" if task.is_regression else ""
+        examples = "; ".join(describe_contradiction(task, table, rows) for rows in found[:MAX_CONTRADICTIONS])
+        yield f"        {len(found):,} of them with labels that differ{differ}, e.g. {examples}"
+
+
+def describe_contradiction(task: Task, table: Table, rows: Sequence[int]) -> str:
+    """Two rows with the same texts whose labels differ most from each other: their places and labels."""
+    ordered = sorted(rows, key=lambda row: table.labels[row].tolist())
+    first, second = sorted((ordered[0], ordered[-1]))
+    return " and ".join(f"{table.places[row]} ({row_label_text(task, table.labels[row])})" for row in (first, second))
+
+
+def row_label_text(task: Task, label: np.ndarray) -> str:
+    """A row's label, by its name if it has one; of several labels all, with commas between."""
+    if task.is_regression:
+        return f"{label:.3g}"
+    numbers = np.flatnonzero(label) if task.kind_entry.has_several_labels else [int(label)]
+    return ", ".join(task.labels[number] if task.labels else str(number) for number in numbers) or "none"
+
+
+def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:
+    """The values of all metrics on dev for the most frequent label, or the mean, of train; the task's own first."""
+    prediction = constant_prediction(task.kind, train, task.num_classes)
+    several = "the labels that most rows have" if task.kind_entry.has_several_labels else ""
+    what = "the mean" if task.is_regression else several or "the most frequent label"
+    values = constant_values(task.metrics, task.kind, prediction, dev)
+    texts = {name: "undefined" if np.isnan(value) else f"{value:.3f}" for name, value in values.items()}
+    ordered = sorted(texts, key=lambda name: name != task.metric)
+    shown = ", ".join(f"{task.metrics[name].title} {texts[name]}" for name in ordered)
+    return f"        always {row_label_text(task, prediction)}, {what} of train: {shown}"
+
+
+def describe_unknown_labels(errors: Sequence[UnknownLabelsError]) -> Iterator[str]:
+    """The labels that tasks do not have, with the number of rows, and lines for `tasks.toml` with all of them."""
+    for task in dict.fromkeys(error.task for error in errors):
+        own = [error for error in errors if error.task == task]
+        counts = sum((error.counts for error in own), Counter())
+        known = dict.fromkeys(name for error in own for name in error.known)
+        shown = counts.most_common(MAX_UNKNOWN_LABELS)
+        yield f"{task.name}: {counted(len(counts), 'unknown label')} in column {own[0].column}:"
+        yield from (f"  {label}: {counted(count, 'row')}" for label, count in shown)
+        if len(counts) > len(shown):
+            yield f"  and {len(counts) - len(shown):,} more"
+        if task.files is not None:
+            yield f"To have them as labels of [tasks.{task.name}] in {TASK_FILE}, in this order:"
+            yield labels_line(task, list(known), [label for label, _ in shown])
+        yield ""
+
+
+def labels_line(task: Task, known: Sequence[str], added: Sequence[str]) -> str:
+    """The key `labels` of `tasks.toml` with further labels."""
+    if not task.label_values:
+        return f"labels = {json.dumps([*known, *added], ensure_ascii=False)}"
+    pairs = [*zip(task.label_values, task.labels, strict=True), *((label, label) for label in added)]
+    texts = (
+        f"{json.dumps(value, ensure_ascii=False)} = {json.dumps(name, ensure_ascii=False)}" for value, name in pairs
+    )
+    return f"labels = {{{', '.join(texts)}}}"
+
+
+def describe_overlap(train: Table, dev: Table) -> str:
     """How many dev rows have their texts in a row of train, ignoring case and white space."""
     count = int(repeats_row(dev.texts, train.texts).sum())
     what = "both texts" if len(dev.texts) == 2 else "the text"

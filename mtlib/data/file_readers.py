@@ -151,13 +151,19 @@ def read_stream(
 
 
 @contextlib.contextmanager
-def errors_in_one_line() -> Iterator[None]:
-    """Makes a ValueError in the block one line of printable characters, with at most `MAX_MESSAGE` of them."""
+def errors_in_one_line(*kept: type[ValueError]) -> Iterator[None]:
+    """Makes a ValueError in the block one line of printable characters, with at most `MAX_MESSAGE` of them.
+
+    A MissingColumnError and errors of the classes `kept` keep their class.
+    """
+    classes: tuple[type[ValueError], ...] = (MissingColumnError, *kept)
     try:
         yield
+    except classes as error:
+        error.args = (fit_message(str(error)),)
+        raise
     except ValueError as error:
-        kind = MissingColumnError if isinstance(error, MissingColumnError) else ValueError
-        raise kind(fit_message(str(error))) from error
+        raise ValueError(fit_message(str(error))) from error
 
 
 def fit_message(text: str, length: int = MAX_MESSAGE) -> str:

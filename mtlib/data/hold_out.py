@@ -44,13 +44,6 @@ def share_text(texts: Texts, others: Set[str]) -> np.ndarray:
     return shares
 
 
-def repeats_row(texts: Texts, others: Texts) -> np.ndarray:
-    """Whether each row has, normalised and in any order, the texts of a row among others: (rows,) bool."""
-    known = {tuple(sorted(row)) for row in zip(*normalise_columns(others), strict=True)}
-    rows = zip(*normalise_columns(texts), strict=True)
-    return np.array([tuple(sorted(row)) in known for row in rows], dtype=bool)
-
-
 def normalise_columns(texts: Texts) -> list[list[str]]:
     """Every text normalised."""
     return [[normalise(text) for text in column] for column in texts]

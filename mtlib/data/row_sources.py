@@ -16,7 +16,15 @@ from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
-from mtlib.data.tables import Layout, Table, check_folder, describe_blank, make_table, named_by_key
+from mtlib.data.tables import (
+    Layout,
+    Table,
+    UnknownLabelsError,
+    check_folder,
+    describe_blank,
+    make_table,
+    named_by_key,
+)
 from mtlib.runtime.errors import require, require_once
 from mtlib.tasks import Task
 
@@ -174,7 +182,7 @@ def read_tables(wanted: Iterable[RowSources], folder: Path) -> dict[RowSources, 
     shares = dict.fromkeys((source, hold_out.share) for hold_out in hold_outs for source in hold_out.sources)
     bare = dict.fromkeys([*map(without_hold_out, every), *(source for source, _ in shares)])
     drawing = dict.fromkeys(train_of(one) for source in every for one in (source, *source.drawn_dev) if one.dev_share)
-    read = {source: read_all_rows(source, folder) for source in dict.fromkeys(map(undrawn, [*bare, *drawing]))}
+    read = read_sources(map(undrawn, [*bare, *drawing]), folder)
     drawn = {source: draw_dev(source, read[undrawn(source)]) for source in drawing}
     own = {source: take_own_rows(source, read[undrawn(source)], drawn) for source in bare}
     held = {(source, share): texts_to_draw(own[source], share, "data.hold_out") for source, share in shares}
@@ -199,6 +207,20 @@ def train_of(source: RowSource) -> RowSource:
 def undrawn(source: RowSource) -> RowSource:
     """All rows of a source's files or data set."""
     return dataclasses.replace(train_of(source), dev_share=0.0) if source.dev_share else without_hold_out(source)
+
+
+def read_sources(sources: Iterable[RowSource], folder: Path) -> dict[RowSource, Table]:
+    """All rows of each source; UnknownLabelsError with the unknown labels of all of them."""
+    read, unknown = dict[RowSource, Table](), list[UnknownLabelsError]()
+    for source in dict.fromkeys(sources):
+        try:
+            read[source] = read_all_rows(source, folder)
+        except UnknownLabelsError as error:
+            unknown.append(error)
+    if unknown:
+        first, *first.others = unknown
+        raise first
+    return read
 
 
 def read_all_rows(source: RowSource, folder: Path) -> Table:
@@ -340,6 +362,7 @@ def pick_rows(table: Table, rows: np.ndarray) -> Table:
     return dataclasses.replace(
         table,
         ids=[table.ids[row] for row in rows],
+        places=[table.places[row] for row in rows],
         texts=tuple([column[row] for row in rows] for column in table.texts),
         labels=table.labels[rows],
         num_own_rows=len(rows),
@@ -354,6 +377,7 @@ def join_tables(tables: list[Table]) -> Table:
     return dataclasses.replace(
         own,
         ids=[name for table in tables for name in table.ids],
+        places=[place for table in tables for place in table.places],
         texts=tuple(
             [text for column in columns for text in column] for columns in zip(*(t.texts for t in tables), strict=True)
         ),

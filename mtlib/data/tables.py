@@ -16,7 +16,7 @@ from mtlib.config.task_file import TASK_FILE
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
 from mtlib.data.parquet_files import ClassNames
-from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.errors import nearest_first, require
 from mtlib.tasks import Task
 
 MAX_LISTED_LABELS = 10
@@ -36,6 +36,8 @@ class Table:
     """The file that was read, or the name of the data set."""
     ids: list[str]
     """Example ids as text; some look like numbers."""
+    places: list[str]
+    """Where each row stands, e.g. `quora-dev.csv:17`."""
     texts: tuple[list[str], ...]
     """One list per text column, stripped."""
     labels: np.ndarray
@@ -76,39 +78,65 @@ class Layout:
         return (self.id_column, *self.text_columns, self.label_column)
 
 
-@errors_in_one_line()
+class UnknownLabelsError(ValueError):
+    """Rows have labels that the task does not have; the message names the first."""
+
+    def __init__(self, message: str, task: Task, column: str, counts: Counter[str], known: Sequence[str]) -> None:
+        super().__init__(message)
+        self.task, self.column = task, column
+        self.counts = counts
+        """Rows by unknown label."""
+        self.known = known
+        """The names of labels that the task has; without names, the numbers that rows have."""
+        self.others: Sequence[UnknownLabelsError] = ()
+        """Such errors of other tables."""
+
+
+@errors_in_one_line(UnknownLabelsError)
 def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterable[Row]) -> Table:
     """A table of the usable rows, at least one, of cells in the order of `layout.columns`.
 
     Rows with a blank id, text or label are skipped; `path` is for messages and the table.
 
     Raises:
-        ValueError: in one line. There are no usable rows; a label is no number, not finite, outside the task's range,
-            or a fraction for a class (with its position and column); an id that must be unique is there twice.
+        UnknownLabelsError: in one line, after all rows are read. Labels are none of the task's classes.
+        ValueError: in one line. There are no usable rows; a label of a regression is no number, not finite or outside
+            the task's range (with its position and column); an id that must be unique is there twice.
     """
     mapping, has_several = read_mapping(layout.labels), task.kind_entry.has_several_labels
     kept, labels, skipped, unnamed = [], [], list[str](), Counter[str]()
-    places: dict[str, str] = {}
+    place_of, places = dict[str, str](), list[str]()
+    known, unknown = set[str](), Counter[str]()
+    first_unknown: tuple[str, str, str | None] = "", "", None
     for where, cells in rows:
         if not all(cells):
             skipped.append(describe_blank(where, layout.columns, cells))
             continue
         given = split_labels(where, cells[-1]) if has_several else [cells[-1]]
         named = [mapping.get(as_number(value)) if mapping else value for value in given]
-        if None in named:
-            value = given[named.index(None)][:MAX_QUOTED_VALUE]
-            if layout.has_all_labels:
-                names = [entry.rpartition(":")[0] for entry in layout.labels]
-                require_name(value, names, f"label in column {layout.label_column} of {where}")
-            unnamed[value] += 1
+        if None in named and not layout.has_all_labels:
+            unnamed[given[named.index(None)][:MAX_QUOTED_VALUE]] += 1
             continue
+        numbers = [math.nan if label is None else label_number(label, task) for label in named]
+        wrong = [at for at, number in enumerate(numbers) if math.isnan(number)]
+        if wrong:
+            if not unknown:
+                first_unknown = where, given[wrong[0]], named[wrong[0]]
+            unknown.update(given[at] for at in wrong)
+            if task.is_regression:
+                raise ValueError(describe_unknown(*first_unknown, task, layout, len(unknown)))
+            continue
+        known.update(given)
         if layout.has_unique_ids:
             rule = f"{where}: column {layout.id_column} must hold each id once"
-            require(cells[0] not in places, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {places.get(cells[0])} again")
-            places[cells[0]] = where
+            require(cells[0] not in place_of, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {place_of.get(cells[0])} again")
+            place_of[cells[0]] = where
         kept.append(cells)
-        numbers = [read_label(where, label, task, layout.label_column) for label in named if label is not None]
+        places.append(where)
         labels.append(indicator(numbers, task.num_classes) if has_several else numbers[0])
+    if unknown:
+        message = describe_unknown(*first_unknown, task, layout, len(unknown))
+        raise UnknownLabelsError(message, task, layout.label_column, unknown, task.labels or sorted(known))
     left_out = describe_unnamed(short_name(path), layout.label_column, unnamed)
     if not kept:
         first = [f"{len(skipped)} unusable, the first: {skipped[0]}"] if skipped else []
@@ -120,6 +148,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         split=split,
         path=path,
         ids=ids,
+        places=places,
         texts=tuple(texts),
         labels=np.array(labels, dtype=np.float32),
         num_own_rows=len(ids),
@@ -190,8 +219,8 @@ def rows_text(count: int) -> str:
     return "1 row has" if count == 1 else f"{count} rows have"
 
 
-def read_label(where: str, cell: str, task: Task, column: str) -> float:
-    """The label in `cell`; ValueError unless it is in the task's range, and whole for classes.
+def label_number(cell: str, task: Task) -> float:
+    """The label in `cell`; NaN unless it is in the task's range, and whole for classes.
 
     A bound that was rounded to single precision, as labels are, is the bound.
     """
@@ -199,13 +228,21 @@ def read_label(where: str, cell: str, task: Task, column: str) -> float:
     label = number if isinstance(number, float) else math.nan
     low, high = map(float, task.label_range)
     label = next((bound for bound in (low, high) if math.isclose(label, bound, rel_tol=SINGLE_PRECISION)), label)
-    is_real = task.is_regression
-    if not (low <= label <= high and (is_real or label.is_integer())):
-        rule = f"must be a {'' if is_real else 'whole '}number from {low:g} to {high:g}"
-        can_have_names = task.files is not None and not is_real and isinstance(number, str)
-        hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
-        raise ValueError(f"{where}: column {column} {rule}, got {cell[:MAX_QUOTED_VALUE]!r}{hint}")
-    return label
+    return label if low <= label <= high and (task.is_regression or label.is_integer()) else math.nan
+
+
+def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout, num_unknown: int) -> str:
+    """A line about the first value that is no label of a task; `label` is what a mapping makes of it, if it has it."""
+    shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
+    others = f" ('python -m mtlib.data DIR' lists all {num_unknown} unknown labels)" if num_unknown > 1 else ""
+    if label is None:
+        names = [entry.rpartition(":")[0] for entry in layout.labels]
+        return f"unknown label in column {column} of {where} '{shown}'{others}; {nearest_first(shown, names)}"
+    low, high = task.label_range
+    rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
+    can_have_names = task.files is not None and not task.is_regression and isinstance(as_number(label), str)
+    hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
+    return f"{where}: column {column} {rule}, got {shown!r}{hint}{others}"
 
 
 def split_labels(where: str, cell: str) -> list[str]:

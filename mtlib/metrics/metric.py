@@ -64,6 +64,8 @@ class Metric:
     """Parameters that are estimated beside the metric, by which the degrees of freedom of its variance are fewer."""
     has_scale: bool = False
     """Whether outputs must have the scale of the labels: a sum of several models' outputs will not do."""
+    is_zero_of_constants: bool = False
+    """Whether it is undefined where all predictions are the same, and counts as 0 there, as correlations do."""
     is_always_reported: bool = False
     """Whether it is in the curves of every task that it suits."""
 

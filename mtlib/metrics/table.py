@@ -66,6 +66,7 @@ METRICS: dict[str, Metric] = {
         counted=counted_matthews,
         influence=matthews_influence,
         range=(-1.0, 1.0),
+        is_zero_of_constants=True,
     ),
     "average_precision": Metric(
         title="average precision",
@@ -84,6 +85,7 @@ METRICS: dict[str, Metric] = {
         counted=counted_pearson,
         influence=pearson_influence,
         range=(-1.0, 1.0),
+        is_zero_of_constants=True,
         is_scored_by_fold=True,
         num_fitted=4,  # two means and two variances
         is_always_reported=True,
@@ -96,6 +98,7 @@ METRICS: dict[str, Metric] = {
         counted=counted_spearman,
         influence=spearman_influence,
         range=(-1.0, 1.0),
+        is_zero_of_constants=True,
         is_scored_by_fold=True,
         num_fitted=4,
         is_always_reported=True,

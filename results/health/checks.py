@@ -8,6 +8,7 @@ from results.health.equal_trainings import equal_trainings
 from results.health.finding import WORST_FIRST, Check, Finding
 from results.health.fit import forgotten_tasks, memorized_tasks
 from results.health.outputs import constant_predictions, weak_dev_sets
+from results.health.repeated_texts import repeated_texts
 from results.health.scale import overwhelming_penalties, starved_tasks, vanishing_penalties
 from results.health.trials import failed_trials, uneven_budgets, unfinished_trials
 from results.sweep import Sweep
@@ -17,6 +18,7 @@ CHECKS: Mapping[str, Check] = {
     "trials that have not ended": unfinished_trials,
     "predictions that are all the same": constant_predictions,
     "dev sets that show little": weak_dev_sets,
+    "texts that occur twice": repeated_texts,
     "tasks that others starve": starved_tasks,
     "penalties that are numerically nothing": vanishing_penalties,
     "penalties that overwhelm the loss": overwhelming_penalties,

@@ -141,8 +141,10 @@ def add_question(group: argparse._ArgumentGroup) -> None:
         help="share of each task's train rows, at most 0.5, that no trial sees, for an unbiased score at the end; "
         "rows with a text in common stay together, and hold_out.json in the sweep's folder names them (default: 0)",
     )
-    add("--dry-run", action="store_true", help="print trials, stages, steps and disk; start nothing")
+    add("--dry-run", action="store_true", help="print trials, stages, steps, disk and time; start nothing")
     add("--list-spaces", action="store_true", help="print the search spaces and their questions")
+    words = "print every key for --set and --vary with its base value, range and meaning, for the tasks of --data"
+    add("--list-keys", action="store_true", help=words)
 
 
 def add_search(group: argparse._ArgumentGroup) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.environment import versions_of
 from mtlib.runtime.storage import (
@@ -117,6 +118,7 @@ def sweep_info(
             "tables": dict(inputs.fingerprints),
             "rows": {f"{task}-{split}": rows for (task, split), rows in inputs.num_rows.items()},
             "skipped": [*inputs.skipped, *inputs.left_out],
+            "repeats": count_repeats(inputs),
         },
         "encoder": {"name": space.base.encoder.name, "fingerprint": next(iter(encoders.values()))},
         **several,
@@ -126,3 +128,19 @@ def sweep_info(
         "packages": versions_of(PACKAGES),
         "hardware": describe_machine(),
     }
+
+
+def count_repeats(inputs: SweepInputs) -> dict[str, dict[str, int]]:
+    """By task, the dev rows whose texts a train row has, and the texts of train with contradicting labels.
+
+    Both are those of the first configuration that has the task.
+    """
+    counts = {}
+    for (name, split), table in ((key, table) for (key, _), table in inputs.tables.items()):
+        if split == "train" and name in inputs.dev and name not in counts:
+            task, groups = inputs.space.base.task(name), repeated_rows(table.texts)
+            counts[name] = {
+                "dev_rows_in_train": int(repeats_row(inputs.dev[name].texts, table.texts).sum()),
+                "contradictions": len(contradicting_rows(task, table.labels, groups)),
+            }
+    return counts

@@ -35,6 +35,7 @@ def fixture_tables() -> dict[str, Table]:
             split="dev",
             path=Path("file.csv"),
             ids=IDS,
+            places=IDS,
             texts=([f"{task} {name}" for name in IDS],),
             labels=np.array(labels, dtype=np.float32),
             num_own_rows=len(IDS),

@@ -306,6 +306,12 @@ def test_files_are_inserted_into_the_pages_that_name_them_and_examples_stay_as_t
     assert hook.on_page_markdown(extending) == extending
 
 
+def test_the_page_of_the_configuration_has_every_key_as_it_is_now() -> None:
+    """After a change of a field: `python docs/reference/generated_blocks.py`."""
+    text = (DOCS / "reference" / "configuration.md").read_text()
+    assert pages_hook().with_keys(text) == text
+
+
 def test_page_of_several_sweeps_is_named() -> None:
     assert f"`{PAGE_OF_SEVERAL_FILE}`" in (DOCS / "report.md").read_text()
 

@@ -138,6 +138,7 @@ def build_table(name: str, *texts: list[str], labels: list[float] | None = None)
         split="train",
         path=Path(TASKS[name].file_name("train")),
         ids=[f"{name}{row}" for row in range(len(texts[0]))],
+        places=[f"{name}:{row}" for row in range(len(texts[0]))],
         texts=texts,
         labels=np.array(labels or np.zeros(len(texts[0])), dtype=np.float32),
         skipped=(),

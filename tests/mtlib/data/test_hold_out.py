@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from mtlib.data.hold_out import group_rows, hold_out_texts, normalise, repeats_row, share_text
+from mtlib.data.hold_out import group_rows, hold_out_texts, normalise, share_text
 
 SEEDS = range(30)
 Columns = list[list[str]]
@@ -104,13 +104,6 @@ def test_rows_that_share_a_text_in_any_column_are_one_group() -> None:
     assert share_text(columns, {"the road", "a cat"}).tolist() == [True, False, True]
     assert share_text(columns, {"The  Road", "film"}).tolist() == [False, False, False]
     assert share_text(columns, set()).tolist() == [False] * 3
-
-
-def test_a_row_is_repeated_where_one_row_has_all_its_texts() -> None:
-    others = [["a film", "new", "x"], ["a cat", "a DOG", "x"]]
-    texts = [["a  film", "a cat", "a film", "a film", "x", "x"], ["A cat", "A film", "a film", "a dog", "X", "y"]]
-    assert repeats_row(texts, others).tolist() == [True, True, False, False, True, False]
-    assert repeats_row([["New", "film"]], others[:1]).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

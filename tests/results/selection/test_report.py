@@ -272,6 +272,7 @@ def record_groups(sweep: Path, task: str, num_texts: int) -> None:
         split="dev",
         path=Path("x.csv"),
         ids=ids[::-1],
+        places=ids,
         texts=(texts[0][::-1],),
         labels=np.zeros(len(ids), dtype=np.float32),
         num_own_rows=len(ids),

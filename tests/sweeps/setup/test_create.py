@@ -19,6 +19,7 @@ from results.records.trials import read_sweep
 from sweeps.driver.resume import read_saved_options
 from sweeps.setup.create import create_sweep, discard_unstarted
 from sweeps.setup.inputs import SweepInputs
+from tests.mtlib.conftest import build_table
 from tests.sweeps.setup.conftest import Build
 
 FINGERPRINT = "0123456789abcdef"
@@ -41,6 +42,7 @@ def test_created_sweep_has_a_complete_folder(options: Build, inputs: SweepInputs
         "tables": {"sst-train": "ab", "sst-dev": "c"},
         "rows": {"sst-train": 3, "sst-dev": 2},
         "skipped": ["sst.csv:2: x is blank", "sst.csv: 7 rows have x 9, which labels does not name"],
+        "repeats": {},
     }
     assert info["encoder"] == {"name": inputs.space.base.encoder.name, "fingerprint": FINGERPRINT}
     assert set(info["code"]) == {"sources", "libraries"}
@@ -56,6 +58,14 @@ def test_held_out_rows_are_recorded(
     record = read_hold_out(plan.options.folder)
     assert record == HoldOutRecord(share=0.2, tasks=held_out_rows(held))
     assert read_saved_options(plan.options.folder, {}).hold_out == 0.2
+
+
+def test_repeated_and_contradicting_texts_are_recorded(options: Build, inputs: SweepInputs) -> None:
+    train = build_table("sst", ["a", "A ", "b", "b", "c"], labels=[1, 2, 3, 3, 4])
+    dev = {"sst": build_table("sst", ["B", "d", "c"]), "qqp": build_table("qqp", ["a"], ["b"])}
+    data = dataclasses.replace(inputs, dev=dev, tables={(("sst", "train"), ()): train})
+    info = read_sweep(create_sweep(options(), data, ENCODERS, []).options.folder)
+    assert info["data"]["repeats"] == {"sst": {"dev_rows_in_train": 2, "contradictions": 1}}
 
 
 def test_unwritable_storage_is_one_line(options: Build, inputs: SweepInputs, tmp_path: Path) -> None:

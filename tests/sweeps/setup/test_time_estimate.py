@@ -1,0 +1,82 @@
+"""The estimated time of a sweep: sums by hand of given times of steps, and one that is really timed."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlib.model.encoder import load_encoder
+from search_spaces.space import Grid, load_space
+from sweeps.options import SweepOptions
+from sweeps.setup.inputs import SweepInputs, read_inputs
+from sweeps.setup.precision import fit_encoders
+from sweeps.setup.report import max_concurrent
+from sweeps.setup.time_estimate import OVERHEAD_SECONDS, StepTime, describe_time, estimate_seconds, rounded_duration
+from tests.sweeps.setup.conftest import Build
+
+ROWS = {("sst", "train"): 320, ("sst", "dev"): 100}
+
+
+def single_task(**stage: Any) -> SweepInputs:
+    """Inputs of one configuration of SST: 10 steps of 32 rows in each of two epochs."""
+    space = load_space("smart_lambda")
+    changes = {f"stages.0.{key}": value for key, value in {"tasks": "sst", "epochs": 2, **stage}.items()}
+    own = {
+        "tasks.sst.batch_size": 32,
+        "tasks.sst.probe_rows": 64,
+        "tasks.sst.scored_train_rows": 0,
+        "precision": "fp32",
+    }
+    base = dataclasses.replace(space.base, stages=space.base.stages[:1]).override({**changes, **own})
+    grid: Grid = {"optimizer.learning_rate": (1e-5, 2e-5, 3e-5)}
+    return SweepInputs(
+        space=dataclasses.replace(space, base=base, grid=grid, published=()),
+        data_folder=Path("/data"),
+        num_rows=ROWS,
+        fingerprint="",
+        skipped=(),
+        notes=(),
+    )
+
+
+@pytest.mark.parametrize(("replicates", "concurrent"), [(1, 1), (2, 1), (1, 2)])
+def test_steps_and_predicted_rows_are_summed_over_trials_and_divided_among_lanes(
+    options: Build, replicates: int, concurrent: int
+) -> None:
+    given: SweepOptions = options(replicates=replicates, concurrent=concurrent, reuse=False)
+    of_trial = 20 * 0.5 + (2 * 100 + 64) * 0.01
+    rounds = math.ceil(3 * replicates / max_concurrent(given, 3 * replicates))
+    found = estimate_seconds(given, single_task(), lambda _config, _name: StepTime(step=0.5, row=0.01))
+    assert found == pytest.approx(OVERHEAD_SECONDS + rounds * of_trial)
+
+
+def test_epochs_that_are_not_scored_predict_nothing(options: Build) -> None:
+    def seconds(**stage: Any) -> float:
+        given = options(concurrent=1, reuse=False)
+        return estimate_seconds(given, single_task(**stage), lambda _config, _name: StepTime(step=0, row=1))
+
+    assert seconds() - seconds(score_every=2) == pytest.approx(3 * 100)
+
+
+def test_trials_of_the_demonstration_are_timed_here_and_not_on_gpus(options: Build) -> None:
+    given: SweepOptions = options()
+    inputs = read_inputs(given)
+    name = inputs.space.base.encoder.name
+    encoders = {name: load_encoder(name)}
+    inputs = fit_encoders(given, inputs, encoders)
+    (line,) = describe_time(given, inputs, encoders)
+    assert line.startswith("About ")
+    assert describe_time(dataclasses.replace(given, gpus_per_worker=1), inputs, encoders) == []
+
+
+def test_durations_are_rounded() -> None:
+    seconds = (41, 100, 12 * 60 + 20, 100 * 60, 30 * 3600)
+    assert [rounded_duration(number) for number in seconds] == [
+        "50 seconds",
+        "2 minutes",
+        "12 minutes",
+        "1.7 hours",
+        "30 hours",
+    ]
