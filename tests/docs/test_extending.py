@@ -44,7 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
         "choose": {"tasks.sst.head": "multisample"},
         "vary": {"tasks.sst.multisample_masks": 3},
         "wrong": {"tasks.sst.head": "multisampel"},
-        "title": "| multisample |",
+        "title": "(`multisample`), multisample_masks 8",
     },
     "temperature": {
         "choose": {"stages.0.sum_losses": False, "stages.0.order": "temperature"},
