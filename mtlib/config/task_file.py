@@ -75,8 +75,8 @@ class TaskEntry:
     of files with one suffix; or a data set of Hugging Face, `hf://NAME`, `hf://NAME#CONFIGURATION` or
     `hf://NAME#CONFIGURATION:SPLIT`."""
     dev: str | float | tuple[str, ...]
-    """Likewise; or the share of train, above 0 and at most 0.5, that is not trained on but scored. It is drawn in whole
-    groups of rows that share a text, by the texts alone: no seed changes it."""
+    """Likewise; or the share of train, above 0 and at most 0.5, that is not trained on but scored. It is stratified by
+    the labels and drawn in whole groups of rows that share a text, by texts and labels alone: no seed changes it."""
     test: str | tuple[str, ...] = ""
     """Likewise, without labels; may be left out."""
     columns: tuple[str, ...] = ()

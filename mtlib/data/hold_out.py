@@ -1,38 +1,103 @@
-"""Groups of rows that texts connect, and the groups that are held out for a final score, chosen by texts only."""
+"""Groups of rows that texts connect, and the groups that are held out or drawn for dev, by their content alone."""
 
 import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
 
 import numpy as np
 
+from mtlib.kinds import rarest_label
+
 Texts = Sequence[Sequence[str]]
 """One list per text column, as in `Table.texts`: all of one length, at least one row."""
 
+MAX_LABEL_BINS = 10
+"""Strata of a regression: bins of its sorted labels with as many rows each."""
 
-def hold_out_texts(texts: Texts, share: float) -> frozenset[str]:
+
+def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None, least: int = 0) -> frozenset[str]:
     """The normalised texts of the rows to hold out: whole groups of rows that texts connect, near a share of all.
 
-    Groups are taken in the order of a hash of their smallest text, independent of seeds and of the order of rows.
-    A group that would exceed the share is skipped; the rows that are missing from the share are then fewer than those
-    of the smallest group that is left.
+    Each stratum has room for its share of rows (see `quotas`). The strata take groups in turn, the one with the fewest
+    rows first, in the order of a hash of the groups' smallest text, independent of seeds and of the order of rows. A
+    group is skipped if it has more rows of some stratum than there is room for; with a single stratum, the rows that
+    are missing from the share are then fewer than those of the smallest group that is left.
 
     Args:
         texts: of all rows.
-        share: of the rows, from 0 to 1. The rows that contain a returned text (see `share_text`) are at most as many;
-            none if the smallest group is larger.
+        share: of the rows, from 0 to 1. The rows that contain a returned text (see `share_text`) are at most as many,
+            unless `least` asks for more; none if the smallest group is larger.
+        strata: (rows,) a number for each row's stratum, as `label_strata`; None for a single stratum.
+        least: rows for which a stratum of two rows or more has room at least.
 
-    Source: this project.
+    Source: this project; the rarest stratum first as in Sechidis et al. 2011, "On the stratification of multi-label
+    data".
     """
     columns = normalise_columns(texts)
     groups = group_rows(columns)
-    sizes, room = np.bincount(groups).tolist(), round(share * len(groups), 6)  # 0.29 of 100 rows are 29
-    chosen = np.zeros(len(sizes), dtype=bool)
+    own = np.zeros(len(groups), dtype=int) if strata is None else np.unique(strata, return_inverse=True)[1]
+    sizes = np.bincount(own)
+    room, content, members = (
+        quotas(sizes, share, least),
+        rows_by_stratum(groups, own),
+        defaultdict[int, list[int]](list),
+    )
     for group in ordered_groups(columns, groups):
-        if sizes[group] <= room:
-            chosen[group] = True
-            room -= sizes[group]
+        for stratum in content[group]:
+            members[stratum].append(group)
+    chosen = np.zeros(len(content), dtype=bool)
+    for stratum in np.argsort(sizes, kind="stable").tolist():
+        for group in members[stratum]:
+            if not chosen[group] and all(count <= room[part] for part, count in content[group].items()):
+                chosen[group] = True
+                for part, count in content[group].items():
+                    room[part] -= count
     rows = np.flatnonzero(chosen[groups])
     return frozenset(column[row] for column in columns for row in rows)
+
+
+def label_strata(labels: np.ndarray, is_regression: bool, share: float) -> np.ndarray:
+    """(rows,) the stratum of each row: its label, of several the rarest; of a regression the bin of its label.
+
+    There are at most `MAX_LABEL_BINS` bins, and no more than rows to draw; equal labels are in one bin.
+
+    Args:
+        labels: as in `Table.labels`.
+        is_regression: whether they are numbers in a range.
+        share: of the rows that is to be drawn.
+    """
+    if not is_regression:
+        return rarest_label(labels)
+    num_bins = max(1, min(MAX_LABEL_BINS, int(round(share * len(labels), 6))))
+    places: np.ndarray = np.searchsorted(np.sort(labels), labels)  # of equal labels the first one's
+    return places * num_bins // len(labels)
+
+
+def quotas(sizes: np.ndarray, share: float, least: int) -> list[int]:
+    """The rows to draw from each stratum: its share, rounded by the largest remainders so that the sum is right.
+
+    Strata of a single row come last. From one with two rows or more at least `least` are drawn, even if the sum is then
+    exceeded.
+
+    Args:
+        sizes: (strata,) rows of each.
+        share: of the rows, from 0 to 1.
+        least: 0, or 1.
+    """
+    wanted = np.round(share * sizes, 6)  # 0.29 of 100 rows are 29
+    found = np.floor(wanted).astype(int)
+    missing = max(0, int(round(share * int(sizes.sum()), 6)) - int(found.sum()))
+    found[np.lexsort((found - wanted, sizes < 2))[:missing]] += 1
+    drawn: list[int] = np.where(sizes < 2, found, np.maximum(found, least)).tolist()
+    return drawn
+
+
+def rows_by_stratum(groups: np.ndarray, strata: np.ndarray) -> list[Counter[int]]:
+    """How many rows of each stratum each group has."""
+    found = [Counter[int]() for _ in range(groups.max() + 1)]
+    for group, stratum in zip(groups.tolist(), strata.tolist(), strict=True):
+        found[group][stratum] += 1
+    return found
 
 
 def share_text(texts: Texts, others: Set[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from mtlib.config.data import HUB_PREFIX, TABLE_SUFFIXES, is_pattern
 from mtlib.config.task_file import TASK_FILE, check_suffixes
 from mtlib.data.file_readers import SUFFIX_FORMATS, Row, read_file, short_name
 from mtlib.data.file_suggestions import describe_folder, describe_missing
-from mtlib.data.hold_out import hold_out_texts, share_text
+from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
 from mtlib.data.tables import (
@@ -302,17 +302,21 @@ def resolve_hub_path(path: str, folder: Path) -> str:
     return f"{HUB_PREFIX}{local.absolute()}{mark}{configuration}" if local.is_dir() else path
 
 
-def texts_to_draw(table: Table, share: float, key: str) -> frozenset[str]:
-    """The texts of the rows to draw from a table; ValueError if there are none."""
-    texts = hold_out_texts(table.texts, share)
+def texts_to_draw(
+    table: Table, share: float, key: str, strata: np.ndarray | None = None, least: int = 0
+) -> frozenset[str]:
+    """The texts of the rows to draw from a table, as `hold_out_texts`; ValueError if there are none."""
+    texts = hold_out_texts(table.texts, share, strata, least)
     rule = f"{short_name(table.path)}: {key} must hold out at least one whole group of rows that share texts"
     require(bool(texts), rule, f"{share:g} of {len(table.ids)} rows")
     return texts
 
 
 def draw_dev(source: RowSource, table: Table) -> frozenset[str]:
-    """The texts of the dev rows to draw from all rows of a task."""
-    return texts_to_draw(table, source.dev_share, f"tasks.{source.task.name}.dev")
+    """The texts of the dev rows to draw from all rows of a task, stratified; of classes at least one row each."""
+    is_regression, share = source.task.is_regression, source.dev_share
+    strata = label_strata(table.labels, is_regression, share)
+    return texts_to_draw(table, share, f"tasks.{source.task.name}.dev", strata, least=0 if is_regression else 1)
 
 
 def take_own_rows(source: RowSource, table: Table, drawn: Mapping[RowSource, frozenset[str]]) -> Table:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.config.methods import Methods
 from mtlib.config.schema import hints_of, type_name, types_of, words_of
 from mtlib.config.trial import TrialConfig
@@ -99,7 +100,8 @@ def allowed_values(hint: Any, meaning: str) -> str:
 
 def meaning_of(owner: Any, name: str, methods: Methods) -> str:
     """The first sentence of a field's docstring; the field may be a setting of a method, which has it instead."""
-    tables: list[Mapping[str, Any]] = [methods.losses, methods.heads, methods.batch_orders, methods.gradient_methods]
+    of_trials: list[Mapping[str, Any]] = [methods.gradient_methods, LOSS_WEIGHTINGS]
+    tables = [methods.losses, methods.heads, methods.batch_orders, *of_trials]
     settings = [entry.settings for table in tables for entry in table.values() if entry.settings is not None]
     classes = [owner, *(cls for cls in settings if name in hints_of(cls))]
     text = next(docs[name] for docs in map(field_docs, classes) if name in docs)

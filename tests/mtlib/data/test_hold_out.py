@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from mtlib.data.hold_out import group_rows, hold_out_texts, normalise, share_text
+from mtlib.data.hold_out import group_rows, hold_out_texts, label_strata, normalise, quotas, share_text
 
 SEEDS = range(30)
 Columns = list[list[str]]
@@ -113,3 +113,48 @@ def test_case_and_white_space_are_ignored_and_letters_are_not(text: str) -> None
     assert (normalise(text) == "a fine film") == ("İ" not in text)
     assert normalise(normalise(text)) == normalise(text)
     assert normalise("Straße") == normalise("STRASSE")
+
+
+def drawn_rows(columns: list[list[str]], labels: np.ndarray, share: float, least: int = 1) -> np.ndarray:
+    return share_text(columns, hold_out_texts(columns, share, labels, least))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+def test_each_class_of_single_texts_gets_its_share_within_one_row_and_at_least_one(seed: int, share: float) -> None:
+    stream = np.random.default_rng(seed)
+    labels = stream.choice(5, size=int(stream.integers(20, 300)), p=[0.6, 0.25, 0.1, 0.03, 0.02])
+    drawn = drawn_rows([[f"text {row}" for row in range(len(labels))]], labels, share)
+    for label in np.unique(labels):
+        size, found = np.sum(labels == label), np.sum(drawn & (labels == label))
+        assert abs(found - share * size) <= 1
+        assert size < 2 or 1 <= found < size
+
+
+def test_the_largest_remainders_are_rounded_up_and_single_rows_stay() -> None:
+    assert quotas(np.array([10, 14, 16]), 0.1, 0) == [1, 1, 2]  # 1.0, 1.4, 1.6: four in all
+    assert quotas(np.array([10, 14, 6]), 0.1, 0) == [1, 1, 1]
+    assert quotas(np.array([1, 4, 4]), 0.25, 1) == [0, 1, 1]
+    assert quotas(np.array([2, 98]), 0.05, 1) == [1, 5]
+    assert quotas(np.array([100]), 0.29, 0) == [29]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_text_is_on_both_sides_and_the_order_of_rows_does_not_matter(seed: int) -> None:
+    stream = np.random.default_rng(seed)
+    columns = [[f"Text {number}" for number in stream.integers(0, 150, 200)] for _ in range(2)]
+    labels = stream.integers(0, 3, 200)
+    drawn = drawn_rows(columns, labels, 0.3)
+    sides = [{normalise(column[row]) for column in columns for row in np.flatnonzero(side)} for side in (drawn, ~drawn)]
+    assert not sides[0] & sides[1]
+    order = stream.permutation(200)
+    shuffled = drawn_rows([[column[row] for row in order] for column in columns], labels[order], 0.3)
+    assert np.array_equal(shuffled, drawn[order])
+
+
+def test_bins_of_numbers_are_deciles_and_equal_numbers_share_one() -> None:
+    labels = np.random.default_rng(0).permutation(1000) / 7
+    assert np.bincount(label_strata(labels, True, 0.1)).tolist() == [100] * 10
+    assert np.array_equal(np.argsort(np.argsort(labels)) // 100, label_strata(labels, True, 0.1))
+    assert set(label_strata(np.array([1.0] * 6 + [2.0] * 6), True, 0.25).tolist()) == {0, 1}
+    assert label_strata(np.arange(12.0), True, 0.05).tolist() == [0] * 12
