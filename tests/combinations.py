@@ -35,6 +35,7 @@ SMART = {"smart.weight": 0.5, "smart.tasks": ALL, "smart.noise_std": 0.05, "smar
 BI = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
 PALS = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ALL}
 LORA = {"adapter.method": "lora", "adapter.rank": 2, "optimizer.learning_rate": 1e-2}
+PARTS = {"stages.0.micro_batch_size": 3, "stages.1.micro_batch_size": 1}
 PROBING = {"optimizer.learning_rate": 1e-4}
 """A head fitted to the untrained encoder of these tests has large weights. At ten times this rate its losses rise to
 180, and a change of all weights by 1e-7 moves them by 1e-3."""
@@ -92,6 +93,12 @@ METHODS: dict[str, Changes] = {
     "one layer": {"encoder.trained_layers": [1]},
     "empty shard": {"tasks.sst.batch_size": 1, **SMART},
     "polynomial-decay averaging": {"optimizer.average_power": 1},
+    "micro-batches, smart": {**SMART, **PARTS, "smart.row_share": 0.5, "loss_weighting": "uncertainty"},
+    "checkpointing, smart, shared masks": {
+        **SMART,
+        "smart.masks": "shared",
+        "encoder.gradient_checkpointing": True,
+    },
     "lora, smart, layer decay": {**LORA, **SMART, "adapter.dropout": 0.1, "optimizer.layer_decay": 0.8},
     "lora, pals, averages": {
         **LORA,
@@ -119,7 +126,7 @@ SUMMED_ONLY: dict[str, Changes] = {
     "excess_mtl": {"gradients": "excess_mtl", "excess_mtl_warmup_steps": 1},
     **{name: {"loss_weighting": name} for name in ("famo", "dwa", "stch")},
     "famo, smart": {"loss_weighting": "famo", **SMART},
-    "lora, pcgrad": {**LORA, "gradients": "pcgrad"},
+    "lora, pcgrad, micro-batches": {**LORA, **PARTS, "gradients": "pcgrad"},
 }
 
 EVERY_METHOD = {**METHODS, **ALTERNATING_ONLY, **SUMMED_ONLY}

@@ -145,7 +145,8 @@ def build_model(
 
     Weights of an early epoch lack those of tasks that were not active yet; these are initialised anew.
     """
-    model = MultiTaskModel(config, pretrained)
+    has_flash = config.encoder.attention == "flash_attention_2"  # a kernel of GPUs, which training alone needs
+    model = MultiTaskModel(config.override({"encoder.attention": "auto"}) if has_flash else config, pretrained)
     own = model.state_dict()
     active = [task for task in config.active_tasks if was_active(config, task, own, weights)]
     check_fit(rule, weights, active_weights(config, active or config.active_tasks, own))

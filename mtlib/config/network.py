@@ -41,6 +41,13 @@ class EncoderConfig:
     trained_layers: tuple[int, ...] | None = None
     """Which layers are trained, from 0. None: the whole encoder, embeddings included. Empty: none, the encoder is
     frozen (BB table 3). One number: that layer alone (TT table 5). Embeddings are frozen unless it is None."""
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
+    """The attention of `transformers`, in its own layers. `flash_attention_2` needs the package `flash-attn`, a GPU and
+    bf16; predictions are made without it. `auto`: this project's layers, which use kernels of PyTorch, for BERT and its
+    relatives, and what `transformers` prefers for others."""
+    gradient_checkpointing: bool = False
+    """Whether layers keep their inputs alone and compute the rest again in the backward pass, with the same dropout
+    masks: less memory, and about a third more time. It uses the layers of `transformers`. Source: Chen et al. 2016."""
     start_from: str | None = None
     """Weights to start from in place of the pretrained ones: the checkpoint folder of an earlier trial, an exported
     model's folder, or a `.safetensors` file of either. None: the pretrained ones. Source: TU table 4."""

@@ -41,6 +41,8 @@ class Penalty:
     pass keeps."""
     needs_teacher: bool = False
     """Whether it compares predictions with those of the mean teacher, which then follows the model."""
+    needs_whole_batch: bool = False
+    """Whether a row's value depends on the other rows of its batch, which then cannot pass in parts."""
     needs_encoder: bool = False
     """Whether it trains only the encoder and the layers of tasks inside it, but no head."""
     inert: Callable[[Any], tuple[str, ...]] = lambda _settings: ()
@@ -204,6 +206,7 @@ PENALTIES: dict[str, Penalty] = {
         function="mtlib.loss.simcse:simcse_penalty",
         settings=SimcseConfig,
         terms=("simcse",),
+        needs_whole_batch=True,
         needs_encoder=True,
     ),
 }

@@ -45,6 +45,11 @@ class StageConfig:
     as one pass over all rows needs. Otherwise an epoch is the next so many steps of the order, which begins again,
     reshuffled, whenever it has ended. `sequential` divides the steps of each epoch among the sets, in proportion to
     their batches, at least one each, `unimax` the steps of the stage. Source: TU 5.2, MP 5.3."""
+    micro_batch_size: int | None = None
+    """Most rows of a batch that a worker passes through the network at once, at least 1: gradients of the parts add up,
+    and losses and gradients are those of the whole batch, but for dropout masks, which are drawn anew for each part. A
+    smaller one needs less memory and more time. None: all rows, or, on a GPU whose memory does not hold them, half of
+    them, a quarter and so on, which is tried before the trial begins and noted in its record. SimCSE needs all rows."""
     start_from: Literal["last", "best"] = "last"
     """Weights at the stage's start: the `last` of the stage before it, or those of its `best` epoch by the mean dev
     score of the tasks that had been active, with a new optimizer. With `optimizer.average_power` both are averages.
@@ -80,6 +85,8 @@ class StageConfig:
             settings_of(order.settings, self)  # checks them
         steps = self.steps_per_epoch
         require(steps is None or steps >= 1, "steps_per_epoch must be at least 1", steps)
+        micro = self.micro_batch_size
+        require(micro is None or micro >= 1, "micro_batch_size must be at least 1", micro)
         sets = len(self.tasks) + len(self.extra_data)
         rule = f"epochs of {self.order} must be at least the number of its sets, {sets}, or one is never trained"
         require(not self.order_entry.is_one_set_per_epoch or self.epochs >= sets, rule, self.epochs)

@@ -155,6 +155,12 @@ class TrialConfig:
         """The entry of the method that weighs losses."""
         return LOSS_WEIGHTINGS[self.loss_weighting]
 
+    def needs_whole_batches(self, stage: StageConfig) -> bool:
+        """Whether a penalty compares the rows of a batch of a stage, or their losses set the weights of a step."""
+        whole = [name for name in self.active_penalties if self.penalty_entry(name).needs_whole_batch]
+        is_weighted = stage.sums_tasks and self.weighting_entry.function is not None
+        return is_weighted or any(set(self.penalties[name].tasks) & set(stage.tasks) for name in whole)
+
     def penalty_entry(self, name: str) -> Penalty:
         """The entry of a penalty."""
         return self.methods.penalties[name]
@@ -297,7 +303,7 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     definitions = tree["data"]["tasks"].values()
     for definition in definitions:
         del definition["metric_file"]  # its code counts, above
-    groups = (*tree["tasks"].values(), *definitions, *tree["stages"], tree["evaluation"], tree["smart"])
+    groups = (*tree["tasks"].values(), *definitions, *tree["stages"], *(tree[key] for key in LATER_GROUPS))
     for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
         if name in group and group[name] == default:
             del group[name]
@@ -368,6 +374,8 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
         tree[METHODS_KEY] = digests
 
 
+LATER_GROUPS = ("encoder", "evaluation", "smart")
+"""Groups besides tasks and stages that have some of these fields."""
 LATER_FIELDS: Mapping[str, Any] = {
     "target_scale": "raw",
     "score_every": 1,
@@ -378,6 +386,9 @@ LATER_FIELDS: Mapping[str, Any] = {
     "label_smoothing": 0,
     "focal_gamma": 2,
     "prefix": "",
+    "micro_batch_size": None,
+    "attention": "auto",
+    "gradient_checkpointing": False,
     "label_values": [],
 }
 """Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
@@ -406,6 +417,11 @@ def check_groups(config: TrialConfig) -> None:
         require_name(name, config.tasks, "task")
     require_name(config.encoder.start_epoch, ("overall", *config.data.tasks), "encoder.start_epoch")
     check_stages(config.stages, config.data.sources)
+    for index, stage in enumerate(config.stages):
+        is_whole = stage.micro_batch_size is None or not config.needs_whole_batches(stage)
+        where = f"loss_weighting is {config.loss_weighting} or a penalty compares the rows of a batch, as SimCSE does"
+        rule = f"stages.{index}.micro_batch_size must be none where {where}"
+        require(is_whole, rule, stage.micro_batch_size)
     active = {task: config.tasks[task] for task in config.active_tasks}
     for name, tasks in config.tasks_by_group.items():
         is_carried = not tasks or bool(set(tasks) & set(active))
@@ -427,6 +443,7 @@ def check_groups(config: TrialConfig) -> None:
     rule = "encoder.trained_layers must be none where adapter.method is not none: the encoder's own weights are frozen"
     has_layers = config.adapter.method == "none" or config.encoder.trained_layers is None
     require(has_layers, rule, config.encoder.trained_layers)
+    check_kernels(config)
     if config.encoder.trained_layers == ():
         check_frozen(config, active)
     for name, group in config.active_penalties.items():
@@ -468,6 +485,21 @@ def check_layer_scales(optimizer: OptimizerConfig, sums_tasks: bool, active: Map
     require(not sums_tasks, rule, scales)
     rule = "tasks.<name>.chosen_layers must name layers where optimizer.other_scale or chosen_scale is not 1"
     require(any(settings.chosen_layers for settings in active.values()), rule, "none for any task")
+
+
+def check_kernels(config: TrialConfig) -> None:
+    """Checks that everything in a step can do with the attention and the checkpointing of the encoder's layers."""
+    encoder, has_pals = config.encoder, config.pals.size > 0
+    rule = "encoder.gradient_checkpointing must be false with PALs, which hooks add in the forward pass alone"
+    require(not (encoder.gradient_checkpointing and has_pals), rule, encoder.gradient_checkpointing)
+    own_dropout = config.simcse.dropout if config.simcse.weight > 0 else None
+    rule = "encoder.gradient_checkpointing must be false with simcse.dropout, which acts in the forward pass alone"
+    require(not encoder.gradient_checkpointing or own_dropout is None, rule, encoder.gradient_checkpointing)
+    has_flash = encoder.attention == "flash_attention_2"
+    rule = "precision must be bf16 or auto with encoder.attention flash_attention_2"
+    require(not has_flash or config.precision != "fp32", rule, config.precision)
+    rule = "encoder.attention must not be flash_attention_2 with SMART, which needs passes in fp32"
+    require(not (has_flash and config.needs_embeddings), rule, encoder.attention)
 
 
 def check_frozen(config: TrialConfig, active: Mapping[str, TaskConfig]) -> None:

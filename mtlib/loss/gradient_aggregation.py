@@ -88,6 +88,12 @@ def without_averaging(objective: nn.Module) -> contextlib.AbstractContextManager
     return getattr(objective, "no_sync", contextlib.nullcontext)()
 
 
+def add_gradients(first: Gradients, second: Gradients) -> Gradients:
+    """The sum of two parts of a task's gradient, which reach the same parameters."""
+    pairs = zip(first, second, strict=True)
+    return [None if one is None or other is None else one + other for one, other in pairs]
+
+
 def combine(weigh: Weighting, gradients: Sequence[Gradients]) -> Gradients:
     """One gradient per parameter from those of the tasks.
 

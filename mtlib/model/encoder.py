@@ -275,7 +275,8 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     """A fresh trainable copy of a pretrained encoder with the configured dropout.
 
     Raises:
-        ValueError: a dropout is set that this encoder's configuration lacks, or max_length exceeds its positions.
+        ValueError: a dropout is set that this encoder's configuration lacks, max_length exceeds its positions, or the
+            encoder lacks the attention or the gradient checkpointing that is asked for, or this machine does.
     """
     from transformers import AutoModel
 
@@ -284,11 +285,28 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     set_dropout(architecture, ATTENTION_DROPOUTS, config.attention_dropout, pretrained.name, "attention_dropout")
     rule = f"encoder.max_length must be at most {pretrained.max_length} for {pretrained.name}"
     require(config.max_length <= pretrained.max_length, rule, config.max_length)
-    with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        model: nn.Module = AutoModel.from_config(architecture)
+    chosen = {} if config.attention == "auto" else {"attn_implementation": config.attention}
+    with quiet_transformers(), torch.random.fork_rng(devices=[]), refused(f"encoder.attention {config.attention}"):
+        model: Any = AutoModel.from_config(architecture, **chosen)
     drop_pooler(model)
     model.load_state_dict(pretrained.weights)
-    return model
+    if config.gradient_checkpointing:
+        with refused("encoder.gradient_checkpointing"):  # its method has a new name since transformers 5.20
+            enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+            enable({"use_reentrant": False})
+    built: nn.Module = model
+    return built
+
+
+@contextlib.contextmanager
+def refused(setting: str) -> Iterator[None]:
+    """Turns what `transformers` raises where an encoder or this machine cannot do as asked into one line."""
+    try:
+        yield
+    except (ImportError, ValueError) as error:
+        raise ValueError(
+            f"{setting} must be possible with this encoder on this machine: {first_line(error)}"
+        ) from error
 
 
 def hidden_dropout(architecture: Any) -> float:

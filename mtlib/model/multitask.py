@@ -47,7 +47,8 @@ class MultiTaskModel(nn.Module):
         # train 1.4 to 2 times as fast (docs/measurements.md, "On a GPU").
         torch.backends.cuda.enable_cudnn_sdp(False)
         self.encoder = build_encoder(pretrained, config.encoder)
-        self.has_bert_layers = has_bert_layers(self.encoder)
+        has_own_code = config.encoder.attention == "auto" and not config.encoder.gradient_checkpointing
+        self.has_bert_layers = has_own_code and has_bert_layers(self.encoder)
         check_fits(config, self.encoder)
         if config.needs_embeddings:
             embedding_layer(self.encoder)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mtlib.config.network import TaskConfig
+from mtlib.config.network import EncoderConfig, TaskConfig
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
+from mtlib.runtime.environment import versions_of
 from mtlib.stages.draws import stage_sets
 from mtlib.stages.plan import tasks_active_by
 from mtlib.tasks import Task
@@ -46,8 +47,8 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         "stages": [
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
-        "encoder": pick(config.encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")),
-        **({} if config.adapter.method == "none" else {"adapter": to_dict(config.adapter)}),
+        "encoder": encoder_settings(config.encoder),
+        **({} if config.adapter.method == "none" else {"adapter": to_dict(config.adapter) | versions_of(("peft",))}),
         "definitions": {task: bare_definition(config.task(task)) for task in tasks},
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
@@ -73,6 +74,15 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         # Of one worker or two the order does not count: a sum of two does not depend on it.
         "layout": memory_layout(config) if num_workers > 2 else None,
     }
+
+
+def encoder_settings(encoder: EncoderConfig) -> Tree:
+    """The encoder's settings without the place of its weights, whose content counts."""
+    kernels = {
+        **({} if encoder.attention == "auto" else {"attention": encoder.attention}),
+        **({"gradient_checkpointing": True} if encoder.gradient_checkpointing else {}),
+    }
+    return pick(encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")) | kernels
 
 
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
@@ -120,6 +130,7 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
         "start_from": index > 0,
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
+        "micro_batch_size": stage.micro_batch_size is not None,
         "score_every": False,
     }
     done = stage.epochs if epochs is None else epochs

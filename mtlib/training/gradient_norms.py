@@ -6,6 +6,7 @@ all workers together, before a gradient method combines tasks. They are kept bes
 the curve `gradient_norm`.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.gradient_aggregation import average_over_workers, gradients_by_task
+from mtlib.loss.gradient_aggregation import add_gradients, average_over_workers, gradients_by_task
 from mtlib.training.run import Run
 
 NUM_STEPS = 20
@@ -38,13 +39,16 @@ def note_step_norm(run: Run, task: str) -> None:
     add_norm(run, task, [parameter.grad for parameter in run.model.encoder.parameters()])
 
 
-def note_task_norms(run: Run, batches: Sequence[Batch], places: Sequence[Place]) -> None:
+def note_task_norms(run: Run, parts: Sequence[Sequence[Batch]], places: Sequence[Place]) -> None:
     """Notes the norm of each task of a step of several, by a pass of its own; no gradient is set."""
     trained = [parameter for parameter in run.model.encoder.parameters() if parameter.requires_grad]
-    for task in dict.fromkeys(batch.task for batch in batches) if trained else ():
-        own = [index for index, batch in enumerate(batches) if batch.task == task]
-        parts = [batches[index] for index in own], [places[index] for index in own]
-        (gradients,), _ = gradients_by_task(run.objective, trained, *parts)
+    for task in dict.fromkeys(batch.task for batch in parts[0]) if trained else ():
+        own = [index for index, batch in enumerate(parts[0]) if batch.task == task]
+        found = [
+            gradients_by_task(run.objective, trained, [part[index] for index in own], [places[index] for index in own])
+            for part in parts
+        ]
+        gradients = functools.reduce(add_gradients, (gradients for (gradients,), _ in found))
         add_norm(run, task, average_over_workers(gradients))
 
 

@@ -50,10 +50,13 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
 
 def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
-    """A configuration without the built-in penalties that need nothing of an encoder, and on a GPU in fp32."""
+    """A configuration without the built-in penalties that need nothing of an encoder, and on a GPU in fp32, without the
+    attention that only GPUs have."""
     built_in = [name for name in config.penalties if ("penalties", name) not in config.methods.origins]
     plain = {f"{name}.weight": 0 for name in built_in if not config.penalty_entry(name).needs_embeddings}
-    return config.override({**plain, **({"precision": "fp32"} if on_gpu else {})})
+    has_flash = config.encoder.attention == "flash_attention_2"
+    kernel = {"encoder.attention": "auto"} if on_gpu and has_flash else {}
+    return config.override({**plain, **kernel, **({"precision": "fp32"} if on_gpu else {})})
 
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
@@ -63,6 +66,8 @@ def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:
         *([settings.loss_entry.title] if ("losses", settings.loss) in config.methods.origins else []),
         *(["precision bf16 on the CPU"] if config.precision == "bf16" else []),
         *(config.penalty_entry(name).title for name in penalties_of(config, task, turn=0)),
+        *([f"attention {config.encoder.attention}"] if config.encoder.attention != "auto" else []),
+        *(["gradient checkpointing"] if config.encoder.gradient_checkpointing else []),
         *([f"LoRA of {' and '.join(config.adapter.targets) or 'queries and values'}"] if has_adapter else []),
         *([f"PALs ({config.pals.placement})"] if task in config.pals.tasks and config.pals.size > 0 else []),
     )

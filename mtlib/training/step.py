@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from mtlib.config.schema import settings_of
+from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, make_batch, moved, ready_for
+from mtlib.data.token_cache import Corpus
 from mtlib.loss.clean_pass import Place
-from mtlib.loss.gradient_aggregation import combine, gradients_by_task, weighting_of, without_averaging
+from mtlib.loss.gradient_aggregation import add_gradients, combine, gradients_by_task, weighting_of, without_averaging
 from mtlib.loss.objective import all_terms, check_sign, losses_by_task, terms_of
 from mtlib.loss.proximal import decay_at
 from mtlib.runtime.errors import TrainingDiverged
@@ -42,14 +44,15 @@ def take_step(run: Run, step: Step, built: Sequence[Batch] | None = None) -> Non
         TrainingDiverged: a loss is NaN or infinite (names task, step and loss), or a gradient that a method combines.
         Interrupted: on some worker the run should not continue.
     """
-    batches = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
-    places = [batch_place(run, part) for part in step]
+    moved_parts = [moved(batch, run.device) for batch in (built or host_batches(run, step))]
+    parts = [moved_parts[first : first + len(step)] for first in range(0, len(moved_parts), len(step))]
+    batches, places = parts[0], [batch_place(run, part) for part in step]
     tasks = {batch.task for batch in batches}
     torch.manual_seed(stream_of(run, "dropout", worker_rank()))
     compute = compute_sum if run.config.gradients == "sum" or len(tasks) == 1 else compute_combination
-    details = compute(run, batches, places)
+    details = compute(run, parts, places)
     if is_measured(run, len(tasks)):
-        measure_gradients(run, batches, places)
+        measure_gradients(run, parts, places)
     num_steps = run.plan[run.stage].num_steps
     task = batches[0].task  # steps of several tasks have no rates of their own
     set_learning_rates(run.optimizer, run.config, run.stage_step, num_steps, task)
@@ -92,37 +95,55 @@ def update_averages(run: Run) -> None:
         update_average(run.average, run.model, polynomial_share(run.stage_step + 1, power))
 
 
-def compute_sum(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:
-    """Sets the gradients of the step's summed loss, which DDP averages over the workers; returns its agreed details."""
-    with run.words.sparse_gradient() if run.words else contextlib.nullcontext():
-        loss, details = run.objective(batches, places)
-    agreed = agree(run, batches, places, details)
+def compute_sum(run: Run, parts: list[list[Batch]], places: list[Place]) -> Tensor:
+    """Sets the gradients of the step's summed loss, which DDP averages over the workers; returns its agreed details.
+
+    Gradients of the parts of the step's batches add up. DDP averages them once, in the backward pass of the last part.
+    """
     run.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    earlier: list[Tensor] = []
+    for batches in parts[:-1]:
+        with getattr(run.objective, "no_sync", contextlib.nullcontext)():
+            loss, details = compute_loss(run, batches, places)
+            torch.autograd.backward(loss)
+        earlier.append(details)
+    loss, details = compute_loss(run, parts[-1], places)
+    agreed = agree(run, parts[-1], places, torch.stack([*earlier, details]).sum(dim=0))
+    torch.autograd.backward(loss)
     return agreed
 
 
-def compute_combination(run: Run, batches: list[Batch], places: list[Place]) -> Tensor:
+def compute_loss(run: Run, batches: list[Batch], places: list[Place]) -> tuple[Tensor, Tensor]:
+    """As `Objective.forward`; where only touched word pieces are stepped, their gradient is sparse."""
+    with run.words.sparse_gradient() if run.words else contextlib.nullcontext():
+        loss, details = run.objective(batches, places)
+    return loss, details
+
+
+def compute_combination(run: Run, parts: list[list[Batch]], places: list[Place]) -> Tensor:
     """Sets the combination of the tasks' gradients by the configured method; returns the step's agreed details."""
     parameters = [parameter for group in run.optimizer.param_groups for parameter in group["params"]]
-    gradients, details = gradients_by_task(run.objective, parameters, batches, places)
-    agreed = agree(run, batches, places, details)
+    gradients, details = gradients_by_task(run.objective, parameters, parts[0], places)
+    for batches in parts[1:]:
+        further, found = gradients_by_task(run.objective, parameters, batches, places)
+        gradients, details = list(map(add_gradients, gradients, further)), details + found
+    agreed = agree(run, parts[0], places, details)
     torch.manual_seed(stream_of(run, "gradients", 0))  # the same on every worker
     named = {parameter: name for name, parameter in run.model.named_parameters()}
-    tasks, names = list(dict.fromkeys(batch.task for batch in batches)), [named[one] for one in parameters]
+    tasks, names = list(dict.fromkeys(batch.task for batch in parts[0])), [named[one] for one in parameters]
     combined = combine(weighting_of(run.config, tasks, names, run.method_state), gradients)
     for parameter, gradient in zip(parameters, combined, strict=True):
         parameter.grad = gradient
     return agreed
 
 
-def measure_gradients(run: Run, batches: list[Batch], places: list[Place]) -> None:
+def measure_gradients(run: Run, parts: list[list[Batch]], places: list[Place]) -> None:
     """Notes the norm of each task's gradient in this step; gradients, and so the trained numbers, stay as they are."""
-    if len({batch.task for batch in batches}) == 1:
-        note_step_norm(run, batches[0].task)
+    if len({batch.task for batch in parts[0]}) == 1:
+        note_step_norm(run, parts[0][0].task)
     else:
-        torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew
-        note_task_norms(run, batches, places)
+        torch.manual_seed(stream_of(run, "dropout", worker_rank()))  # the masks that the step drew, if it has one part
+        note_task_norms(run, parts, places)
 
 
 def agree(run: Run, batches: list[Batch], places: list[Place], details: Tensor) -> Tensor:
@@ -170,19 +191,38 @@ def drop_zero_rate_gradients(run: Run) -> None:
 
 
 def host_batches(run: Run, step: Step) -> list[Batch]:
-    """This worker's shards of a step's batches, in memory from which the run's device can copy them."""
-    return [ready_for(batch_of(run, part), run.device) for part in step]
+    """This worker's shards of a step's batches, in memory from which the run's device can copy them.
+
+    Where they are too large for `micro_batch_size`, the first part of each batch, then the second of each, and so on.
+    """
+    num_parts = parts_of(run.config.stages[run.stage].micro_batch_size, [len(part.rows) for part in step])
+    return [ready_for(batch_of(run, part, which, num_parts), run.device) for which in range(num_parts) for part in step]
 
 
-def batch_of(run: Run, part: StepBatch) -> Batch:
-    """This worker's shard of a global batch, on the CPU."""
+def batch_of(run: Run, part: StepBatch, which: int = 0, num_parts: int = 1) -> Batch:
+    """This worker's shard of a global batch, or one of its parts, on the CPU.
+
+    Parts are shards as if there were `num_parts` times as many workers: noise is drawn for the whole batch and sliced,
+    and a part without rows takes part with weight 0.
+    """
+    return shard_of(run.config, run.corpus, part, which, num_parts)
+
+
+def parts_of(micro_batch_size: int | None, num_rows: Sequence[int]) -> int:
+    """Into how many parts each worker's shard of a step's batches is cut, by the rows of these; 1 without a limit."""
+    longest = -(-max(num_rows) // num_workers())
+    return 1 if micro_batch_size is None else -(-longest // micro_batch_size)
+
+
+def shard_of(config: TrialConfig, corpus: Corpus, part: StepBatch, which: int, num_parts: int) -> Batch:
+    """As `batch_of`, of a configuration's data."""
     return make_batch(
-        run.corpus[part.set, "train"],
+        corpus[part.set, "train"],
         part.rows,
-        encoding=run.config.tasks[run.config.task_of(part.set)].encoding,
-        max_length=run.config.encoder.max_length,
-        rank=worker_rank(),
-        world_size=num_workers(),
+        encoding=config.tasks[config.task_of(part.set)].encoding,
+        max_length=config.encoder.max_length,
+        rank=worker_rank() + which * num_workers(),
+        world_size=num_workers() * num_parts,
     )
 
 

@@ -47,6 +47,8 @@ class TrialStart:
     environments: tuple[Mapping[str, Any], ...] = ()
     """What the trial was trained in, as `describe_environment` gives it: several where code, libraries or a device
     changed between a stop and a resume."""
+    micro_batch_sizes: tuple[int | None, ...] = ()
+    """The `micro_batch_size` of each stage: the configured one, or that with which its steps fit the GPU's memory."""
     notes: tuple[str, ...] = ()
     """What happened to it, a line each: states that could not be used, environments that changed."""
 

@@ -6,7 +6,7 @@ Every worker runs this. Only rank 0 touches files and communicates with the chan
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mtlib.checkpoints.state import DiskFull, drop_states, newest_numbers, saved_states
+from mtlib.config.trial import TrialConfig
 from mtlib.runtime.errors import TrainingDiverged, first_line
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.workers import from_rank_0, num_workers, worker_rank
@@ -85,7 +86,9 @@ def begin(run: TrialRun) -> tuple[int, bool]:
     environments = [dict(one) for one in begun.environments]
     if dict(loaded.origin.environment) not in environments:
         environments.append(dict(loaded.origin.environment))
-    run.start = replace(found.start, environments=tuple(environments), notes=(*begun.notes, *found.notes))
+    sizes = tuple(stage.micro_batch_size for stage in loaded.config.stages)
+    notes = (*begun.notes, *(() if begun.micro_batch_sizes else describe_parts(run, sizes)), *found.notes)
+    run.start = replace(found.start, environments=tuple(environments), micro_batch_sizes=sizes, notes=notes)
     run.is_mixed = found.is_mixed
     run.reporter.shared_seconds = run.start.shared_seconds
     write_start(run.folder.root, run.start)
@@ -93,6 +96,14 @@ def begin(run: TrialRun) -> tuple[int, bool]:
     if found.epochs and not found.is_finished:
         store_missed_stage(run, found.epochs)
     return found.epochs, found.is_finished
+
+
+def describe_parts(run: TrialRun, sizes: Sequence[int | None]) -> tuple[str, ...]:
+    """A note for each stage whose batches do not fit a GPU's memory at once."""
+    configured = TrialConfig.from_json(str(run.assignment.trial["config"])).stages
+    changed = [index for index, stage in enumerate(configured) if stage.micro_batch_size != sizes[index]]
+    trial, rule = run.folder.trial_id, "the GPU's memory does not hold a batch at once"
+    return tuple(f"{trial}: {rule} in stage {index}; it passes in parts of {sizes[index]} rows" for index in changed)
 
 
 def report_start(run: TrialRun, found: StartingPoint) -> None:

@@ -10,7 +10,7 @@ import gc
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,13 @@ from mtlib.config.trial import TrialConfig
 from mtlib.runtime.environment import describe_environment
 from mtlib.runtime.storage import local_path
 from mtlib.runtime.workers import expect_workers, from_rank_0, gather_from_workers, num_workers, worker_rank
-from results.records.trial_folder import TrialEnd, delete_end, read_end, write_end, write_start
+from mtlib.training.micro_batches import (
+    MicroBatches,
+    fitting_micro_batches,
+    is_out_of_memory,
+    with_micro_batches,
+)
+from results.records.trial_folder import TrialEnd, delete_end, read_end, read_start, write_end, write_start
 from sweeps.cluster.shared_storage import describe_faults, find_storage_fault
 from sweeps.lanes.channel import Assignment, ErrorCause, TrialStatus
 from sweeps.lanes.drain_watch import DrainWatch
@@ -38,8 +44,6 @@ from sweeps.options import SweepPlan
 from sweeps.reuse.finished_trials import TrialFolder, trial_folder
 
 Made = TypeVar("Made")
-NO_GPU_MEMORY = ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
-"""In errors of CUDA and its libraries, for which PyTorch has no class of its own."""
 
 
 class SingleWorkerConfig(TorchConfig):  # type: ignore[misc]
@@ -147,12 +151,24 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
         status: TrialStatus = "failed"
         config, environment = TrialConfig.from_json(str(assignment.trial["config"])), describe_environment(device)
 
-        def load() -> LoadedTrial:
-            corpus, start = reader.read_corpus(config), reader.read_start(config)
-            return load_trial(config, reader.read_encoder(config), corpus, start, environment)
+        known = from_rank_0(lambda: known_micro_batches(folder, config))
 
-        loaded, error = made_by_all(load, ValueError)
+        def size_parts() -> MicroBatches:
+            return known or fitting_micro_batches(
+                config, reader.read_corpus(config), reader.read_encoder(config), device
+            )
+
+        def load(sized: TrialConfig) -> LoadedTrial:
+            corpus, start = reader.read_corpus(config), reader.read_start(config)
+            return load_trial(sized, reader.read_encoder(config), corpus, start, environment)
+
+        loaded, (sizes, error) = None, made_by_all(size_parts, ValueError)
+        if sizes is not None:
+            sized = with_micro_batches(config, smallest(gather_from_workers(sizes)))
+            loaded, error = made_by_all(lambda: load(sized), ValueError)
         if loaded is not None:
+            if device.type == "cuda":  # steps that were tried
+                reset_peak_memory(device)
             run = TrialRun(assignment=assignment, loaded=loaded, folder=folder, reporter=reporter, device=device)
             with reporter.log.collecting():
                 reporter.log.add(f"attempt {assignment.attempt} on {setup.lane}, {socket.gethostname()}")
@@ -175,6 +191,22 @@ def train_assigned(setup: LaneSetup, reader: InputsReader, assignment: Assignmen
                 reporter.report_end(status, error, {"wall_seconds": reporter.wall_seconds})
         except OSError as found:  # its states are still there
             reporter.report_end("interrupted", describe_error(found), {"wall_seconds": reporter.wall_seconds})
+
+
+def known_micro_batches(folder: TrialFolder, config: TrialConfig) -> MicroBatches | None:
+    """On rank 0: the sizes with which the trial has begun; None if it has not."""
+    try:
+        start = read_start(folder.root, folder.trial_id)
+    except ValueError:  # damaged
+        return None
+    sizes = () if start is None else tuple(start.micro_batch_sizes)
+    return sizes if len(sizes) == len(config.stages) else None
+
+
+def smallest(sizes: Sequence[MicroBatches]) -> MicroBatches:
+    """Of each stage the smallest size of any worker."""
+    by_stage = zip(*sizes, strict=True)
+    return tuple(min((size for size in found if size is not None), default=None) for found in by_stage)
 
 
 def find_end(folder: TrialFolder, assignment: Assignment) -> TrialEnd | None:
@@ -204,8 +236,7 @@ def cause_of(error: BaseException, gpus_per_worker: float) -> ErrorCause:
     """What an error that ends a worker comes from."""
     if is_of_storage(error):
         return "storage"
-    has_no_memory = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_GPU_MEMORY)
-    return "shared_gpu" if 0 < gpus_per_worker < 1 and has_no_memory else "trial"
+    return "shared_gpu" if 0 < gpus_per_worker < 1 and is_out_of_memory(error) else "trial"
 
 
 def own_device(gpus_per_worker: float) -> torch.device:

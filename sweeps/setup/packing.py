@@ -13,6 +13,7 @@ from mtlib.model.encoder import PretrainedEncoder
 from mtlib.runtime.errors import first_line
 from mtlib.stages.draws import stage_sets
 from mtlib.train import train
+from mtlib.training.micro_batches import fitting_micro_batches, with_micro_batches
 from mtlib.training.preflight import required_features, table_of_texts
 from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, share_of, trials_per_gpu
 from sweeps.cluster.ray_settings import set_driver_variables
@@ -102,7 +103,9 @@ def distinct_in_memory(configs: Sequence[TrialConfig]) -> list[TrialConfig]:
         )
         features = tuple(required_features(config, task) for task in config.active_tasks)
         sizes = tuple(config.batch_size_of(name) for name in config.train_sets)
-        stages = tuple((stage_sets(stage), stage.sum_losses, stage.start_from) for stage in config.stages)
+        stages = tuple(
+            (stage_sets(stage), stage.sum_losses, stage.start_from, stage.micro_batch_size) for stage in config.stages
+        )
         parts = (config.encoder, config.adapter, config.pals, config.evaluation, config.precision)
         kinds.setdefault((parts, stages, methods, features, sizes), config)
     return list(kinds.values())
@@ -129,7 +132,9 @@ def train_shortly(config: TrialConfig, encoder: PretrainedEncoder, device: torch
             f"stages.{number}.steps_per_epoch": STEPS_PER_SET * len(stage_sets(stage)),
         }
     config = config.override(changes)
-    train(config, longest_texts(config, encoder), encoder, device=device)
+    corpus = longest_texts(config, encoder)
+    config = with_micro_batches(config, fitting_micro_batches(config, corpus, encoder, device))
+    train(config, corpus, encoder, device=device)
 
 
 def longest_texts(config: TrialConfig, encoder: PretrainedEncoder) -> Corpus:

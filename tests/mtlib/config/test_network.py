@@ -70,6 +70,7 @@ def test_values_out_of_range_are_refused_and_the_nearest_inside_is_accepted(case
 def test_every_field_changes_the_hash() -> None:
     encoder: dict[str, Any] = {"name": "x", "dropout": 0.2, "attention_dropout": 0.2, "max_length": 9}
     encoder |= {"trained_layers": [1], "start_from": "folder", "start_epoch": "sts"}
+    encoder |= {"attention": "eager", "gradient_checkpointing": True}
     with_heads = PENALIZED.override({"encoder.start_from": "folder", "encoder.start_heads": True})
     hashes = {PENALIZED.override({f"encoder.{name}": value}).content_hash for name, value in encoder.items()}
     assert len(hashes | {PENALIZED.content_hash, with_heads.content_hash}) == len(encoder) + 2

@@ -61,7 +61,7 @@ def test_every_field_of_a_stage_changes_the_hash() -> None:
     two = BASE.override({"stages": [BASE.stages[0], BASE.stages[0]]})
     values: dict[str, Any] = {"tasks": ["qqp"], "extra_data": ["snli"], "order": "annealed", "annealing": 0.5}
     values |= {"sum_losses": True, "epochs": 2, "steps_per_epoch": 7, "start_from": "best", "reset_optimizer": True}
-    values |= {"score_every": 2, "max_passes": 3}
+    values |= {"score_every": 2, "max_passes": 3, "micro_batch_size": 4}
     hashes = {two.override({f"stages.1.{name}": value}).content_hash for name, value in values.items()}
     assert len(hashes | {two.content_hash}) == len(values) + 1
 

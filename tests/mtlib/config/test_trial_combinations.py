@@ -9,6 +9,7 @@ from tests.config_cases import BASE, override_error
 SUMMED = {"stages.0.sum_losses": True}
 ALONE = {"stages.0.tasks": ["sst"]}
 LAYERS = {"tasks.sst.chosen_layers": [0]}
+FLASH: dict[str, Any] = {"encoder.attention": "flash_attention_2", "precision": "bf16"}
 FROZEN: dict[str, Any] = {"encoder.trained_layers": []}
 COSINE = {"tasks.qqp.encoding": "bi", "tasks.qqp.head": "cosine", "tasks.qqp.cosine_projection": False}
 NOTHING_TO_TRAIN = (
@@ -128,6 +129,33 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"pals.size": 12, "pals.tasks": ["qqp"]}),
     ({**FROZEN, **COSINE, "pals.tasks": ["qqp"]}, NOTHING_TO_TRAIN, {"pals.size": 12}),
     ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"encoder.trained_layers": [0]}),
+    (
+        {**FROZEN, "adapter.method": "lora"},
+        "encoder.trained_layers must be none where adapter.method is not none: the encoder's own weights are frozen, "
+        "got ()",
+        {"encoder.trained_layers": None},
+    ),
+    (
+        {"encoder.gradient_checkpointing": True, "pals.size": 12, "pals.tasks": ["sst"]},
+        "encoder.gradient_checkpointing must be false with PALs, which hooks add in the forward pass alone, got True",
+        {"encoder.gradient_checkpointing": False},
+    ),
+    (
+        {"encoder.gradient_checkpointing": True, "simcse.weight": 1, "simcse.tasks": ["sst"], "simcse.dropout": 0.1},
+        "encoder.gradient_checkpointing must be false with simcse.dropout, which acts in the forward pass alone, "
+        "got True",
+        {"simcse.dropout": None},
+    ),
+    (
+        {"encoder.attention": "flash_attention_2"},
+        "precision must be bf16 or auto with encoder.attention flash_attention_2, got fp32",
+        {"precision": "bf16"},
+    ),
+    (
+        {**FLASH, "smart.weight": 1, "smart.tasks": ["sst"]},
+        "encoder.attention must not be flash_attention_2 with SMART, which needs passes in fp32, got flash_attention_2",
+        {"encoder.attention": "sdpa"},
+    ),
     ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"encoder.trained_layers": None}),
     ({**FROZEN, **COSINE}, NOTHING_TO_TRAIN, {"stages.0.tasks": ["sst", "sts"]}),
     (

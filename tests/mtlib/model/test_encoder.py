@@ -150,6 +150,17 @@ def test_building_a_copy_does_not_use_the_global_stream(tiny_encoder: Pretrained
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.parametrize(
+    ("changes", "family"),
+    [({"attention": "flash_attention_2"}, "bert"), ({"gradient_checkpointing": True}, "xlnet")],
+)
+def test_kernels_that_are_not_there_are_one_line(changes: dict[str, Any], family: str) -> None:
+    with pytest.raises(ValueError, match=r"must be possible with this encoder on this machine: ") as caught:
+        build_encoder(untrained(ENCODERS[family]), dataclasses.replace(AS_IT_IS, **changes))
+    assert str(caught.value).startswith(f"encoder.{next(iter(changes))}")
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_both_dropouts_are_set_in_bert(tiny_encoder: PretrainedEncoder) -> None:
     model = build_encoder(tiny_encoder, EncoderConfig(dropout=0.25, attention_dropout=0.5, max_length=32))
     found = dropouts_of(model)

@@ -71,6 +71,43 @@ def loss_by_hand(run: Run, batch: Batch) -> Tensor:
     return functional.binary_cross_entropy_with_logits(logits[:, 0], batch.labels)
 
 
+def step_gradients(run: Run, step: Step) -> dict[str, Tensor]:
+    """The gradients of a step."""
+    run.optimizer.step = lambda *_: None  # type: ignore[method-assign]
+    take_step(run, step)
+    return {name: one.grad.to_dense().clone() for name, one in run.model.named_parameters() if one.grad is not None}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder.dropout": 0.1, "encoder.attention_dropout": 0.1},
+        {"smart.weight": 1, "smart.tasks": ["sst", "qqp"], "smart.masks": "shared"},
+        {"simcse.weight": 1, "simcse.tasks": ["qqp"]},
+        {"adapter.method": "lora", "adapter.dropout": 0.2},
+    ],
+)
+def test_checkpointed_layers_give_the_gradients_of_plain_ones(changes: dict[str, Any], new_run: NewRun) -> None:
+    kernel = {**SUMMED, **changes, "encoder.attention": "eager"}
+    plain, checkpointed = (
+        step_gradients(new_run({**kernel, "encoder.gradient_checkpointing": on}), BOTH) for on in (False, True)
+    )
+    assert plain.keys() == checkpointed.keys()
+    for name, gradient in plain.items():
+        torch.testing.assert_close(checkpointed[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_every_attention_gives_the_gradients_of_our_layers(attention: str, new_run: NewRun) -> None:
+    changes = {**SUMMED, "encoder.dropout": 0, "encoder.attention_dropout": 0}
+    ours, theirs = (
+        step_gradients(new_run({**changes, "encoder.attention": kernel}), BOTH) for kernel in ("auto", attention)
+    )
+    assert ours.keys() == theirs.keys()
+    for name, gradient in ours.items():
+        torch.testing.assert_close(theirs[name], gradient, rtol=1e-3, atol=1e-5 * float(gradient.abs().max() + 1))
+
+
 def test_the_first_step_matches_adamw_by_hand(new_run: NewRun) -> None:
     run = new_run({**PLAIN, "optimizer.schedule": "slanted_triangular", "tasks.qqp.loss_weight": 0.5})
     loss = 0.5 * loss_by_hand(run, batch_of(run, QQP_PART))
@@ -438,7 +475,7 @@ def test_the_random_order_of_a_method_is_equal_on_every_worker_and_new_at_each_s
     for rank in (0, 1):
         run = new_run({**SUMMED, "gradients": "pcgrad"})
         monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda rank=rank: rank)
-        monkeypatch.setattr(mtlib.training.step, "batch_of", lambda run, part: whole_batch(run, part))
+        monkeypatch.setattr(mtlib.training.step, "batch_of", lambda run, part, *_: whole_batch(run, part))
         for _ in range(2):
             take_step(run, BOTH)
     assert seen[:2] == seen[2:]

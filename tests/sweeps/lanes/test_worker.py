@@ -37,7 +37,7 @@ from sweeps.lanes.channel import Assignment, Channel, Event
 from sweeps.lanes.drain_watch import DrainWatch
 from sweeps.lanes.lane import LaneCallback
 from sweeps.lanes.stored_inputs import put_inputs
-from sweeps.lanes.worker import LaneSetup, SingleWorkerConfig, cause_of, run_lane, train_assigned
+from sweeps.lanes.worker import LaneSetup, SingleWorkerConfig, cause_of, run_lane, smallest, train_assigned
 from sweeps.reuse.finished_trials import trial_folder
 from tests.sweeps.conftest import MakePlan
 from tests.sweeps.lanes.plain_sweep import PlainReporter, assignment_of
@@ -351,3 +351,18 @@ def test_nothing_is_started_beside_a_single_worker() -> None:
     assert own.backend_cls is Backend
     assert usual.backend_cls is not Backend
     assert (own.framework, own.train_func_context) == (usual.framework, usual.train_func_context)
+
+
+def test_parts_that_fit_a_gpu_are_on_record_and_stay_when_the_trial_goes_on(
+    plain_lane: PlainLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sizes in ((4, None), (2, 2)):  # the second time the trial has its sizes
+        monkeypatch.setattr(sweeps.lanes.worker, "fitting_micro_batches", lambda *_, sizes=sizes: sizes)
+        assert plain_lane.run(BAD).end == ("complete", None)
+        start = read_start(open_folder(plain_lane.folder), BAD)
+        assert start is not None
+        assert tuple(start.micro_batch_sizes) == (4, None)
+        assert start.notes == (
+            f"{BAD}: the GPU's memory does not hold a batch at once in stage 0; it passes in parts of 4 rows",
+        )
+    assert smallest([(4, None, None), (None, 8, None)]) == (4, 8, None)

@@ -78,6 +78,32 @@ def compare(two_workers: Callable[[Material], torch.Tensor], inputs: Material, m
     torch.testing.assert_close(shared[:STEPS], alone[:STEPS], rtol=TOLERANCE, atol=TOLERANCE)
 
 
+PARTS: Changes = {"stages.0.micro_batch_size": 2, "stages.1.micro_batch_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("order", "method"),
+    [
+        ("batch_round_robin", "smart, half of the rows, shared masks"),
+        ("batch_round_robin, summed", "smart, unit norm"),
+        ("batch_round_robin, summed", "pcgrad"),
+        ("uniform", "mean teacher"),
+        ("uniform", "learned weights"),
+        ("uniform", "lora, smart, layer decay"),
+    ],
+)
+def test_batches_in_parts_have_the_losses_of_whole_ones(
+    order: str, method: str, two_workers: Any, inputs: Build
+) -> None:
+    whole, parts = (inputs(order, method, {**NO_DROPOUT, **SHORT, **changes}) for changes in ({}, PARTS))
+    expected, *found = (
+        *(record_details(one.config, one.corpus, one.encoder, lambda objective: objective) for one in (whole, parts)),
+        two_workers(parts),
+    )
+    for details in found:
+        torch.testing.assert_close(details, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
 def test_the_cover_has_every_order_and_every_method() -> None:
     assert {order for order, _ in COVER} == set(ORDERS)
     assert [method for _, method in COVER] == list(EVERY_METHOD)
