@@ -14,7 +14,7 @@ from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
 from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.architecture_check import WORKING
-from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require, typed_line
 from mtlib.runtime.method_file import line_of_method
@@ -36,6 +36,8 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
         ValueError: in one line: the encoder cannot take a step with SMART, with PALs or in the precision that is asked
             for, or cannot read a text of encoder.max_length; or a user's own loss or penalty fails, with its line.
     """
+    for config in configs:
+        check_attention(config.encoder, on_gpu)
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
     for config in (without_plain_penalties(config, on_gpu) for config in configs):
         for task in config.active_tasks:
