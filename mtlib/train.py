@@ -16,7 +16,7 @@ from mtlib.data.batches_ahead import build_ahead, num_ahead
 from mtlib.data.token_cache import Corpus
 from mtlib.loss.class_weights import all_class_weights
 from mtlib.loss.objective import Objective
-from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.bf16 import has_bf16
 from mtlib.runtime.environment import describe_environment
@@ -146,6 +146,7 @@ def prepare_run(
     environment = describe_environment(device)  # first: a collective call, even if a worker fails below
     check_packages(config.gradients, config.gradient_entry)
     config = resolve_precision(config, device)
+    check_attention(config.encoder, on_gpu=device.type == "cuda")
     model = MultiTaskModel(config, encoder)
     for task in model.label_scales:
         table = corpus[task, "train"]

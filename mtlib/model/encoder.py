@@ -23,6 +23,8 @@ from mtlib.runtime.errors import first_line, require
 
 HIDDEN_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "embedding_dropout", "mlp_dropout")
 """Names of hidden-state dropout in configurations of encoders."""
+FLASH = "flash_attention_2"
+"""The attention that `transformers` takes from the package `flash-attn`."""
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
 """Names of attention dropout in configurations of encoders."""
 
@@ -285,17 +287,25 @@ def build_encoder(pretrained: PretrainedEncoder, config: EncoderConfig) -> nn.Mo
     set_dropout(architecture, ATTENTION_DROPOUTS, config.attention_dropout, pretrained.name, "attention_dropout")
     rule = f"encoder.max_length must be at most {pretrained.max_length} for {pretrained.name}"
     require(config.max_length <= pretrained.max_length, rule, config.max_length)
-    chosen = {} if config.attention == "auto" else {"attn_implementation": config.attention}
+    is_elsewhere = config.attention == FLASH and not torch.cuda.is_available()  # a GPU trains it: this is a check
+    chosen = {} if config.attention == "auto" or is_elsewhere else {"attn_implementation": config.attention}
     with quiet_transformers(), torch.random.fork_rng(devices=[]), refused(f"encoder.attention {config.attention}"):
         model: Any = AutoModel.from_config(architecture, **chosen)
     drop_pooler(model)
     model.load_state_dict(pretrained.weights)
     if config.gradient_checkpointing:
         with refused("encoder.gradient_checkpointing"):  # its method has a new name since transformers 5.20
-            enable = getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)
+            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
+        model.disable_input_require_grads()  # for reentrant ones: frozen layers would be differentiated
     built: nn.Module = model
     return built
+
+
+def check_attention(config: EncoderConfig, on_gpu: bool) -> None:
+    """Raises ValueError if a trial cannot be trained with its attention on this kind of device."""
+    rule = f"encoder.attention must not be {FLASH} on the CPU, for which it has no kernels"
+    require(on_gpu or config.attention != FLASH, rule, config.attention)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
 from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.architecture_check import WORKING
-from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import first_line, require, typed_line
 from mtlib.runtime.method_file import line_of_method
@@ -40,6 +40,7 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
     """
     for config in configs:
         check_packages(config.gradients, config.gradient_entry)
+        check_attention(config.encoder, on_gpu)
     kinds: dict[tuple[int, tuple[str, ...]], tuple[TrialConfig, str]] = {}
     for config in (without_plain_penalties(config, on_gpu) for config in configs):
         for task in config.active_tasks:

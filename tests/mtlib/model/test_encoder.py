@@ -30,6 +30,7 @@ from transformers import (
 )
 
 from mtlib.config.network import EncoderConfig
+from mtlib.config.trial import TrialConfig
 from mtlib.model.encoder import (
     PretrainedEncoder,
     build_encoder,
@@ -42,6 +43,7 @@ from mtlib.model.encoder import (
 )
 from mtlib.model.encoder_inputs import encoder_arguments
 from mtlib.model.layers import encoder_layers
+from mtlib.model.multitask import MultiTaskModel
 from tests.architectures import DECODERS, ENCODER_DECODERS, ENCODERS, FAMILIES, NOT_ENTERED, small_default
 from tests.one_line_error import one_line_error
 
@@ -154,11 +156,27 @@ def test_building_a_copy_does_not_use_the_global_stream(tiny_encoder: Pretrained
     ("changes", "family"),
     [({"attention": "flash_attention_2"}, "bert"), ({"gradient_checkpointing": True}, "xlnet")],
 )
-def test_kernels_that_are_not_there_are_one_line(changes: dict[str, Any], family: str) -> None:
+def test_kernels_that_are_not_there_are_one_line(
+    changes: dict[str, Any], family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ValueError, match=r"must be possible with this encoder on this machine: ") as caught:
         build_encoder(untrained(ENCODERS[family]), dataclasses.replace(AS_IT_IS, **changes))
     assert str(caught.value).startswith(f"encoder.{next(iter(changes))}")
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_machine_without_a_gpu_builds_what_a_gpu_trains_with_flash_attention(
+    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
+) -> None:
+    changes = {"encoder.attention": "flash_attention_2", "precision": "bf16", "smart.weight": 0}
+    MultiTaskModel(tiny_config.override(changes), tiny_encoder)
+
+
+def test_checkpoints_do_not_differentiate_a_frozen_encoder(tiny_encoder: PretrainedEncoder) -> None:
+    encoder = build_encoder(tiny_encoder, dataclasses.replace(AS_IT_IS, gradient_checkpointing=True))
+    encoder.requires_grad_(False)
+    assert not encoder(input_ids=torch.tensor([[2, 7, 3]])).last_hidden_state.requires_grad
 
 
 def test_both_dropouts_are_set_in_bert(tiny_encoder: PretrainedEncoder) -> None:

@@ -146,3 +146,9 @@ def test_a_tokenizer_without_word_pieces_is_one_line(tiny_config: TrialConfig) -
     blind = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), pad_token="<pad>")
     with pytest.raises(ValueError, match=r"must cut texts into word pieces, got a .* that finds none$"):
         check_step_runs([tiny_config.override(PLAIN)], untrained(ENCODERS["bert"], blind), on_gpu=False)
+
+
+def test_flash_attention_needs_trials_on_gpus(try_out: Try) -> None:
+    flash = {**BF16, "encoder.attention": "flash_attention_2"}
+    assert "must not be flash_attention_2 on the CPU" in one_line_error(try_out, ENCODERS["bert"], flash)
+    try_out(ENCODERS["bert"], flash, on_gpu=True)
