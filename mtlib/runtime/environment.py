@@ -18,7 +18,7 @@ from mtlib.runtime.source_code import parsed_code
 from mtlib.runtime.workers import gather_from_workers, num_workers
 
 LIBRARIES = (
-    *("clarabel", "cvxpy", "numpy", "peft", "qpsolvers", "quadprog", "safetensors", "scikit-learn", "scipy"),
+    *("clarabel", "cvxpy", "numpy", "qpsolvers", "quadprog", "safetensors", "scikit-learn", "scipy"),
     *("tokenizers", "torch", "torchjd", "transformers"),
 )
 """Libraries whose versions can change a trained weight or a score."""
