@@ -236,12 +236,18 @@ SMART_ON = {
 }
 PALS = {"pals.size": 8, "pals.num_heads": 2}
 PALS_ON = {
+    **refused("encoder.gradient_checkpointing"),
     **verdicts("pals", PALS_FIELDS, REACHES),
     "pals.size": case(4, REACHES),
     "pals.tasks": case(["sst", "qqp"], INERT) + case(["sst"], REACHES),
 }
 LATER_TASKS = {"stages.1.tasks": case(["sst", "qqp"], INERT)}
-PALS_LATER = {**verdicts("pals", PALS_FIELDS, INERT), "pals.tasks": case(["sst", "sts"], INERT), **LATER_TASKS}
+PALS_LATER = {
+    **refused("encoder.gradient_checkpointing"),
+    **verdicts("pals", PALS_FIELDS, INERT),
+    "pals.tasks": case(["sst", "sts"], INERT),
+    **LATER_TASKS,
+}
 TWO = {"stages.0.tasks": ["qqp", "sts"], "stages.0.steps_per_epoch": 6}
 TWO_SETS: Table = {
     **active_task("sts"),
@@ -454,6 +460,7 @@ BASES: dict[str, Base] = {
         {
             "encoder.trained_layers": case([1], REACHES) + case([], REFUSED),
             **verdicts("simcse", ("temperature", "projection", "dropout"), REACHES),
+            **refused("stages.0.micro_batch_size", "stages.1.micro_batch_size"),
             "simcse.weight": case(2, REACHES),
             "simcse.tasks": case(["sst", "qqp"], INERT) + case(["sst"], REACHES),
         },

@@ -65,11 +65,15 @@ def earlier_trial(config: TrialConfig) -> TrialConfig:
 def terms_of_later_tasks(config: TrialConfig) -> Changes:
     """Terms that a configuration has on SST are removed from it; terms that it does not use are put on SST."""
     changes: Changes = {}
+    is_refused = {
+        "simcse": config.stages[1].micro_batch_size is not None,
+        "pals": config.encoder.gradient_checkpointing,
+    }
     for name, weight in (("smart", "smart.weight"), ("simcse", "simcse.weight"), ("pals", "pals.size")):
         carried = config.tasks_by_group[f"{name}.tasks"]
         if carried:
             changes[f"{name}.tasks"] = [task for task in carried if task != "sst"]
-        elif config.encoder.trained_layers != ():
+        elif config.encoder.trained_layers != () and not is_refused.get(name, False):
             changes |= {f"{name}.tasks": ["sst"], weight: 4 if name == "pals" else 0.5}
             changes |= {"pals.num_heads": 2} if name == "pals" else {}
     if config.proximal.weight > 0:
