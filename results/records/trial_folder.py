@@ -122,8 +122,8 @@ def read_start(root: fs.SubTreeFileSystem, trial: str) -> TrialStart | None:
     content = read_checked(root, trial_path(trial, TRIAL_FILE))
     if content is None:
         return None
-    environments, notes = tuple(content["environments"]), tuple(content["notes"])
-    return TrialStart(**{**content, "environments": environments, "notes": notes})
+    names = ("environments", "micro_batch_sizes", "notes")
+    return TrialStart(**{**content, **{name: tuple(content.get(name, ())) for name in names}})
 
 
 def read_end(root: fs.SubTreeFileSystem, trial: str) -> TrialEnd | None:

@@ -199,7 +199,7 @@ def known_micro_batches(folder: TrialFolder, config: TrialConfig) -> MicroBatche
         start = read_start(folder.root, folder.trial_id)
     except ValueError:  # damaged
         return None
-    sizes = () if start is None else tuple(start.micro_batch_sizes)
+    sizes = () if start is None else start.micro_batch_sizes
     return sizes if len(sizes) == len(config.stages) else None
 
 

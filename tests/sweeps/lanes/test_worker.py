@@ -361,7 +361,7 @@ def test_parts_that_fit_a_gpu_are_on_record_and_stay_when_the_trial_goes_on(
         assert plain_lane.run(BAD).end == ("complete", None)
         start = read_start(open_folder(plain_lane.folder), BAD)
         assert start is not None
-        assert tuple(start.micro_batch_sizes) == (4, None)
+        assert start.micro_batch_sizes == (4, None)
         assert start.notes == (
             f"{BAD}: the GPU's memory does not hold a batch at once in stage 0; it passes in parts of 4 rows",
         )
