@@ -18,8 +18,6 @@ Kind = Literal["classes", "binary", "multilabel", "regression"]
 class TaskKind:
     """Everything about one kind of task but its losses, heads and metrics."""
 
-    description: str
-    """What a label is, for messages and documentation."""
     link: Literal["softmax", "sigmoid", "identity"]
     """How a prediction follows from a row's logits: probabilities of classes that exclude each other, a probability for
     each logit, or the logit itself."""
@@ -56,26 +54,22 @@ class TaskKind:
 
 KINDS: dict[Kind, TaskKind] = {
     "classes": TaskKind(
-        description="one label of several",
         link="softmax",
         default_loss="cross_entropy",
         default_metric="accuracy",
     ),
     "binary": TaskKind(
-        description="one of two labels, with one probability",
         link="sigmoid",
         default_loss="binary_cross_entropy",
         default_metric="accuracy",
     ),
     "multilabel": TaskKind(
-        description="any number of several labels, with a probability each",
         link="sigmoid",
         has_several_labels=True,
         default_loss="binary_cross_entropy",
         default_metric="micro_f1",
     ),
     "regression": TaskKind(
-        description="a number",
         link="identity",
         default_loss="mean_squared_error",
         default_metric="pearson",

@@ -141,6 +141,17 @@ class Task:
         return 1 if self.is_regression else int(self.label_range[1]) + 1
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the labels 0, 1, ...; their numbers where they have no names."""
+        return self.labels or tuple(map(str, range(self.num_classes)))
+
+    def names_of(self, label: Any) -> str:
+        """The name of a row's class, a number; of several labels, (num_classes,), the names of all that it has."""
+        if not self.kind_entry.has_several_labels:
+            return self.class_names[int(label)]
+        return ", ".join(name for name, has in zip(self.class_names, label, strict=True) if has) or "none"
+
+    @property
     def num_logits(self) -> int:
         """Width of the head's output: one per class or label, one for a binary task, one for regression."""
         return self.kind_entry.num_logits(self.num_classes)

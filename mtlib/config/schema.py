@@ -146,7 +146,12 @@ def read_value(hint: Any, item: Any, where: str) -> Any:
         if not isinstance(item, list | tuple):
             choices = [kind for kind in types_of(whole) if kind is not type(None)]
             raise ValueError(f"{where} must be {type_name(choices)}, got {item!r}")
-        return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
+        try:
+            return tuple(read_value(arguments[0], part, f"{where}.{index}") for index, part in enumerate(item))
+        except ValueError as error:
+            if words := [word for kind in types_of(whole) for word in words_of(kind)]:  # a misspelt one, perhaps
+                raise ValueError(f"{error}; besides a list it may be {', '.join(words)}") from error
+            raise
     if is_mapping(hint):
         require(isinstance(item, Mapping), f"{where} must be a group of keys", repr(item))
         return {key: read_value(arguments[1], part, f"{where}.{key}") for key, part in item.items()}

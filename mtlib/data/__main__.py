@@ -168,8 +168,8 @@ def describe_labels(task: Task, labels: np.ndarray) -> str:
     has_several = task.kind_entry.has_several_labels
     numbers = np.nonzero(labels)[1] if has_several else labels.astype(int)
     counts = np.bincount(numbers, minlength=task.num_classes).tolist()
-    names = task.labels or [str(number) for number in range(task.num_classes)]
-    parts = [f"{name}: {count:,} ({percent(count / len(labels))})" for name, count in zip(names, counts, strict=True)]
+    named = zip(task.class_names, counts, strict=True)
+    parts = [f"{name}: {count:,} ({percent(count / len(labels))})" for name, count in named]
     more = len(parts) - MAX_PRINTED_LABELS
     none = f"; none: {np.sum(~labels.any(axis=1)):,}" if has_several else ""
     return f"labels {', '.join(parts[:MAX_PRINTED_LABELS])}{f' and {more} more' if more > 0 else ''}{none}"
@@ -211,11 +211,8 @@ def describe_contradiction(task: Task, table: Table, rows: Sequence[int]) -> str
 
 
 def row_label_text(task: Task, label: np.ndarray) -> str:
-    """A row's label, by its name if it has one; of several labels all, with commas between."""
-    if task.is_regression:
-        return f"{label:.3g}"
-    numbers = np.flatnonzero(label) if task.kind_entry.has_several_labels else [int(label)]
-    return ", ".join(task.labels[number] if task.labels else str(number) for number in numbers) or "none"
+    """A row's label as `Task.names_of`, or the number of a regression."""
+    return f"{label:.3g}" if task.is_regression else task.names_of(label)
 
 
 def describe_constant(task: Task, train: np.ndarray, dev: np.ndarray) -> str:

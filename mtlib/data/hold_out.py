@@ -37,11 +37,8 @@ def hold_out_texts(texts: Texts, share: float, strata: np.ndarray | None = None,
     groups = group_rows(columns)
     own = np.zeros(len(groups), dtype=int) if strata is None else np.unique(strata, return_inverse=True)[1]
     sizes = np.bincount(own)
-    room, content, members = (
-        quotas(sizes, share, least),
-        rows_by_stratum(groups, own),
-        defaultdict[int, list[int]](list),
-    )
+    room, content = quotas(sizes, share, least), rows_by_stratum(groups, own)
+    members = defaultdict[int, list[int]](list)
     for group in ordered_groups(columns, groups):
         for stratum in content[group]:
             members[stratum].append(group)

@@ -46,10 +46,8 @@ def count_classes(values: Floats, labels: Floats, counts: Floats | None) -> Clas
 def count_labels(values: Floats, labels: Floats, counts: Floats | None) -> ClassCounts:
     """As `count_classes`, of several labels: values are (models, rows, classes), labels (rows, classes)."""
     weights = np.ones((1, len(labels))) if counts is None else counts
-    predicted, right = (
-        np.stack([weights @ own for own in values]),
-        np.stack([weights @ (own * labels) for own in values]),
-    )
+    predicted = np.stack([weights @ own for own in values])
+    right = np.stack([weights @ (own * labels) for own in values])
     return ClassCounts(right=right, predicted=predicted, actual=np.broadcast_to(weights @ labels, right.shape))
 
 

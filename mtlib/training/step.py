@@ -103,7 +103,7 @@ def compute_sum(run: Run, parts: list[list[Batch]], places: list[Place]) -> Tens
     run.optimizer.zero_grad(set_to_none=True)
     earlier: list[Tensor] = []
     for batches in parts[:-1]:
-        with getattr(run.objective, "no_sync", contextlib.nullcontext)():
+        with without_averaging(run.objective):
             loss, details = compute_loss(run, batches, places)
             torch.autograd.backward(loss)
         earlier.append(details)

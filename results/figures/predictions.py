@@ -62,15 +62,10 @@ def prediction_figures(models: Sequence[Predicted]) -> list[go.Figure]:
     ]
 
 
-def class_names(task: Task) -> list[str]:
-    """The names of a task's classes."""
-    return list(task.labels) or [str(number) for number in range(task.num_classes)]
-
-
 def confusion_matrix(models: Sequence[Predicted]) -> go.Figure:
     """How often each class is predicted for the examples of each class."""
     task = models[0].task
-    names = class_names(task)
+    names = task.class_names
     panels = []
     for model in models:
         counts = np.zeros((len(names), len(names)), dtype=int)
@@ -108,7 +103,7 @@ def label_scores(models: Sequence[Predicted]) -> go.Figure:
         measured = precision_recall_fscore_support(model.labels, model.predictions, zero_division=0)
         *scores, counts = (own.tolist() for own in measured)
         rows = [list(row) for row in zip(*scores, strict=True)]
-        names = [f"{name} ({count})" for name, count in zip(class_names(task), counts, strict=True)]
+        names = [f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True)]
         texts = [
             [f"{name}: {column} {value:.3f}" for column, value in zip(columns, row, strict=True)]
             for name, row in zip(names, rows, strict=True)

@@ -17,7 +17,7 @@ from results.ensembles.candidates import describe_candidate
 from results.ensembles.ensemble import combine_outputs
 from results.ensembles.methods import title_of_method
 from results.ensembles.outputs import outputs_of, predictions_of
-from results.figures.predictions import Predicted, class_names
+from results.figures.predictions import Predicted
 from results.figures.sweep_plots import predicted_from
 from results.inference.dev_texts import pick_texts, read_dev_table
 from results.inference.models import find_sweeps
@@ -146,7 +146,7 @@ def spread_of(task: Task, predictions: Floats) -> tuple[Floats, Callable[[Floats
     """How much the predictions of each example differ, and a text for those of one."""
     if task.is_regression:
         return predictions.std(axis=0), lambda row: f"{row.min():.2f} to {row.max():.2f}, mean {row.mean():.2f}"
-    names = class_names(task)
+    names = task.class_names
     if task.kind_entry.has_several_labels:  # predictions are (trials, rows, labels)
         shares = predictions.mean(axis=0)
         spread = scipy.special.entr(shares) + scipy.special.entr(1 - shares)
@@ -206,13 +206,8 @@ def shown_texts(texts: tuple[str, ...] | None) -> list[str]:
 
 
 def label_text(task: Task, label: float | Floats) -> str:
-    """A label's name, or its number; the names of all of several labels."""
-    if task.is_regression:
-        return f"{label:.2f}"
-    names = class_names(task)
-    if task.kind_entry.has_several_labels:
-        return ", ".join(names[number] for number in np.flatnonzero(label)) or "none"
-    return names[int(label)]
+    """A row's label as `Task.names_of`, or the number of a regression."""
+    return f"{label:.2f}" if task.is_regression else task.names_of(label)
 
 
 def members_table(selection: Selection) -> TextTable:

@@ -184,3 +184,10 @@ def test_every_loss_suits_tasks_of_its_kind_only(name: str) -> None:
 
 def test_every_field_has_a_docstring() -> None:
     assert undescribed_fields("network.py") == []
+
+
+def test_class_weights_are_a_word_or_a_number_for_each_class() -> None:
+    assert BASE.override({"tasks.sst.class_weights": "balanced"}).tasks["sst"].class_weights == "balanced"
+    assert BASE.override({"tasks.qqp.class_weights": "[1, 3]"}).tasks["qqp"].class_weights == (1, 3)
+    line = "tasks.sst.class_weights.0 must be a number, got 'balancd'; besides a list it may be balanced"
+    assert override_error({"tasks.sst.class_weights": "balancd"}) == line
