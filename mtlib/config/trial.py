@@ -6,7 +6,6 @@ Where a trial runs (folder, device, workers) is not here; two trials with equal 
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
@@ -300,20 +299,8 @@ def used_settings(config: TrialConfig, users: Iterable[TrialConfig]) -> dict[str
     tree["relational_tasks"] = [name for name in tree["relational_tasks"] if name in trained]
     own = {name: task for name, task in config.data.tasks.items() if name in trained and task != TASKS.get(name)}
     tree["data"]["tasks"] = to_dict(own)
-    definitions = tree["data"]["tasks"].values()
-    for definition in definitions:
+    for definition in tree["data"]["tasks"].values():
         del definition["metric_file"]  # its code counts, above
-    groups = (*tree["tasks"].values(), *definitions, *tree["stages"], *(tree[key] for key in LATER_GROUPS))
-    for group, (name, default) in itertools.product(groups, LATER_FIELDS.items()):
-        if name in group and group[name] == default:
-            del group[name]
-    for name, (_, default) in LATER_SETTINGS.items():
-        if name in tree and tree[name] == default:
-            del tree[name]
-    if config.adapter == AdapterConfig():
-        del tree["adapter"]
-    if not own:  # as before definitions were a part of the configuration
-        del tree["data"]["tasks"]
     tree["data"]["sources"] = {
         name: source
         for name, source in tree["data"]["sources"].items()
@@ -372,34 +359,6 @@ def drop_unused_methods(tree: dict[str, Any], config: TrialConfig, used: frozens
                     del group[own]
     if digests := digests_of_used_files(config, used, tree["tasks"]):
         tree[METHODS_KEY] = digests
-
-
-LATER_GROUPS = ("encoder", "evaluation", "smart")
-"""Groups besides tasks and stages that have some of these fields."""
-LATER_FIELDS: Mapping[str, Any] = {
-    "target_scale": "raw",
-    "score_every": 1,
-    "batch_tokens": None,
-    "row_share": 1,
-    "probe_rows": 0,
-    "class_weights": None,
-    "label_smoothing": 0,
-    "focal_gamma": 2,
-    "prefix": "",
-    "micro_batch_size": None,
-    "attention": "auto",
-    "gradient_checkpointing": False,
-    "label_values": [],
-}
-"""Fields of tasks, stages and groups that came after the first sweeps, with the values that change no trial: with these
-they are left out of hashes, so that those of earlier sweeps stay."""
-
-
-LATER_SETTINGS = {
-    **fields_of(method.settings for method in GRADIENT_METHODS.values()),
-    **fields_of(weighting.settings for weighting in LOSS_WEIGHTINGS.values()),
-}
-"""Likewise the settings of methods, with their defaults."""
 
 
 def canonical_json(tree: Any) -> str:

@@ -6,10 +6,9 @@ penalty whose weight is 0, an order where a stage has one set only, and so on.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from mtlib.config.network import EncoderConfig, TaskConfig
+from mtlib.config.network import TaskConfig
 from mtlib.config.schema import fields_of, settings_of, to_dict
 from mtlib.config.trial import TrialConfig, digests_of_used_files, named_entries
 from mtlib.runtime.environment import versions_of
@@ -18,6 +17,9 @@ from mtlib.stages.plan import tasks_active_by
 from mtlib.tasks import Task
 
 Tree = dict[str, Any]
+
+PLACES_OF_WEIGHTS = ("name", "start_from", "start_epoch", "start_heads")
+"""Settings of the encoder that say which weights it starts from: the content of these weights counts instead."""
 
 
 def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_workers: int = 1) -> Tree:
@@ -40,16 +42,16 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
     penalties = {name: penalty_settings(config, name, tasks) for name in config.penalties}
     own = {name for table, name in config.methods.origins if table == "penalties" and penalties[name] is None}
     return {
-        **({"methods": digests} if digests else {}),
+        "methods": digests,
         "seed": config.seed,
         "replicate": config.replicate,
         "precision": config.precision,
         "stages": [
             stage_settings(config, index, epochs if index == stage_index else None) for index in range(len(stages))
         ],
-        "encoder": encoder_settings(config.encoder),
-        **({} if config.adapter.method == "none" else {"adapter": to_dict(config.adapter) | versions_of(("peft",))}),
-        "definitions": {task: bare_definition(config.task(task)) for task in tasks},
+        "encoder": leave_out(config.encoder, dict.fromkeys(PLACES_OF_WEIGHTS, False)),
+        "adapter": None if config.adapter.method == "none" else to_dict(config.adapter) | versions_of(("peft",)),
+        "definitions": {task: label_meaning(config.task(task)) for task in tasks},
         "tasks": {task: task_settings(config, task, task in drawn, has_chosen) for task in tasks},
         "is_complete": tasks == config.active_tasks,  # then there are overall scores
         "extra_data": {  # path and columns show in its content
@@ -74,15 +76,6 @@ def effective_settings(config: TrialConfig, stage_index: int, epochs: int, num_w
         # Of one worker or two the order does not count: a sum of two does not depend on it.
         "layout": memory_layout(config) if num_workers > 2 else None,
     }
-
-
-def encoder_settings(encoder: EncoderConfig) -> Tree:
-    """The encoder's settings without the place of its weights, whose content counts."""
-    kernels = {
-        **({} if encoder.attention == "auto" else {"attention": encoder.attention}),
-        **({"gradient_checkpointing": True} if encoder.gradient_checkpointing else {}),
-    }
-    return pick(encoder, ("dropout", "attention_dropout", "max_length", "trained_layers")) | kernels
 
 
 def length_counts(config: TrialConfig, stage_index: int) -> bool:
@@ -130,37 +123,16 @@ def stage_settings(config: TrialConfig, index: int, epochs: int | None) -> Tree:
         "start_from": index > 0,
         "reset_optimizer": index > 0 and stage.start_from == "last",
         "epochs": epochs is None or length_counts(config, index),
-        "micro_batch_size": stage.micro_batch_size is not None,
         "score_every": False,
     }
     done = stage.epochs if epochs is None else epochs
     scored = [epoch for epoch in stage.scored_epochs if epoch <= done]  # they decide on scores and best weights
-    some = {} if len(scored) == done else {"scored_epochs": scored}
-    return {**leave_out(stage, conditions), "epochs_done": done, **some}
+    return {**leave_out(stage, conditions), "epochs_done": done, "scored_epochs": scored}
 
 
-def bare_definition(task: Task) -> Tree:
-    """A task without what its files and tables are called: their rows count, which are not known here."""
-    columns = ("first", "second")[: len(task.text_columns)]
-    tree: Tree = to_dict(bare_task(task, columns))
-    del tree["metric_file"]  # its code counts
-    return tree
-
-
-def bare_task(task: Task, columns: tuple[str, ...]) -> Task:
-    """A task of the same shape whose files and tables have other names."""
-    return replace(
-        task,
-        title=task.name,
-        text_columns=columns,
-        label_column="label",
-        labels=(),
-        label_values=(),
-        files=None,
-        file_stem="",
-        scored_train_rows=0,
-        glue=None,
-    )
+def label_meaning(task: Task) -> Tree:
+    """What a task's labels mean and how they are scored. What its files and tables are called shows in their rows."""
+    return pick(task, ("kind", "label_range", "metric", "weight")) | {"num_texts": len(task.text_columns)}
 
 
 def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bool) -> Tree:
@@ -170,7 +142,6 @@ def task_settings(config: TrialConfig, task: str, is_drawn: bool, has_chosen: bo
         **of_one_method(settings.losses, settings.loss),
         **of_one_method(settings.heads, settings.head),
         "probe_rows": settings.head_entry.is_linear,
-        "prefix": settings.prefix != "",
         "probability_factor": is_drawn,
         "chosen_layers": has_chosen,
     }
@@ -227,7 +198,7 @@ def memory_layout(config: TrialConfig) -> Tree:
     """What decides the order of weights in memory: several workers sum gradients bucket by bucket."""
     tasks, digests = config.active_tasks, digests_of_used_files(config, named_entries(config), ())
     return {
-        **({"methods": digests} if digests else {}),
+        "methods": digests,
         "tasks": {task: head_settings(config.tasks[task]) for task in tasks},
         "pals": to_dict(config.pals) | {"tasks": shared(config.pals.tasks, tasks)} if config.pals.size > 0 else None,
         "relational_tasks": shared(config.relational_tasks, tasks),

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtlib.config.penalties import PENALTIES
-from mtlib.config.schema import to_dict
-from mtlib.config.trial import TrialConfig, used_settings
+from mtlib.config.trial import TrialConfig
 from mtlib.demo.overrides import demo_overrides
 from mtlib.tasks import TASKS
 from search_spaces.domain import Float
@@ -153,15 +152,6 @@ def test_a_field_of_several_tasks_has_a_value_for_each() -> None:
     with pytest.raises(ValueError):
         by_task("batch_size", (1, 2))
     assert joined_name((16, 16.0, 0.1)) == "16-16-0.1"
-
-
-@pytest.mark.parametrize("preset", [bert_and_beyond, triple_threat, tuning_up_bert, my_pal_bert])
-def test_the_hash_of_a_papers_settings_covers_its_groups_as_they_are(preset: Callable[[], TrialConfig]) -> None:
-    config = preset()
-    used, tree = used_settings(config, (config,)), to_dict(config)
-    del tree["smart"]["row_share"]  # which came later
-    groups = (*PENALTIES, "pals", "relational_tasks")
-    assert {name: used[name] for name in groups} == {name: tree[name] for name in groups}
 
 
 def test_a_hash_knows_the_trained_tasks_alone() -> None:
