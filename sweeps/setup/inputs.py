@@ -32,6 +32,7 @@ from search_spaces.task_fit import chosen_tasks, trained_tasks, with_definitions
 from search_spaces.vary import split_values, vary
 from sweeps.options import ENCODER_KEY, SweepOptions
 from sweeps.setup.differences import differences, listed
+from sweeps.setup.inert_keys import check_keys_matter
 from sweeps.setup.space_checks import (
     check_comparable,
     check_encoder_names,
@@ -125,6 +126,8 @@ def read_inputs(options: SweepOptions) -> SweepInputs:
     check_starts(space)
     check_held_out_share(space)
     check_comparable(space, options)
+    if not options.resume:
+        check_keys_matter(space)
     everything = read_points(space, folder)
     tables, others = first_tables(everything)
     check_held_out_files(space, [key for key, _ in others])
