@@ -76,6 +76,8 @@ class Task:
     """One column for a single sentence, two for a pair."""
     label_column: str
     """Column of the label; absent from test files."""
+    indicator_columns: tuple[str, ...] = ()
+    """In place of `label_column`, where several labels have a column of 0 and 1 each: these, in the labels' order."""
     files: TaskFiles | None = None
     """The task's own files; None if they are in the CS224N layout, or that of GLUE."""
     file_stem: str = ""

@@ -66,8 +66,9 @@ class TaskEntry:
     """Of a regression: the lowest and the highest label."""
     texts: tuple[str, ...]
     """The column of the text, or both columns of a pair."""
-    label: str
-    """The column of the label."""
+    label: str | tuple[str, ...]
+    """The column of the label. Of several labels also a list of columns of 0 and 1, one for each label, in the order of
+    `labels`, which may then be left out: the columns' names are the labels'."""
     id: str = ""
     """The column of the ids; left out: rows are numbered."""
     train: str | tuple[str, ...]
@@ -95,7 +96,7 @@ class TaskEntry:
     def __post_init__(self) -> None:
         check_types(self)
         require(len(self.texts) in (1, 2), "texts must name one column, or two of a pair", list(self.texts))
-        wanted = [*self.texts, self.label, *([self.id] if self.id else [])]
+        wanted = [*self.texts, *self.label_columns, *([self.id] if self.id else [])]
         require(all(wanted), "texts and label must name columns", wanted)
         require_once(wanted, "texts, label and id must name different columns")
         check_labels(self)
@@ -111,7 +112,18 @@ class TaskEntry:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the labels 0, 1, ...; none if they have no names."""
-        return tuple(self.labels.values()) if isinstance(self.labels, Mapping) else self.labels
+        own = tuple(self.labels.values()) if isinstance(self.labels, Mapping) else self.labels
+        return own or self.indicator_columns
+
+    @property
+    def indicator_columns(self) -> tuple[str, ...]:
+        """The columns of 0 and 1, one for each of several labels; none where a single column has the labels."""
+        return () if isinstance(self.label, str) else self.label
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns with the labels."""
+        return (self.label,) if isinstance(self.label, str) else self.label
 
     @property
     def files(self) -> TaskFiles:
@@ -129,7 +141,8 @@ class TaskEntry:
             labels=self.names,
             label_values=tuple(self.labels) if isinstance(self.labels, Mapping) else (),
             text_columns=self.texts,
-            label_column=self.label,
+            label_column=self.label if isinstance(self.label, str) else "",
+            indicator_columns=self.indicator_columns,
             files=self.files,
             scored_train_rows=self.scored_train_rows,
             metric=self.metric,
@@ -216,6 +229,11 @@ def check_labels(entry: TaskEntry) -> None:
         require(max(len(names), entry.num_labels) >= 2, rule, entry.num_labels or len(names))
     elif kind == "multilabel":
         require(len(names) >= 2, "labels must name at least 2 labels of kind multilabel", len(names))
+    if entry.indicator_columns:
+        require(KINDS[kind].has_several_labels, "label must be one column unless kind is multilabel", list(entry.label))
+        rule = "labels must be a list of a name for each column of label, or left out"
+        fits = not isinstance(entry.labels, Mapping) and len(names) == len(entry.label)
+        require(fits, rule, f"{len(names)} names and {len(entry.label)} columns")
 
 
 def check_paths(key: str, given: str | float | tuple[str, ...]) -> None:

@@ -17,8 +17,9 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.load import find_row_sources, task_source
 from mtlib.data.repeats import contradicting_rows, repeated_rows, repeats_row, tolerated_difference
+from mtlib.data.row_labels import UnknownLabelsError
 from mtlib.data.row_sources import check_files, describe_sources, has_folder, is_there, read_tables, read_unlabelled
-from mtlib.data.tables import Table, UnknownLabelsError, check_folder
+from mtlib.data.tables import Table, check_folder
 from mtlib.metrics.constant_prediction import constant_prediction, constant_values
 from mtlib.runtime.command_line import counted, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines

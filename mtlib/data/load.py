@@ -7,8 +7,9 @@ from mtlib.config.data import HUB_PREFIX, as_number
 from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.parquet_files import ClassNames
+from mtlib.data.row_labels import Layout
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
-from mtlib.data.tables import Layout, Table, prefixed_table
+from mtlib.data.tables import Table, prefixed_table
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
 
@@ -114,9 +115,10 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         header=files.columns,
         text_columns=task.text_columns,
         label_column=task.label_column,
-        labels=label_mapping(task),
+        indicator_columns=task.indicator_columns,
+        labels=() if task.indicator_columns else label_mapping(task),
         has_all_labels=True,
-        class_names=names_to_carry(task, LABEL_TABLE),
+        class_names=None if task.indicator_columns else names_to_carry(task, LABEL_TABLE),
     )
     share = files.dev_share if split in ("train", "dev") else 0.0
     return RowSource(task=task, split=split, paths=paths, own_split=own_split, layout=layout, dev_share=share)
@@ -143,14 +145,16 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
     task = config.task(source.task)
     own_split = source.dev_split if split == "dev" else split
     path = source.path.replace("{split}", own_split)
+    indicators = () if source.label_column or source.labels else task.indicator_columns
     layout = Layout(
         id_column=source.id_column,
         is_numbered=True,
         text_columns=source.text_columns or task.text_columns,
         label_column=source.label_column or task.label_column,
-        labels=source.labels or label_mapping(task),
+        indicator_columns=indicators,
+        labels=source.labels or (() if indicators else label_mapping(task)),
         has_all_labels=not source.labels and bool(task.labels),
-        class_names=None if source.labels else names_to_carry(task, f"data.sources.{name}.labels"),
+        class_names=None if source.labels or indicators else names_to_carry(task, f"data.sources.{name}.labels"),
     )
     is_in_path = path.startswith(HUB_PREFIX) and path != source.path
     own_split = "train" if is_in_path else own_split  # the data set is of this split alone

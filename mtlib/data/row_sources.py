@@ -16,10 +16,9 @@ from mtlib.data.file_suggestions import describe_folder, describe_missing
 from mtlib.data.hold_out import hold_out_texts, label_strata, share_text
 from mtlib.data.hub_datasets import read_hub_data
 from mtlib.data.parquet_files import PARQUET_SUFFIX, read_parquet_file
+from mtlib.data.row_labels import Layout, UnknownLabelsError
 from mtlib.data.tables import (
-    Layout,
     Table,
-    UnknownLabelsError,
     check_folder,
     describe_blank,
     make_table,
@@ -232,7 +231,7 @@ def read_all_rows(source: RowSource, folder: Path) -> Table:
 
 def read_unlabelled(source: RowSource, folder: Path) -> tuple[list[list[str]], list[str]]:
     """The texts of a source without labels, one list per column, and one line per unusable row."""
-    columns = source.layout.columns[:-1]
+    columns = source.layout.unlabelled_columns
     texts, skipped = [list[str]() for _ in columns[1:]], list[str]()
     for where, cells in read_cells(source, columns, folder):
         if all(cells):
@@ -271,8 +270,8 @@ def read_one_file(source: RowSource, path: Path, columns: Sequence[str]) -> Iter
             class_names=layout.class_names,
             list_column=list_column(source),
         )
-    others = [name for name in layout.header if name != layout.label_column]
-    may_lack_label = layout.label_column not in columns
+    others = [name for name in layout.header if name not in layout.label_columns]
+    may_lack_label = not set(layout.label_columns) & set(columns)
     headers = [layout.header, *([others] if may_lack_label else [])] if layout.header else []
     return read_file(
         path,

@@ -154,7 +154,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('["text"]', "[]", "tasks.tone: texts must name one column, or two of a pair"),
     ('["text"]', '["tone"]', "tasks.tone: texts, label and id must name different columns"),
     ('["text"]', "7", "tasks.tone.texts must be a list, got 7"),
-    ('label = "tone"', "label = 3", "tasks.tone.label must be text, got 3"),
+    ('label = "tone"', "label = 3", "tasks.tone.label must be text or a list, got 3"),
     ('label = "tone"', "", "tasks.tone.label is missing"),
     ('dev = "tone-dev.jsonl"', "", "tasks.tone.dev is missing"),
     (

@@ -22,8 +22,9 @@ from mtlib.data import row_sources
 from mtlib.data.hold_out import normalise
 from mtlib.data.load import LABEL_TABLE, label_mapping, names_to_carry
 from mtlib.data.parquet_files import ClassNames
+from mtlib.data.row_labels import Layout
 from mtlib.data.row_sources import HELD, HoldOut, RowSource, describe_sources, read_all_rows, read_tables
-from mtlib.data.tables import Layout, Table, content_fingerprint
+from mtlib.data.tables import Table, content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.tasks import TASKS, Task

@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from mtlib.data.file_readers import read_file
+from mtlib.data.row_labels import MAX_LISTED_LABELS, Layout
 from mtlib.data.tables import (
-    MAX_LISTED_LABELS,
-    Layout,
     Table,
     content_fingerprint,
     make_table,

@@ -108,6 +108,7 @@ DEFINITION: dict[str, tuple[Any, bool]] = {
     "title": ("Reviews", False),
     "text_columns": (["review"], False),
     "label_column": ("stars", False),
+    "indicator_columns": (["a", "b"], False),
     "file_stem": ("reviews", False),
     "files": ({"train": "a.csv", "dev": "b.csv"}, False),
     "labels": (["a", "b", "c", "d", "e"], False),

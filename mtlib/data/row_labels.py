@@ -1,0 +1,209 @@
+"""The label of a row, from its cells: a class, a number, or several labels; labels that a task lacks are counted."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtlib.config.data import as_number
+from mtlib.config.task_file import TASK_FILE
+from mtlib.data.file_readers import MAX_QUOTED_VALUE
+from mtlib.data.parquet_files import ClassNames
+from mtlib.runtime.errors import nearest_first, require
+from mtlib.tasks import Task
+
+MAX_LISTED_LABELS = 10
+"""Most labels outside the mapping that are listed; the most frequent come first."""
+SINGLE_PRECISION = 2.0**-24
+"""Relative rounding error of single precision."""
+
+
+RowLabel = float | np.ndarray
+"""A class or a number; of several labels (num_classes,) float32, 0 or 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of a file that hold a task's rows, and the meaning of its labels."""
+
+    id_column: str
+    """Empty: rows are numbered."""
+    is_numbered: bool = False
+    """Whether rows are numbered if there is no column of ids."""
+    text_columns: tuple[str, ...]
+    label_column: str = ""
+    """Empty where `indicator_columns` has the labels."""
+    indicator_columns: tuple[str, ...] = ()
+    """A column of 0 and 1 for each of several labels."""
+    labels: tuple[str, ...] = ()
+    """`from:to` for each value in use; empty: the values are the task's own labels."""
+    has_all_labels: bool = False
+    """Whether `labels` names every value: another one is an error, not a row to leave out."""
+    has_unique_ids: bool = False
+    """Whether an id that is there twice is an error."""
+    class_names: ClassNames | None = None
+    """As in `mtlib.data.parquet_files.table_rows`."""
+    header: tuple[str, ...] = ()
+    """Names of all columns where files have no header line."""
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The column of the label, or those of indicators."""
+        return self.indicator_columns or (self.label_column,)
+
+    @property
+    def unlabelled_columns(self) -> tuple[str, ...]:
+        """The wanted columns of rows without labels: id, texts."""
+        return (self.id_column, *self.text_columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The wanted columns: id, texts, label."""
+        return (*self.unlabelled_columns, *self.label_columns)
+
+
+class UnknownLabelsError(ValueError):
+    """Rows have labels that the task does not have; the message names the first."""
+
+    def __init__(self, message: str, task: Task, column: str, counts: Counter[str], known: Sequence[str]) -> None:
+        super().__init__(message)
+        self.task, self.column = task, column
+        self.counts = counts
+        """Rows by unknown label."""
+        self.known = known
+        """The names of labels that the task has; without names, the numbers that rows have."""
+        self.others: Sequence[UnknownLabelsError] = ()
+        """Such errors of other tables."""
+
+
+class LabelReader:
+    """Reads the labels of one table's rows."""
+
+    def __init__(self, task: Task, layout: Layout) -> None:
+        self.task, self.layout = task, layout
+        self.has_several = task.kind_entry.has_several_labels
+        self.mapping = read_mapping(layout.labels)
+        self.known, self.unknown = set[str](), Counter[str]()
+        """The labels of rows that the task has; rows by label that it lacks."""
+        self.unnamed = Counter[str]()
+        """Rows by value that the mapping leaves out."""
+        self.first_unknown: tuple[str, str, str | None] = "", "", None
+        """Of the first label that the task lacks the row, the value, and what the mapping makes of it."""
+
+    def read(self, where: str, cells: Sequence[str]) -> RowLabel | None:
+        """The label in a row's cells; None if the mapping leaves it out or the task lacks it, which is counted.
+
+        Args:
+            where: the row, for messages.
+            cells: those of `Layout.label_columns`.
+
+        Raises:
+            ValueError: the label of a regression is no number in its range, an indicator is neither 0 nor 1, or a list
+                is no JSON.
+        """
+        if self.layout.indicator_columns:
+            return read_indicators(where, self.layout.indicator_columns, cells)
+        given = split_labels(where, cells[0]) if self.has_several else [cells[0]]
+        named = [self.mapping.get(as_number(value)) if self.mapping else value for value in given]
+        if None in named and not self.layout.has_all_labels:
+            self.unnamed[given[named.index(None)][:MAX_QUOTED_VALUE]] += 1
+            return None
+        numbers = [math.nan if label is None else label_number(label, self.task) for label in named]
+        wrong = [at for at, number in enumerate(numbers) if math.isnan(number)]
+        if not wrong:
+            self.known.update(given)
+            return indicator(numbers, self.task.num_classes) if self.has_several else numbers[0]
+        if not self.unknown:
+            self.first_unknown = where, given[wrong[0]], named[wrong[0]]
+        self.unknown.update(given[at] for at in wrong)
+        if self.task.is_regression:
+            self.check()
+        return None
+
+    def check(self) -> None:
+        """Raises UnknownLabelsError if the task lacks the labels of some rows; of a regression ValueError."""
+        if not self.unknown:
+            return
+        message = describe_unknown(*self.first_unknown, self.task, self.layout, len(self.unknown))
+        if self.task.is_regression:
+            raise ValueError(message)
+        known = self.task.labels or sorted(self.known)
+        raise UnknownLabelsError(message, self.task, self.layout.label_column, self.unknown, known)
+
+
+def read_indicators(where: str, columns: Sequence[str], cells: Sequence[str]) -> np.ndarray:
+    """0 or 1 for each label, (num_classes,) float32, from a cell each; ValueError if one is neither."""
+    values = [{"true": 1.0, "false": 0.0}.get(str(number), number) for number in map(as_number, cells)]
+    for column, cell, value in zip(columns, cells, values, strict=True):
+        require(value in (0, 1), f"{where}: column {column} must be 0 or 1", cell[:MAX_QUOTED_VALUE])
+    return np.array(values, dtype=np.float32)
+
+
+def read_mapping(labels: tuple[str, ...]) -> dict[str | float, str]:
+    """`from:to` entries as a dictionary; numbers are equal however they are written."""
+    pairs = [(entry.rpartition(":")[0], entry.rpartition(":")[2]) for entry in labels]
+    mapping = {as_number(value.strip()): label.strip() for value, label in pairs}
+    require(len(mapping) == len(labels), "labels must name each value once", ", ".join(labels))
+    return mapping
+
+
+def describe_unnamed(name: str, column: str, counts: Counter[str]) -> tuple[str, ...]:
+    """One line per label outside the mapping with its number of rows."""
+    shown = counts.most_common(MAX_LISTED_LABELS)
+    lines = [f"{name}: {rows_text(count)} {column} {label}, which labels does not name" for label, count in shown]
+    if rest := counts.total() - sum(count for _, count in shown):
+        lines.append(f"{name}: {rows_text(rest)} another {column} that labels does not name")
+    return tuple(lines)
+
+
+def rows_text(count: int) -> str:
+    return "1 row has" if count == 1 else f"{count} rows have"
+
+
+def label_number(cell: str, task: Task) -> float:
+    """The label in `cell`; NaN unless it is in the task's range, and whole for classes.
+
+    A bound that was rounded to single precision, as labels are, is the bound.
+    """
+    number = as_number(cell)
+    label = number if isinstance(number, float) else math.nan
+    low, high = map(float, task.label_range)
+    label = next((bound for bound in (low, high) if math.isclose(label, bound, rel_tol=SINGLE_PRECISION)), label)
+    return label if low <= label <= high and (task.is_regression or label.is_integer()) else math.nan
+
+
+def describe_unknown(where: str, value: str, label: str | None, task: Task, layout: Layout, num_unknown: int) -> str:
+    """A line about the first value that is no label of a task; `label` is what a mapping makes of it, if it has it."""
+    shown, column = (value if label is None else label)[:MAX_QUOTED_VALUE], layout.label_column
+    others = f" ('python -m mtlib.data DIR' lists all {num_unknown} unknown labels)" if num_unknown > 1 else ""
+    if label is None:
+        names = [entry.rpartition(":")[0] for entry in layout.labels]
+        return f"unknown label in column {column} of {where} '{shown}'{others}; {nearest_first(shown, names)}"
+    low, high = task.label_range
+    rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
+    can_have_names = task.files is not None and not task.is_regression and isinstance(as_number(label), str)
+    hint = f"; labels can be named: labels = [...] in {TASK_FILE}" if can_have_names else ""
+    return f"{where}: column {column} {rule}, got {shown!r}{hint}{others}"
+
+
+def split_labels(where: str, cell: str) -> list[str]:
+    """The labels in a cell: a JSON list, `[]` for none, or texts with commas between."""
+    if not cell.startswith("["):
+        return [part.strip() for part in cell.split(",")]
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        found = None
+    is_list = isinstance(found, list) and all(isinstance(label, str | int | float) for label in found)
+    require(is_list, f"{where}: a list of labels must be JSON", cell[:MAX_QUOTED_VALUE])
+    return [str(label).strip() for label in found or []]
+
+
+def indicator(labels: Sequence[float], num_classes: int) -> np.ndarray:
+    """Numbers of labels as 1 for each that is there and 0 for the others, (num_classes,) float32."""
+    found = np.zeros(num_classes, dtype=np.float32)
+    found[[int(label) for label in labels]] = 1
+    return found
