@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtlib.config.training import OptimizerConfig
 from mtlib.config.trial import TrialConfig
@@ -118,7 +118,7 @@ def test_steps_match_torchs_unfused_adamw_also_where_moments_are_carried_to_an_o
             takes.step()
     assert_close(model, other)
     tensors = optimizer_tensors(optimizer, model)
-    assert (tensors["heads.qqp.weight.step"], tensors["heads.sst.weight.step"]) == (5, 3)
+    assert [int(tensors[f"heads.{task}.weight.step"]) for task in ("qqp", "sst")] == [5, 3]
 
 
 def test_steps_with_rates_and_decays_of_their_own_match_torchs_unfused_adamw(new: New) -> None:
@@ -230,21 +230,6 @@ def test_each_tasks_chosen_layers_have_one_scale_and_the_others_another(new: New
     for task, rates in {"sst": (2e-2, 0.5e-2), "qqp": (0.5e-2, 2e-2), "sts": (0.5e-2,) * 2, None: (1e-2,) * 2}.items():
         set_learning_rates(optimizer, config, 0, 10, task)
         assert rates_of(optimizer) == pytest.approx({EMBEDDINGS: 1e-2, "head": 1e-2, 0: rates[0], 1: rates[1]})
-
-
-@pytest.mark.parametrize(
-    ("layers", "prefixes"), [([], ()), ([0], ("encoder.encoder.layer.0.",)), (None, ("encoder.",))]
-)
-def test_after_real_steps_only_trained_layers_and_the_head_have_moved(
-    layers: list[int] | None, prefixes: tuple[str, ...], new: New
-) -> None:
-    config, model = new({"encoder.trained_layers": layers, "encoder.dropout": 0})
-    before, optimizer = values_of(model), make_optimizer(config, model, ("sst",))
-    ids = torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]])
-    hidden: Tensor = model.encoder(input_ids=ids, attention_mask=(ids > 0).long()).last_hidden_state
-    torch.autograd.backward(nn.functional.cross_entropy(model.heads["sst"]((hidden[:, 0],)), torch.tensor([0, 4])))
-    optimizer.step()
-    assert moved_by(model, before) == {name for name in before if name.startswith((*prefixes, "heads.sst."))}
 
 
 def triangle(num_steps: int, **changes: Any) -> list[float]:

@@ -12,7 +12,6 @@ from torch.nn import functional
 from torchjd.scalarization import FAMO
 
 import mtlib.loss.gradient_aggregation
-import mtlib.loss.objective
 import mtlib.training.step
 from mtlib.config.penalties import PENALTIES
 from mtlib.data.batches import Batch
@@ -282,7 +281,9 @@ def test_a_negative_penalty_must_be_declared_and_rounding_is_no_fault(
     count(-1e-5)
     monkeypatch.setitem(PENALTIES, "proximal", dataclasses.replace(PENALTIES["proximal"], is_signed=True))
     count(-1.3)
-    assert run.sums["sst"]["proximal"] == (pytest.approx(-1.30001 * 6), 12)
+    total, rows = run.sums["sst"]["proximal"]
+    assert total == pytest.approx(-1.30001 * 6)
+    assert rows == 12
 
 
 def test_details_are_counted_with_the_rows_of_the_global_batch(
@@ -315,15 +316,6 @@ def test_a_stop_of_any_worker_ends_the_step_before_any_change(
         run.is_wanted = False
     with pytest.raises(Interrupted, match=r"^ended after step 1$"):
         take_step(run, step)
-    assert_unchanged(run, before)
-
-
-def test_another_workers_nan_ends_the_step(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, before = new_run(PLAIN), everything(new_run(PLAIN))
-    foreign = torch.tensor([float("nan")] + [0.0] * len(TERMS))
-    monkeypatch.setattr(mtlib.training.step, "sum_over_workers", lambda values: values + foreign)
-    with pytest.raises(TrainingDiverged, match=r"^qqp: loss is nan at step 1$"):
-        take_step(run, QQP)
     assert_unchanged(run, before)
 
 
@@ -521,22 +513,3 @@ def test_a_set_smaller_than_its_batch_size_is_one_full_batch(new_run: NewRun) ->
         assert sorted(step[0].rows) == list(range(num_rows))
         losses.append(loss_of(run, step[0]))
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
-
-
-def test_the_short_batch_of_a_larger_set_counts_by_its_rows(new_run: NewRun) -> None:
-    run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 20})
-    part = StepBatch(set="sst", rows=np.arange(20, 30), turn=1)
-    assert loss_of(run, part) == pytest.approx(loss_by_hand(run, part).item() / 2, rel=1e-5)
-
-
-def test_shards_of_a_small_batch_average_to_the_mean_over_it(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = new_run({**PLAIN, "stages.0.tasks": "sst", "tasks.sst.batch_size": 64})
-    part = StepBatch(set="sst", rows=np.arange(29), turn=0)
-    expected = loss_by_hand(run, part).item()
-    for module in (mtlib.training.step, mtlib.loss.objective):
-        monkeypatch.setattr(module, "num_workers", lambda: 3)
-    losses = []
-    for rank in range(3):
-        monkeypatch.setattr(mtlib.training.step, "worker_rank", lambda rank=rank: rank)
-        losses.append(loss_of(run, part))
-    assert sum(losses) / 3 == pytest.approx(expected * 29 / 30, rel=1e-5)

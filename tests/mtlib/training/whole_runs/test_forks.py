@@ -1,7 +1,4 @@
-"""A trial that continues from another trial's first stage ends like a whole one, bit for bit.
-
-The ordinary tests try a third of `COVER` with one worker and an eighth of it with two; the whole matrix is slow.
-"""
+"""A trial that continues from another trial's first stage ends like a whole one, bit for bit."""
 
 import json
 import shutil
@@ -25,7 +22,7 @@ from mtlib.stages.keys import list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
-from tests.combinations import COVER, MATRIX, ORDERS, Changes, Material
+from tests.combinations import COVER, ORDERS, Changes, Material
 from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
@@ -33,11 +30,18 @@ Observed = dict[str, Any]
 """A trial's results after its first stage, as plain data: reports, weights, and files."""
 
 SHORT = {"stages.1.steps_per_epoch": 3}
-ONE_WORKER = [
-    *COVER[::3],
-    *(pair for pair in COVER if pair[1] in ("polynomial-decay averaging", "lora, smart, layer decay")),
+CASES = [
+    ("sequential", "relational, hidden, mean pooling"),
+    ("best of the first stage", "mean teacher"),
+    ("new optimizer", "learned weights"),
+    ("extra data", "linear probing, mean teacher"),
+    ("augmentation", "simcse, bi-encoder"),
+    ("epoch_round_robin", "polynomial-decay averaging"),
+    ("sampled_round_robin, summed", "lora, pals, averages"),
+    ("batch_round_robin, summed", "famo, smart"),
 ]
-TWO_WORKERS = COVER[1::8]
+"""Pairs in which more than weights and moments is carried over the first stage's end, or a new task has more than a
+head."""
 
 
 def earlier_trial(config: TrialConfig) -> TrialConfig:
@@ -182,43 +186,26 @@ def compare(first_epochs: int, whole: Observed, forked: Observed) -> None:
         assert forked[name] == whole[name], name
 
 
-def check_alone(build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepare(build, order, method, folder)
+@pytest.mark.parametrize(("order", "method"), CASES)
+def test_a_fork_ends_like_the_whole_trial(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+    first_epochs, given = prepare(inputs, order, method, tmp_path)
     compare(first_epochs, *train_three(lambda objective: objective, *given))
 
 
-def check_both(run_on_both: RunOnBoth, build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepare(build, order, method, folder)
-    for whole, forked in run_on_both(train_three, *given):
-        compare(first_epochs, whole, forked)
-
-
-@pytest.mark.parametrize(("order", "method"), ONE_WORKER)
-def test_a_fork_ends_like_the_whole_trial(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
-    check_alone(inputs, order, method, tmp_path)
-
-
-@pytest.mark.parametrize(("order", "method"), TWO_WORKERS)
+@pytest.mark.parametrize(
+    ("order", "method"),
+    [
+        ("augmentation", "linear probing"),
+        ("smallest_round_robin, summed", "excess_mtl"),
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in COVER),
+    ],
+)
 def test_a_fork_with_two_workers_ends_like_the_whole_trial(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
-    check_both(run_on_both, inputs, order, method, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in ONE_WORKER])
-def test_a_fork_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
-    order: str, method: str, inputs: Build, tmp_path: Path
-) -> None:
-    check_alone(inputs, order, method, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in TWO_WORKERS])
-def test_a_fork_with_two_workers_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
-    order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
-) -> None:
-    check_both(run_on_both, inputs, order, method, tmp_path)
+    first_epochs, given = prepare(inputs, order, method, tmp_path)
+    for whole, forked in run_on_both(train_three, *given):
+        compare(first_epochs, whole, forked)
 
 
 def test_a_state_of_one_worker_is_continued_by_two_and_marked(
