@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mtlib.tasks import TASKS, overall_score, overall_slopes, score_of, value_of
+from mtlib.tasks import TASKS, TaskFiles, in_order, overall_score, overall_slopes, score_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,14 @@ def test_tasks_have_the_cs224n_files_labels_and_metrics() -> None:
         "sts": ("sts-test-student.csv", 1, 1, True, "pearson"),
     }
     assert TASKS["sst"].file_name("dev") == "ids-sst-dev.csv"
+
+
+def test_built_in_tasks_are_shown_before_others_in_the_order_of_the_alphabet() -> None:
+    assert in_order({"stance", "sts", "nli", "sst"}) == ("sst", "sts", "nli", "stance")
+
+
+def test_dev_rows_that_are_a_share_of_train_have_its_paths() -> None:
+    drawn, own = TaskFiles(train="a.csv", dev=0.25), TaskFiles(train="a.csv", dev=("b.csv", "c.csv"))
+    assert [files.dev_share for files in (drawn, own)] == [0.25, 0]
+    assert [files.paths("dev") for files in (drawn, own)] == [("a.csv",), ("b.csv", "c.csv")]
+    assert own.paths("test") == ()

@@ -1,4 +1,4 @@
-"""Averages of weights against `torch.optim.swa_utils`, against closed forms, and over steps of training."""
+"""Averages of weights against closed forms."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy.special import gammaln
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel
 
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.training.run import Run
@@ -62,16 +61,6 @@ def test_frozen_weights_are_shared_not_copied(new_run: Callable[..., Run]) -> No
     for name, parameter in average.named_parameters():
         expected = model.get_parameter(name) if name in shared else (before[name] + model.get_parameter(name)) / 2
         assert torch.allclose(parameter, expected, rtol=1e-5, atol=1e-6), name
-
-
-def test_power_0_is_the_mean_that_torch_takes(model: MultiTaskModel) -> None:
-    average, reference = averaged_copy(model), AveragedModel(model)
-    for step in range(1, STEPS + 1):
-        move(model, step)
-        update_average(average, model, polynomial_share(step, 0))
-        reference.update_parameters(model)
-    for own, other in zip(average.parameters(), reference.module.parameters(), strict=True):
-        assert torch.allclose(own, other, rtol=1e-5, atol=1e-6)
 
 
 def test_weights_that_stay_are_their_own_average_bit_for_bit(model: MultiTaskModel) -> None:

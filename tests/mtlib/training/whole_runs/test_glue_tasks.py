@@ -175,3 +175,11 @@ def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path
         own = dataclasses.replace(task, files=TaskFiles(train=train, dev=dev))
         table = read_data(config_of({name: own}), tmp_path)[name, "train"]
         assert table.labels.tolist() == list(range(len(cells))), train
+
+
+def test_test_files_without_labels_are_read(glue: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(glue)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "QNLI", "RTE", "WNLI"):
+        assert f"  test  1 row without labels of {name}/test.tsv" in lines
+    assert "  test  2 rows without labels of MNLI/test_*matched.tsv" in lines
