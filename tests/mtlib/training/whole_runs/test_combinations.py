@@ -31,12 +31,9 @@ TOLERANCE = 1e-5
 SHORT: Changes = {"stages.1.steps_per_epoch": 3}
 """A first stage of 4 steps, a second one of 2 epochs of 3 steps each."""
 SHARED = [
-    ("sequential", "smart, half of the rows, shared masks"),
     ("batch_round_robin, summed", "smart, paper, bi-encoder"),
     ("sampled_round_robin, summed", "simcse"),
     ("proportional", "empty shard"),
-    ("best of the first stage", "learned weights"),
-    ("augmentation", "linear probing, mean teacher"),
     ("epoch_round_robin", "relational, hidden, mean pooling"),
     ("extra data", "micro-batches, smart"),
     ("uniform", "checkpointing, smart, shared masks"),
@@ -49,9 +46,8 @@ KEPT = [
     ("batch_round_robin", "smart, random, every second batch"),
     ("best of the first stage", "mean teacher, late decay"),
     ("new optimizer", "learned weights, IMTL-L"),
-    ("augmentation", "linear probing, mean teacher"),
-    ("epoch_round_robin", "polynomial-decay averaging"),
-    ("extra data", "lora, pals, averages"),
+    ("extra data", "linear probing, mean teacher"),
+    ("epoch_round_robin", "lora, pals, averages"),
     ("unimax, summed", "famo, smart"),
     ("batch_round_robin, summed", "dwa"),
     ("max_size_cycle, summed", "excess_mtl"),
