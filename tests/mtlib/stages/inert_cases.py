@@ -44,162 +44,111 @@ START = "<weights>"
 SAME_START = "<same weights>"
 """Placeholder of another folder with the same weights."""
 
+
+def cases(group: str, verdict: str, **values: Any) -> Table:
+    """A case with the same verdict for each of some fields of a group."""
+    return {f"{group}.{name}" if group else name: case(value, verdict) for name, value in values.items()}
+
+
 BI = {f"tasks.{task}.encoding": "bi" for task in ("qqp", "sts")}
-QQP: dict[str, list[Case]] = {
-    "batch_size": case(3, REACHES),
-    "loss": case("cross_entropy", REACHES),
-    "ordinal_alpha": case(2, INERT),
-    "dual_reduction": case("sum", INERT),
-    "label_smoothing": case(0.1, REACHES),
-    "focal_gamma": case(1, INERT),
-    "encoding": case("bi", REACHES),
-    "prefix": case("a film ", REACHES),
-    "pooling": case("mean", REACHES),
-    "head": case("cosine", REACHES, BI),
-    "hidden_units": case(5, REACHES),
-    "cosine_projection": case(False, INERT),
-    "class_weights": case("balanced", REACHES),
-    "loss_weight": case(2, REACHES),
-    "target_scale": case("unit", REFUSED),
-    "probability_factor": case(3, INERT),
-    "chosen_layers": case([0], INERT),
-    "probe_rows": case(20, REACHES),
-    "scored_train_rows": case(7, SCORES),
-}
-"""The task that the first stage trains, alone, with a plain loss and a linear head."""
-
-
-def later_task(task: str, only: Mapping[str, Any]) -> Table:
-    """A task that only a later stage trains: none of its settings affects the first. It accepts `only` these values,
-    or none, in place of QQP's."""
-    return {
-        f"tasks.{task}.{name}": [
-            Case(only.get(name, own.value), REFUSED if only.get(name, 0) is None else INERT, own.under) for own in cases
-        ]
-        for name, cases in QQP.items()
-    }
-
-
-def unnamed_source(name: str, joins: str, texts: list[str]) -> Table:
-    """Extra data that the first stage does not use; augmentation joins its task's rows."""
-    fields = {
-        "task": case("sts", INERT),
-        "path": case("elsewhere.csv", INERT),
-        "role": case("augment", joins),
-        "text_columns": case(texts, INERT),
-        "label_column": case("other", INERT),
-        "id_column": case("other", INERT),
-        "labels": case(["0:1"], INERT),
-        "dev_split": case("validation", INERT),
-        "batch_size": case(5, INERT),
-        "probability_factor": case(3, INERT),
-    }
-    return {f"data.sources.{name}.{field}": cases for field, cases in fields.items()}
-
-
 SUMMED = {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True}
 LORA = {"adapter.method": "lora"}
 CHOSEN_LATER = {"tasks.sst.chosen_layers": [0]}
+OF_TASK: dict[str, Any] = {
+    "batch_size": 3,
+    "prefix": "a film ",
+    "pooling": "mean",
+    "label_smoothing": 0.1,
+    "hidden_units": 5,
+    "loss_weight": 2,
+    "probe_rows": 20,
+}
+"""Settings that count where a task is trained, whichever it is."""
+OF_OTHER_METHODS: dict[str, Any] = {
+    "ordinal_alpha": 2,
+    "dual_reduction": "sum",
+    "focal_gamma": 1,
+    "cosine_projection": False,
+    "probability_factor": 3,
+    "chosen_layers": [0],
+}
+"""Settings that count only with another loss, head, order or rate."""
+OF_SOURCE: dict[str, Any] = {
+    "task": "sts",
+    "path": "elsewhere.csv",
+    "label_column": "other",
+    "id_column": "other",
+    "labels": ["0:1"],
+    "dev_split": "validation",
+    "batch_size": 5,
+    "probability_factor": 3,
+}
+OF_STAGE: dict[str, Any] = {"annealing": 0.5, "max_passes": 1, "reset_optimizer": True}
 
 ALONE: Table = {
-    "encoder.name": case("another", INERT),
-    "encoder.dropout": case(0.2, REACHES),
-    "encoder.attention_dropout": case(0.2, REACHES),
-    "encoder.max_length": case(12, REACHES),
-    "encoder.trained_layers": case([1], REACHES),
-    "encoder.start_from": case(START, REACHES),
-    "encoder.start_epoch": case("qqp", INERT),
+    **cases(
+        "encoder", REACHES, dropout=0.2, attention_dropout=0.2, max_length=12, trained_layers=[1], start_from=START
+    ),
+    **cases("encoder", INERT, name="another", start_epoch="qqp"),
+    **cases("encoder", CAREFUL, attention="eager", gradient_checkpointing=True),
     "encoder.start_heads": case(True, REACHES, {"encoder.start_from": START}),
-    "encoder.attention": case("eager", CAREFUL),
-    "encoder.gradient_checkpointing": case(True, CAREFUL),
+    **cases("adapter", INERT, alpha=3, dropout=0.3, targets=["key"]),
     "adapter.method": case("lora", REACHES),
     "adapter.rank": case(3, INERT) + case(3, REACHES, LORA),
-    "adapter.alpha": case(3, INERT),
-    "adapter.dropout": case(0.3, INERT),
-    "adapter.targets": case(["key"], INERT),
+    **cases("pals", INERT, num_heads=4, tasks=["qqp"], placement="layer", function="identity", zero_start=True),
     "pals.size": case(8, INERT, {"pals.tasks": ["sst"], "pals.num_heads": 2}),
-    "pals.num_heads": case(4, INERT),
-    "pals.tasks": case(["qqp"], INERT),
-    "pals.placement": case("layer", INERT),
-    "pals.function": case("identity", INERT),
-    "pals.zero_start": case(True, INERT),
-    **later_task("sst", {"loss": "ordinal_log_loss", "encoding": None, "head": None, "target_scale": None}),
-    **{f"tasks.qqp.{name}": cases for name, cases in QQP.items()},
-    **later_task("sts", {"loss": None, "class_weights": None, "target_scale": "unit"}),
+    # QQP, which the first stage trains, has a plain loss and a linear head.
+    **cases("tasks.qqp", REACHES, **OF_TASK, loss="cross_entropy", encoding="bi", class_weights="balanced"),
+    **cases("tasks.qqp", INERT, **OF_OTHER_METHODS),
+    "tasks.qqp.head": case("cosine", REACHES, BI),
+    "tasks.qqp.target_scale": case("unit", REFUSED),
+    "tasks.qqp.scored_train_rows": case(7, SCORES),
+    # The other tasks follow in the second stage.
+    **cases(
+        "tasks.sst", INERT, **OF_TASK, **OF_OTHER_METHODS, scored_train_rows=7, loss="focal", class_weights="balanced"
+    ),
+    **cases("tasks.sst", REFUSED, encoding="bi", head="cosine", target_scale="unit"),
+    **cases("tasks.sts", INERT, **OF_TASK, **OF_OTHER_METHODS, scored_train_rows=7, encoding="bi", target_scale="unit"),
+    **cases("tasks.sts", REFUSED, loss="focal", class_weights="balanced"),
+    "tasks.sts.head": case("cosine", INERT, BI),
+    **cases("stages.0", INERT, **OF_STAGE, order="annealed", sum_losses=True, epochs=3),
+    **cases("stages.0", REACHES, extra_data=["snli"], micro_batch_size=2),
     "stages.0.tasks": case(["qqp", "sts"], REACHES) + case(["sst"], REACHES),
-    "stages.0.extra_data": case(["snli"], REACHES),
-    "stages.0.order": case("annealed", INERT),
-    "stages.0.annealing": case(0.5, INERT),
-    "stages.0.max_passes": case(1, INERT),
-    "stages.0.sum_losses": case(True, INERT),
-    "stages.0.epochs": case(3, INERT),
     "stages.0.score_every": case(2, SCORES, {"stages.0.epochs": 3}) + case(3, INERT, {"stages.0.epochs": 1}),
     "stages.0.steps_per_epoch": case(5, REACHES) + case(None, REACHES),
-    "stages.0.micro_batch_size": case(2, REACHES),
     "stages.0.start_from": case("best", REFUSED),
-    "stages.0.reset_optimizer": case(True, INERT),
+    **cases("stages.1", INERT, **OF_STAGE, order="annealed", sum_losses=True, epochs=7, score_every=2),
+    **cases("stages.1", INERT, extra_data=["cfimdb", "snli"], steps_per_epoch=9, micro_batch_size=2),
     "stages.1.tasks": case(["sst", "qqp"], INERT) + case(["sts"], INERT, {"smart.tasks": ["sst", "sts"]}),
-    "stages.1.extra_data": case(["cfimdb", "snli"], INERT),
-    "stages.1.order": case("annealed", INERT),
-    "stages.1.annealing": case(0.5, INERT),
-    "stages.1.max_passes": case(1, INERT),
-    "stages.1.sum_losses": case(True, INERT),
-    "stages.1.epochs": case(7, INERT),
-    "stages.1.score_every": case(2, INERT),
-    "stages.1.steps_per_epoch": case(9, INERT),
-    "stages.1.micro_batch_size": case(2, INERT),
     "stages.1.start_from": case("best", BEST),
-    "stages.1.reset_optimizer": case(True, INERT),
-    "optimizer.learning_rate": case(2e-3, REACHES),
+    **cases("optimizer", REACHES, learning_rate=2e-3, weight_decay=0.1, layer_decay=0.9, beta1=0.8, beta2=0.99),
+    **cases("optimizer", REACHES, epsilon=1e-6, schedule="slanted_triangular", average_power=1.0),
     "optimizer.head_learning_rate": case(2e-3, REACHES) + case(1e-3, INERT),  # 1e-3 is the rate itself
-    "optimizer.weight_decay": case(0.1, REACHES),
     "optimizer.decay_biases_and_norms": case(False, REACHES) + case(False, INERT, {"optimizer.weight_decay": 0}),
-    "optimizer.layer_decay": case(0.9, REACHES),
     "optimizer.chosen_scale": case(2, INERT, CHOSEN_LATER),
     "optimizer.other_scale": case(2, REACHES, CHOSEN_LATER),
-    "optimizer.beta1": case(0.8, REACHES),
-    "optimizer.beta2": case(0.99, REACHES),
-    "optimizer.epsilon": case(1e-6, REACHES),
-    "optimizer.schedule": case("slanted_triangular", REACHES),
     "optimizer.warmup_fraction": case(0.5, INERT),
-    "optimizer.average_power": case(1.0, REACHES),
-    "smart.weight": case(2, INERT),
+    **cases("smart", INERT, weight=2, mode="random", noise_std=1e-3, step_size=1e-2, epsilon=1e-2, num_steps=2),
+    **cases("smart", INERT, reduction="sum", masks="shared", every_batches=2, row_share=0.5),
     "smart.tasks": case(["sst", "sts"], INERT) + case(["qqp"], REACHES) + case(["qqp"], INERT, {"smart.weight": 0}),
-    "smart.mode": case("random", INERT),
-    "smart.noise_std": case(1e-3, INERT),
-    "smart.step_size": case(1e-2, INERT),
-    "smart.epsilon": case(1e-2, INERT),
-    "smart.num_steps": case(2, INERT),
-    "smart.reduction": case("sum", INERT),
-    "smart.masks": case("shared", INERT),
-    "smart.every_batches": case(2, INERT),
-    "smart.row_share": case(0.5, INERT),
+    **cases("proximal", INERT, tasks=["qqp"], decay=0.9, late_decay=0.5, early_fraction=0.5),
     "proximal.weight": case(1, REACHES, {"proximal.tasks": ["sst"]}),  # the teacher is in the state
-    "proximal.tasks": case(["qqp"], INERT),
-    "proximal.decay": case(0.9, INERT),
-    "proximal.late_decay": case(0.5, INERT),
-    "proximal.early_fraction": case(0.5, INERT),
+    **cases("simcse", INERT, tasks=["qqp"], temperature=0.1, projection="none", dropout=0.2),
     "simcse.weight": case(1, INERT, {"simcse.tasks": ["sst"]}),
-    "simcse.tasks": case(["qqp"], INERT),
-    "simcse.temperature": case(0.1, INERT),
-    "simcse.projection": case("none", INERT),
-    "simcse.dropout": case(0.2, INERT),
-    **unnamed_source("cfimdb", INERT, ["a"]),
-    **unnamed_source("snli", REACHES, ["a", "b"]),
-    "data.bucket_by_length": case(False, REACHES),
+    # Extra data that the first stage does not use; augmentation joins its task's rows.
+    **cases("data.sources.cfimdb", INERT, **OF_SOURCE, text_columns=["a"], role="augment"),
+    **cases("data.sources.snli", INERT, **OF_SOURCE, text_columns=["a", "b"]),
+    "data.sources.snli.role": case("augment", REACHES),
+    **cases("data", REACHES, bucket_by_length=False, hold_out=0.2),
     "data.bucket_batches": case(0, REACHES) + case(1, INERT, {"data.bucket_by_length": False}),
-    "data.hold_out": case(0.2, REACHES),
-    "evaluation.batch_size": case(5, SCORES),
-    "evaluation.batch_tokens": case(40, SCORES),
+    **cases("evaluation", SCORES, batch_size=5, batch_tokens=40),
     "relational_tasks": case(["sst"], INERT) + case(["sts", "qqp"], REACHES),
     "loss_weighting": case("uncertainty", REACHES) + case("famo", INERT, SUMMED),
+    **cases("", INERT, famo_learning_rate=0.75, famo_weight_decay=0.75, dwa_temperature=0.75, stch_mu=0.75),
     "gradients": case("pcgrad", INERT, SUMMED),
-    **{name: case(0.75, INERT) for name in ("cagrad_c", "fairgrad_alpha", "gradvac_beta", "excess_mtl_step_size")},
-    "excess_mtl_warmup_steps": case(7, INERT),
-    **{name: case(0.75, INERT) for name in ("famo_learning_rate", "famo_weight_decay", "dwa_temperature", "stch_mu")},
-    "precision": case("bf16", REACHES),
-    "seed": case(1, REACHES),
-    "replicate": case(1, REACHES),
+    **cases("", INERT, cagrad_c=0.75, fairgrad_alpha=0.75, gradvac_beta=0.75),
+    **cases("", INERT, excess_mtl_step_size=0.75, excess_mtl_warmup_steps=7),
+    **cases("", REACHES, precision="bf16", seed=1, replicate=1),
 }
 """QQP alone, then all three; SMART on SST only; everything else is off."""
 

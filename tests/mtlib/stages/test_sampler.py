@@ -86,16 +86,6 @@ def test_turns_count_the_batches_of_a_task_over_its_sets_from_0_in_each_epoch(su
         ]
 
 
-def test_augmentation_occurs_in_every_pass_and_does_not_raise_the_probability() -> None:
-    stage = StageConfig(tasks=("sst", "sts"), order="proportional", steps_per_epoch=400)
-    config, lengths = config_of(stage), lengths_of(sst=200, sts=40)
-    augmented, counted = (epoch_steps(config, 0, 0, lengths, {"sst": own, "sts": 40}) for own in (40, 200))
-    shares = [Counter(batch.set for step in steps for batch in step)["sst"] for steps in (augmented, counted)]
-    assert 150 < shares[0] < 250  # half of 400, with a standard deviation of 10
-    assert 300 < shares[1] < 367  # 5/6 of 400, with one of 7
-    assert sorted(rows_of(augmented, "sst")[:200]) == list(range(200))
-
-
 def test_the_rows_drawn_from_the_largest_task_differ_by_epoch_and_cover_it() -> None:
     lengths = lengths_of(sst=10, qqp=44)  # 5 rounds, of the 15 batches of QQP
     stage = StageConfig(tasks=("sst", "qqp"), order="sampled_round_robin", epochs=90)
@@ -170,25 +160,6 @@ def test_rows_of_a_batch_differ_by_at_most_twice_the_move(bucket_batches: int) -
     spans = [np.ptp(places[batch]) for batches in passes_of(places, 16, bucket_batches, 20) for batch in batches]
     assert max(spans) < 2 * 16 * (bucket_batches + 1)
     assert max(spans) > 2 * 16 * bucket_batches
-
-
-def share_of_mates_again(passes: list[list[np.ndarray]]) -> float:
-    """Share of the pairs of rows in a batch of one pass that share a batch in the next pass."""
-    pairs = [
-        {pair for batch in batches for pair in itertools.combinations(sorted(batch.tolist()), 2)} for batches in passes
-    ]
-    again = [len(first & second) / len(first) for first, second in itertools.pairwise(pairs)]
-    return float(np.mean(again))
-
-
-def test_larger_moves_give_more_varied_batches_and_more_padding() -> None:
-    lengths = lengths_of(sst=640)["sst"]
-    passes = [passes_of(lengths, 16, bucket_batches, 5) for bucket_batches in (0, 2, 8, 40)]
-    amounts = [sum(padding(batches, lengths) for batches in found) for found in passes]
-    again = [share_of_mates_again(found) for found in passes]
-    assert amounts == sorted(amounts)
-    assert again == sorted(again, reverse=True)
-    assert again[-1] == pytest.approx(15 / 639, rel=0.3)  # two passes in random order
 
 
 @pytest.mark.parametrize(("num_rows", "batch_size"), [(128, 16), (2560, 16)])
