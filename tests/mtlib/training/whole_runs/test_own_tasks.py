@@ -213,7 +213,7 @@ def test_they_are_trained_and_scored(
     report = run_whole(config, corpus, tiny_encoder).reports[24]
     scores = {(point.task, point.metric): point.value for point in report.points if point.split == "dev"}
     assert scores["tone", "accuracy"] > 0.8
-    expected = (scores["tone", "accuracy"] + (1 + scores["grade", "pearson"]) / 2) / 2
+    expected = (scores["tone", "accuracy"] + 2 * (1 - scores["grade", "rmse"] / 100)) / 3  # of weights 1 and 2
     assert scores["overall", "overall"] == pytest.approx(expected)
     logits = {part.task: part.logits for part in report.predictions if part.split == "dev"}
     assert {task: values.shape for task, values in logits.items()} == {"grade": (30, 1), "tone": (30, 3)}
