@@ -13,10 +13,8 @@ from torch.nn import functional
 import mtlib.loss.smart
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch
-from mtlib.loss.clean_pass import Place
 from mtlib.loss.divergences import symmetric_divergence
-from mtlib.loss.objective import Objective
-from mtlib.loss.smart import carrying_positions, first_noise, smoothness, step_noise, unit_norm
+from mtlib.loss.smart import carrying_positions, first_noise, smoothness, step_noise
 from mtlib.model.encoder import embedding_layer
 from mtlib.tasks import TASKS
 from mtlib.training.run import Run
@@ -60,12 +58,6 @@ class Linear:
     def __call__(self, noise: Sequence[Tensor]) -> Tensor:
         self.seen.append(noise[0].detach().clone())
         return self.clean + (noise[0] * self.weight).sum(dim=(1, 2)).unsqueeze(1)
-
-
-def test_unit_norm_by_hand_divides_each_token_by_its_largest_entry_plus_epsilon() -> None:
-    noise = torch.tensor([[[3.0, -1.0], [0.5, 0.0], [0.0, 0.0]]])
-    expected = torch.tensor([[[3 / 4, -1 / 4], [0.5 / 1.5, 0.0], [0.0, 0.0]]])
-    assert torch.allclose(unit_norm(noise, 1.0), expected)
 
 
 def test_a_step_in_paper_mode_by_hand() -> None:
@@ -183,17 +175,6 @@ def test_the_penalty_of_a_run_by_hand(task: str, encoding: str, row_share: float
     _, details = evaluate(run, [batch])
     assert column(details, "smart_penalty") == pytest.approx(5 * penalties[carrying].mean().item(), rel=1e-3)
     assert column(details, "noise_norm") == pytest.approx(5 * norms[carrying].mean().item(), rel=1e-3)
-
-
-def test_a_row_that_carries_the_penalty_has_what_it_has_where_all_rows_do(new_run: NewRun) -> None:
-    changes = {**SMART, "smart.mode": "paper", "smart.num_steps": 2}
-    run, some = new_run(changes), new_run({**changes, "smart.row_share": 0.5})
-    place = Place(noise_seed=11, turn=0, full_size=8)
-    (batch,) = shards_of(run, "qqp", 8)
-    whole, part = (Objective(one.config, one.model).terms(batch, place)["smart_penalty"] for one in (run, some))
-    carrying = carrying_positions(8, 0.5, 11)
-    assert part.count_nonzero() == len(carrying) == 4
-    assert torch.allclose(part[carrying], 2 * whole[carrying], rtol=1e-4)
 
 
 def test_a_shard_without_a_row_that_carries_the_penalty_adds_none(new_run: NewRun) -> None:

@@ -22,7 +22,6 @@ from transformers import (
     DistilBertConfig,
     ModernBertConfig,
     PreTrainedTokenizerFast,
-    XLNetTokenizer,
 )
 
 from mtlib.config.network import EncoderConfig
@@ -389,14 +388,6 @@ def test_a_tokenizer_that_cannot_encode_a_text_is_one_line(copy_of_encoder: Path
 def test_a_decoder_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
     DECODERS["llama"].save_pretrained(tmp_path)
     assert "later tokens (llama)" in loading_error(tmp_path)
-
-
-def test_a_text_is_read_at_its_last_token_where_its_tokenizer_ends_with_cls(
-    xlnet_tokenizer: XLNetTokenizer, bert_tokenizer: PreTrainedTokenizerFast
-) -> None:
-    for tokenizer, expected in ((xlnet_tokenizer, True), (bert_tokenizer, False)):
-        model = AutoModel.from_config(ENCODERS["xlnet"])
-        assert describe_model("random", model, tokenizer).is_read_last == expected
 
 
 def test_a_model_that_always_calls_its_pooler_does_without_it(bert_tokenizer: PreTrainedTokenizerFast) -> None:
