@@ -1,17 +1,15 @@
 """Gradient methods against literal algorithms, closed forms, properties, and torchjd."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import LinearConstraint, minimize, nnls
+from scipy.optimize import nnls
 from torch import Tensor
 from torch.nn import functional
 from torchjd import aggregation
 
 from mtlib.loss.gradient_aggregation import combine
-from mtlib.loss.gradient_weights import PROJECTOR, weights_mgda
+from mtlib.loss.gradient_weights import weights_mgda
 from tests.mtlib.loss.gradient_tables import METHODS, NUM_ENTRIES, combined, conflicting, cut, weighting
 
 
@@ -41,7 +39,7 @@ def pairwise_conflicting(num_tasks: int) -> Tensor:
     return matrix - 0.9 * matrix.mean(0)
 
 
-RATIOS = [1.0, 10.0, 100.0, 300.0, 1000.0, 1e6]
+RATIOS = [1.0, 300.0, 1e6]
 
 
 def unequal_conflicting(seed: int, num_tasks: int, ratio: float) -> Tensor:
@@ -58,68 +56,24 @@ def worst_cosine(found: Tensor, matrix: Tensor) -> float:
     return float((matrix @ found / (matrix.norm(dim=1) * found.norm())).min())
 
 
-@pytest.mark.parametrize("num_tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(4))
-def test_pcgrad_matches_its_paper_with_the_same_permutations(seed: int, num_tasks: int) -> None:
-    for matrix in (conflicting(seed, num_tasks), pairwise_conflicting(num_tasks)):
+@pytest.mark.parametrize("num_tasks", [2, 5])
+def test_pcgrad_matches_its_paper_with_the_same_permutations(num_tasks: int) -> None:
+    seen = set()
+    for seed in range(6):
+        matrix = pairwise_conflicting(num_tasks)
         torch.manual_seed(seed)
         expected = pcgrad_by_hand(matrix)
         torch.manual_seed(seed)
         found = combined("pcgrad", matrix)
         assert torch.allclose(found, expected)
-        assert not torch.allclose(found, matrix.sum(0))
-
-
-def test_pcgrads_permutations_come_from_the_global_stream() -> None:
-    matrix, seen = pairwise_conflicting(4), set()
-    for seed in range(8):
-        torch.manual_seed(seed)
-        seen.add(round(combined("pcgrad", matrix).norm().item(), 9))
-    assert len(seen) > 2
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_pcgrad_of_two_tasks_removes_the_conflicting_component_of_each(seed: int) -> None:
-    one, other = matrix = conflicting(seed, 2)
-    product = one @ other
-    expected = one - product / (other @ other) * other + other - product / (one @ one) * one
-    assert torch.allclose(combined("pcgrad", matrix), expected)
-
-
-@pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 3.0, 100.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_mgda_of_two_tasks_is_the_point_of_their_segment_nearest_to_0(seed: int, scale: float) -> None:
-    one, other = torch.randn(2, NUM_ENTRIES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    one = scale * one
-    part = ((other - one) @ other / (one - other).norm() ** 2).clamp(0, 1)
-    found = combined("mgda", torch.stack([one, other]))
-    assert torch.allclose(found, part * one + (1 - part) * other)
-
-
-def test_mgda_of_parallel_gradients_is_the_shortest() -> None:
-    one = torch.randn(NUM_ENTRIES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert torch.allclose(combined("mgda", torch.stack([one, 3 * one])), one)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_mgda_of_several_tasks_is_no_longer_than_any_vector_of_the_hull(seed: int) -> None:
-    matrix = conflicting(seed, 4)
-    start = np.full(4, 0.25)
-    gramian = (matrix @ matrix.T).numpy()
-    on_simplex = LinearConstraint(np.ones((1, 4)), 1, 1)
-
-    def squared_length(weights: np.ndarray) -> float:
-        return float(weights @ gramian @ weights)
-
-    best = minimize(squared_length, start, bounds=[(0, 1)] * 4, constraints=on_simplex, tol=1e-12)
-    assert best.success
-    assert combined("mgda", matrix).norm().item() ** 2 == pytest.approx(best.fun, rel=1e-6)
+        seen.add(round(found.norm().item(), 9))
+    assert (len(seen) > 1) == (num_tasks > 2)  # the order comes from the global stream
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
+@pytest.mark.parametrize("num_tasks", [2, 3, 6])
 def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_tasks: int, ratio: float) -> None:
-    for seed in range(10):
+    for seed in range(5):
         matrix = unequal_conflicting(seed, num_tasks, ratio)
         weights = weights_mgda(matrix @ matrix.T)
         assert weights.min() >= 0
@@ -129,45 +83,26 @@ def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_ta
         assert worst_cosine(shortest, matrix - shortest) > -1e-6
 
 
-def test_mgda_is_0_where_a_gradient_is_0() -> None:
+def test_mgda_of_parallel_gradients_is_the_shortest_and_0_where_a_gradient_is_0() -> None:
     matrix = conflicting(0, 4)
+    assert torch.allclose(combined("mgda", torch.stack([3 * matrix[0], matrix[0]])), matrix[0])
     matrix[[1, 3]] = 0
-    weights = weights_mgda(matrix @ matrix.T)
-    assert weights.tolist() == [0, 0.5, 0, 0.5]
+    assert weights_mgda(matrix @ matrix.T).tolist() == [0, 0.5, 0, 0.5]
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 5])
-def test_upgrad_is_the_sum_of_the_projected_gradients(num_tasks: int, ratio: float) -> None:
-    for seed in range(5):
+def test_upgrad_is_the_sum_of_projected_gradients_and_dualproj_their_projected_sum(
+    num_tasks: int, ratio: float
+) -> None:
+    for seed in range(3):
         matrix = unequal_conflicting(seed, num_tasks, ratio)
-        expected = torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0)
-        assert (combined("upgrad", matrix) - expected).norm() < 1e-6 * expected.norm()
-
-
-@pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("num_tasks", [2, 3, 5])
-def test_dualproj_is_the_projected_sum_of_the_gradients(num_tasks: int, ratio: float) -> None:
-    for seed in range(5):
-        matrix = unequal_conflicting(seed, num_tasks, ratio)
-        expected = on_dual_cone(matrix.sum(0), matrix)
-        assert (combined("dualproj", matrix) - expected).norm() < 1e-6 * expected.norm()
-
-
-@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda", "imtl_g"])
-@pytest.mark.parametrize("seed", range(4))
-def test_projections_conflict_with_no_task(seed: int, method: str) -> None:
-    matrix = conflicting(seed, 3)
-    assert worst_cosine(combined(method, matrix), matrix) > -1e-5
-
-
-@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
-@pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("num_tasks", [2, 3, 4, 6])
-def test_projections_conflict_with_no_short_gradient(num_tasks: int, ratio: float, method: str) -> None:
-    for seed in range(10):
-        matrix = unequal_conflicting(seed, num_tasks, ratio).float()
-        assert worst_cosine(combined(method, matrix), matrix) > -1e-5
+        each, joint = (
+            torch.stack([on_dual_cone(row, matrix) for row in matrix]).sum(0),
+            on_dual_cone(matrix.sum(0), matrix),
+        )
+        assert (combined("upgrad", matrix) - each).norm() < 1e-6 * each.norm()
+        assert (combined("dualproj", matrix) - joint).norm() < 1e-6 * joint.norm()
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -181,14 +116,6 @@ def test_projections_of_opposite_gradients_conflict_with_none(method: str, ratio
         assert worst_cosine(combined(method, matrix), matrix) > -1e-5
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("cagrad", "fairgrad")])
-def test_a_single_gradient_has_weight_1(method: str) -> None:
-    for length in (1e-6, 1.0, 1e6):
-        gradient = torch.tensor([length], dtype=torch.float64)
-        gramian = gradient.square().unsqueeze(0)
-        assert METHODS[method](gramian, [0], {0: [gradient]}).tolist() == pytest.approx([1])
-
-
 @pytest.mark.parametrize("method", ["upgrad", "dualproj"])
 def test_a_gradient_of_0_does_not_change_a_projection(method: str) -> None:
     matrix = conflicting(1, 3)
@@ -196,89 +123,45 @@ def test_a_gradient_of_0_does_not_change_a_projection(method: str) -> None:
     assert torch.allclose(combined(method, with_zeros), combined(method, matrix), rtol=1e-7, atol=1e-7)
 
 
-def test_the_sum_conflicts_where_a_projection_does_not() -> None:
-    one = torch.tensor([1.0, 0.0, *[0.0] * 8], dtype=torch.float64)
-    matrix = torch.stack([one, torch.tensor([-3.0, 4.0, *[0.0] * 8], dtype=torch.float64)])
-    assert (matrix @ matrix.sum(0)).tolist() == [-2.0, 22.0]
-    assert (matrix @ combined("dualproj", matrix)).tolist() == pytest.approx([0.0, 16.0], abs=1e-2)
-
-
-@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3])
-@pytest.mark.parametrize("method", METHODS)
-def test_scaling_all_gradients_does_not_change_the_direction(method: str, scale: float) -> None:
-    matrix = conflicting(6, 3)
-    torch.manual_seed(0)
-    expected = combined(method, matrix)
-    torch.manual_seed(0)
-    found = combined(method, scale * matrix)
-    assert torch.allclose(functional.normalize(found, dim=0), functional.normalize(expected, dim=0), rtol=1e-4)
-    if method != "fairgrad":
-        assert (found / scale).norm().item() == pytest.approx(expected.norm().item(), rel=1e-4)
-
-
-@pytest.mark.parametrize("method", ["pcgrad", "upgrad", "dualproj"])
-def test_gradients_without_conflict_are_summed(method: str) -> None:
-    matrix = torch.rand(3, NUM_ENTRIES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert (matrix @ matrix.T).min() > 0
-    assert torch.allclose(combined(method, matrix), matrix.sum(0), rtol=1e-3)
-
-
-@pytest.mark.parametrize("num_tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_imtl_g_has_the_same_projection_on_every_gradient(seed: int, num_tasks: int) -> None:
-    matrix = conflicting(seed, num_tasks)
+@pytest.mark.parametrize("num_tasks", [2, 5])
+def test_imtl_g_has_the_same_projection_on_every_gradient(num_tasks: int) -> None:
+    matrix = conflicting(0, num_tasks)
     found = combined("imtl_g", matrix)
     projections = matrix @ found / matrix.norm(dim=1)
     assert torch.allclose(projections, projections.mean().expand(num_tasks))
-    assert projections.mean().abs() > 1e-3
     weights = torch.linalg.lstsq(matrix.T, found[:, None]).solution
     assert weights.sum().item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("num_tasks", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_aligned_mtl_scales_every_principal_component_to_the_shortest(seed: int, num_tasks: int) -> None:
-    matrix = conflicting(seed, num_tasks).numpy()
-    left, lengths, right = np.linalg.svd(matrix, full_matrices=False)
+@pytest.mark.parametrize("num_tasks", [2, 5])
+def test_aligned_mtl_scales_every_principal_component_to_the_shortest(num_tasks: int) -> None:
+    matrix = conflicting(0, num_tasks)
+    left, lengths, right = np.linalg.svd(matrix.numpy(), full_matrices=False)
     expected = lengths.min() * np.ones(num_tasks) @ left @ right
-    assert np.allclose(combined("aligned_mtl", torch.from_numpy(matrix)).numpy(), expected)
+    assert np.allclose(combined("aligned_mtl", matrix).numpy(), expected)
 
 
-AGGREGATORS: dict[str, Callable[[Tensor], aggregation.Aggregator]] = {
-    "pcgrad": lambda _ones: aggregation.PCGrad(),
-    "mgda": lambda _ones: aggregation.MGDA(epsilon=1e-12, max_iters=10_000),
-    "upgrad": lambda ones: aggregation.UPGrad(ones, PROJECTOR),
-    "dualproj": lambda ones: aggregation.DualProj(ones, PROJECTOR),
-    "imtl_g": lambda _ones: aggregation.IMTLG(),
-    "aligned_mtl": lambda ones: aggregation.AlignedMTL(pref_vector=ones),
-    "cagrad": lambda _ones: aggregation.CAGrad(c=0.4),
-    "fairgrad": lambda _ones: aggregation.FairGrad(alpha=1.0),
-    "gradvac": lambda _ones: aggregation.GradVac(beta=0.01),
-    "excess_mtl": lambda _ones: aggregation.ExcessMTL(robust_step_size=0.01, n_warmup_steps=100),
-}
-
-
-@pytest.mark.parametrize("method", [name for name in AGGREGATORS if name in METHODS])
 @pytest.mark.parametrize("num_tasks", [2, 4])
-def test_every_method_matches_torchjd_on_the_stacked_gradients(num_tasks: int, method: str) -> None:
+def test_fairgrad_solves_its_equation_and_cagrad_is_torchjds(num_tasks: int) -> None:
     matrix = conflicting(7, num_tasks)
-    torch.manual_seed(3)
-    expected = AGGREGATORS[method](torch.ones(num_tasks, dtype=torch.float64))(matrix)
-    torch.manual_seed(3)
-    assert torch.allclose(combined(method, matrix), expected)
+    assert torch.allclose(combined("fairgrad", matrix), aggregation.FairGrad(alpha=1.0)(matrix))
+    weights = weighting("fairgrad", fairgrad_alpha=2)(matrix @ matrix.T, range(num_tasks), {})
+    assert torch.allclose(matrix @ matrix.T @ weights, weights**-0.5, rtol=1e-3)
+    if "cagrad" in METHODS:  # with its packages
+        assert torch.allclose(combined("cagrad", matrix), aggregation.CAGrad(c=0.4)(matrix))
 
 
-STATEFUL: list[tuple[str, dict[str, float], aggregation.Aggregator]] = [
-    ("gradvac", {"gradvac_beta": 0.3}, aggregation.GradVac(beta=0.3)),
-    (
-        "excess_mtl",
-        {"excess_mtl_step_size": 0.2, "excess_mtl_warmup_steps": 3},
-        aggregation.ExcessMTL(robust_step_size=0.2, n_warmup_steps=3),
-    ),
-]
-
-
-@pytest.mark.parametrize(("method", "settings", "theirs"), STATEFUL)
+@pytest.mark.parametrize(
+    ("method", "settings", "theirs"),
+    [
+        ("gradvac", {"gradvac_beta": 0.3}, aggregation.GradVac(beta=0.3)),
+        (
+            "excess_mtl",
+            {"excess_mtl_step_size": 0.2, "excess_mtl_warmup_steps": 3},
+            aggregation.ExcessMTL(robust_step_size=0.2, n_warmup_steps=3),
+        ),
+    ],
+)
 def test_a_method_with_a_state_matches_torchjd_over_several_steps(
     method: str, settings: dict[str, float], theirs: aggregation.Aggregator
 ) -> None:
@@ -305,3 +188,38 @@ def test_a_state_belongs_to_tasks_by_name() -> None:
     )
     assert torch.allclose(found, expected)
     assert not torch.allclose(found, combined("gradvac", last))
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("cagrad", "fairgrad")])
+def test_a_single_gradient_has_weight_1(method: str) -> None:
+    for length in (1e-6, 1.0, 1e6):
+        gradient = torch.tensor([length], dtype=torch.float64)
+        gramian = gradient.square().unsqueeze(0)
+        assert METHODS[method](gramian, [0], {0: [gradient]}).tolist() == pytest.approx([1])
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e3])
+@pytest.mark.parametrize("method", METHODS)
+def test_scaling_all_gradients_does_not_change_the_direction(method: str, scale: float) -> None:
+    matrix = conflicting(6, 3)
+    torch.manual_seed(0)
+    expected = combined(method, matrix)
+    torch.manual_seed(0)
+    found = combined(method, scale * matrix)
+    assert torch.allclose(functional.normalize(found, dim=0), functional.normalize(expected, dim=0), rtol=1e-4)
+    if method != "fairgrad":
+        assert (found / scale).norm().item() == pytest.approx(expected.norm().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_of_0_gives_no_nan_and_a_long_one_a_finite_combination(method: str) -> None:
+    matrix = conflicting(4, 3)
+    for zeros in ([1], [0, 1, 2]):
+        matrix[zeros] = 0
+        assert torch.isfinite(combined(method, matrix)).all()
+    if method != "imtl_g":  # torchjd's gives 0 for lengths from 1e12 on
+        # In fp32 its inner product with itself would be infinite.
+        found = combine(METHODS[method], [[torch.tensor([1e25, 0.0])], [torch.tensor([0.0, 1e25])]])[0]
+        assert found is not None
+        assert found.isfinite().all()
+        assert (found > 0).all()

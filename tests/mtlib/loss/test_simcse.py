@@ -1,20 +1,20 @@
-"""The contrastive loss against a plain loop, and two workers against one."""
+"""The contrastive loss against a plain loop, its views by hand, and two workers against one."""
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.nn import functional
 
-from mtlib.loss.simcse import contrastive_loss, gather_rows
-from tests.worker_pair import RunOnBoth
+import mtlib.loss.simcse
+from mtlib.loss.simcse import contrastive_loss
+from mtlib.training.run import Run
+from tests.mtlib.loss.by_hand import BI, CONTRAST, NOISY, SIZES, NewRun, column, evaluate, passes_of, shards_of
 
 HIDDEN, TAU = 4, 0.3
-CASES = ((5, 1), (5, 2), (4, 1), (2, 2), (1, 1), (1, 2))
-"""Rows of the global batch and texts per row: an odd number gives shards of unequal size, 1 an empty one."""
 
 
 def views(rows: int, texts: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -32,7 +32,7 @@ def whole(first: Tensor, second: Tensor, temperature: float = TAU) -> Tensor:
     )
 
 
-def looped(first: Tensor, second: Tensor, temperature: float = TAU) -> list[float]:
+def looped(first: Tensor, second: Tensor, temperature: float) -> list[float]:
     """The equation, a text at a time; the mean over each row's texts."""
     anchors, candidates = first.flatten(0, 1), second.flatten(0, 1)
     losses = []
@@ -42,56 +42,28 @@ def looped(first: Tensor, second: Tensor, temperature: float = TAU) -> list[floa
     return [float(np.mean(row)) for row in np.reshape(losses, (len(first), -1))]
 
 
-@pytest.mark.parametrize("temperature", [0.05, 0.3, 2.0])
-@pytest.mark.parametrize(("rows", "texts"), CASES)
+@pytest.mark.parametrize(("rows", "texts", "temperature"), [(5, 1, 0.05), (5, 2, 0.3), (2, 2, 2.0), (1, 2, 0.3)])
 def test_the_loss_is_the_cross_entropy_of_cosines_over_all_texts(rows: int, texts: int, temperature: float) -> None:
     first, second = views(rows, texts)
-    assert np.allclose(whole(first, second, temperature), looped(first, second, temperature), rtol=1e-4, atol=1e-5)
+    expected = looped(first, second, temperature)
+    assert np.allclose(whole(first, second, temperature), expected, rtol=1e-4, atol=1e-5)
+    assert np.allclose(whole(10 * first, 0.1 * second, temperature), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_loss_known_by_hand() -> None:
+def test_losses_known_by_hand() -> None:
     # Cosines of both rows: 1 with its own view, 0 with the other. -log(e^2 / (e^2 + 1)).
     first = torch.eye(2).unsqueeze(1)
     assert whole(3 * first, 7 * first, 0.5).tolist() == pytest.approx([math.log(1 + math.exp(-2))] * 2)
-
-
-def test_parallel_views_cost_the_logarithm_of_their_number() -> None:
-    ones = torch.ones(5, 2, HIDDEN)
+    ones = torch.ones(5, 2, HIDDEN)  # parallel views cost the logarithm of their number
     assert torch.allclose(whole(ones, ones), torch.full((5,), math.log(10)))
 
 
-def test_the_loss_is_near_0_for_a_far_higher_positive_and_large_for_a_higher_negative() -> None:
-    first = torch.eye(HIDDEN).unsqueeze(1)
-    assert whole(first, first, 0.05).max() < 1e-6
-    assert whole(first, first.roll(1, dims=0), 0.05).min() > 19.9
-
-
-def test_only_the_second_views_are_candidates() -> None:
-    first, second = torch.ones(3, 1, 2), torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]]])
-    root = math.sqrt(0.5) / TAU  # cosines of each row: root half, root half, minus root half
-    total = 2 * math.exp(root) + math.exp(-root)
-    expected = [math.log(total) - root, math.log(total) - root, math.log(total) + root]
-    assert whole(first, second).tolist() == pytest.approx(expected)
-
-
-def test_losses_are_permuted_with_the_rows() -> None:
-    (first, second), order = views(6, 2), torch.tensor([3, 0, 5, 1, 4, 2])
-    assert torch.allclose(whole(first[order], second[order]), whole(first, second)[order], atol=1e-6)
-
-
-def test_lengths_of_vectors_do_not_matter() -> None:
-    first, second = views(5, 1)
-    lengths = torch.tensor([0.1, 1, 10, 100, 3]).view(5, 1, 1)
-    assert torch.allclose(whole(first * lengths, second * lengths.flip(0)), whole(first, second), atol=1e-5)
-
-
-@pytest.mark.parametrize("second", [torch.ones(1, 1, HIDDEN), -torch.ones(1, 1, HIDDEN), torch.zeros(1, 1, HIDDEN)])
-def test_a_single_text_costs_nothing_with_no_gradient(second: Tensor) -> None:
+def test_a_single_text_costs_nothing_with_no_gradient() -> None:
     first = torch.ones(1, 1, HIDDEN, requires_grad=True)
-    loss = whole(first, second, 0.05)
+    loss = whole(first, -torch.ones(1, 1, HIDDEN), 0.05)
     (gradient,) = torch.autograd.grad(loss.sum(), first)
     assert loss.tolist() == [0.0]
-    assert torch.equal(gradient, torch.zeros_like(first))
+    assert not gradient.any()
 
 
 def test_vectors_of_zero_length_give_finite_losses_and_gradients() -> None:
@@ -110,60 +82,98 @@ def test_the_loss_is_fp32_under_bf16() -> None:
     assert torch.equal(loss, whole(first.float(), second.float(), 0.05))
 
 
-def test_the_filler_of_an_empty_shard_costs_nothing() -> None:
-    first, second = views(1, 2)
-    loss = contrastive_loss(first, second, positions=np.array([0]), num_rows=1, temperature=TAU, is_empty=True)
-    assert whole(first, second).item() > 0.01
-    assert loss.tolist() == [0.0]
+@pytest.mark.parametrize(("rows", "texts"), [(5, 1), (5, 2), (4, 1), (1, 2)])
+def test_two_workers_give_each_row_its_loss_and_sum_to_the_gradient_of_one(
+    rows: int, texts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An odd number of rows gives shards of unequal size, 1 an empty one."""
+    weight = torch.randn(HIDDEN, HIDDEN, generator=torch.Generator().manual_seed(9)).requires_grad_()
+    first, second = (view @ weight for view in views(rows, texts))
+    expected = whole(first, second)
+    (gradient,) = torch.autograd.grad(expected.sum(), weight, retain_graph=True)
+    places = [np.arange(rows)[rank::2] if rank < rows else np.zeros(1, dtype=np.int64) for rank in range(2)]
+
+    def gather(own: Tensor) -> Tensor:
+        """The second views of both, padded to one length."""
+        shards = [functional.normalize(second[place], dim=2) for place in places]
+        padded = [torch.cat([shard, shard.new_zeros(len(own) - len(shard), *own.shape[1:])]) for shard in shards]
+        assert any(torch.equal(own, shard) for shard in padded)
+        return torch.stack(padded)
+
+    monkeypatch.setattr(mtlib.loss.simcse, "num_workers", lambda: 2)
+    monkeypatch.setattr(mtlib.loss.simcse, "gather_with_gradient", gather)
+    losses = [
+        contrastive_loss(
+            first[place], second[place], positions=place, num_rows=rows, temperature=TAU, is_empty=rank >= rows
+        )
+        for rank, place in enumerate(places)
+    ]
+    assert torch.allclose(losses[0], expected[::2], atol=1e-6)
+    assert torch.allclose(losses[1], expected[1::2] if rows > 1 else torch.zeros(1), atol=1e-6)
+    (found,) = torch.autograd.grad(losses[0].sum() + losses[1].sum(), weight)
+    assert torch.allclose(found, gradient, atol=1e-5)
 
 
-def test_one_worker_has_all_rows() -> None:
-    rows = torch.randn(5, 2, 3)
-    assert torch.equal(gather_rows(rows, 5), rows)
+@pytest.mark.parametrize(
+    ("task", "encoding", "projection"),
+    [("sst", "single", "mlp"), ("qqp", "bi", "linear"), ("sts", "cross_and_bi", "none")],
+)
+def test_the_views_are_the_clean_pass_and_one_more(task: str, encoding: str, projection: str, new_run: NewRun) -> None:
+    changes = {f"tasks.{task}.encoding": encoding, "simcse.projection": projection}
+    run = new_run({**CONTRAST, **NOISY, **changes})
+    (batch,) = shards_of(run, task, 4)
+    torch.manual_seed(6)
+    clean = run.model(batch)  # the first view comes from the pass of the loss
+    first = 1 if encoding == "cross_and_bi" else 0  # the pair comes before its texts, and has no views beside theirs
+    again = run.model.encode_texts(replace(batch, inputs=batch.inputs[first:]))[0]
+    assert run.model.projection is not None
+    own, other = (run.model.projection(view) for view in (clean.vectors[:, first:], again))
+    expected = looped(own, other, 0.5)
+    torch.manual_seed(6)
+    _, details = evaluate(run, [batch])
+    assert column(details, "simcse") == pytest.approx(sum(expected), rel=1e-4)
 
 
-@pytest.fixture(scope="module")
-def answers(run_on_both: RunOnBoth) -> list[dict[str, Any]]:
-    """The results of each of two workers for every case."""
-    return run_on_both(answer)
+def hidden_dropouts(run: Run) -> list[torch.nn.Dropout]:
+    """BERT's dropout of hidden states, by name."""
+    layers = ("attention.output", "output")
+    names = ["embeddings.dropout", *(f"encoder.layer.{n}.{part}.dropout" for n in (0, 1) for part in layers)]
+    return [run.model.encoder.get_submodule(name) for name in names]  # type: ignore[misc]
 
 
-def answer(_wrap: Any) -> dict[str, Any]:
-    """Losses and gradients of this worker's shard of every case."""
-    return {str(case): shard_of(distributed.get_rank(), *case) for case in CASES}
+def test_a_dropout_of_its_own_applies_to_two_further_views_only(new_run: NewRun) -> None:
+    run = new_run({**CONTRAST, **NOISY, "simcse.dropout": 0.1, "simcse.projection": "none"})
+    (batch,) = shards_of(run, "sst", 6)
+    torch.manual_seed(6)
+    clean = run.model(batch).logits
+    for dropout in hidden_dropouts(run):
+        dropout.p = 0.1
+    first, second = (run.model.encode_texts(batch)[0] for _ in range(2))
+    for dropout in hidden_dropouts(run):
+        dropout.p = 0.3
+    torch.manual_seed(6)
+    _, details = evaluate(run, [batch])
+    assert column(details, "simcse") == pytest.approx(sum(looped(first, second, 0.5)), rel=1e-4)
+    losses = functional.cross_entropy(clean, batch.labels.long(), reduction="sum")
+    assert column(details, "loss") == pytest.approx(losses.item(), rel=1e-5)
+    assert {dropout.p for dropout in hidden_dropouts(run)} == {0.3}
 
 
-def shard_of(rank: int, rows: int, texts: int) -> dict[str, Any]:
-    """A worker's losses, and the gradients of their sum in a weight that both views pass through."""
-    positions, weight = np.arange(rows)[rank::2], mixing().requires_grad_()
-    is_empty = len(positions) == 0
-    positions = np.zeros(1, dtype=np.int64) if is_empty else positions
-    first, second = (view[positions] @ weight for view in views(rows, texts))
-    loss = contrastive_loss(first, second, positions=positions, num_rows=rows, temperature=TAU, is_empty=is_empty)
-    (gradient,) = torch.autograd.grad(loss.sum(), weight)
-    return {"loss": loss.tolist(), "gradient": gradient.tolist()}
+def test_only_contrastive_tasks_cost_one_pass_of_each_text_or_two_with_its_own_dropout(new_run: NewRun) -> None:
+    run = new_run({**CONTRAST, **BI, "simcse.tasks": "qqp"})
+    assert [len(passes_of(run, task, 5)) for task in SIZES] == [1, 4, 2]
+    assert len(passes_of(new_run({**CONTRAST, "simcse.dropout": 0.1}), "qqp")) == 3
 
 
-def mixing() -> Tensor:
-    """A weight that changes directions, (hidden, hidden)."""
-    return torch.randn(HIDDEN, HIDDEN, generator=torch.Generator().manual_seed(9))
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_two_workers_give_each_row_the_loss_of_one_worker(case: tuple[int, int], answers: list[dict[str, Any]]) -> None:
-    first, second = views(*case)
-    expected = whole(first @ mixing(), second @ mixing())
-    for rank, seen in enumerate(answers):
-        own = expected[rank::2]
-        assert torch.allclose(torch.tensor(seen[str(case)]["loss"]), own if len(own) else torch.zeros(1), atol=1e-6)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_gradients_of_two_workers_sum_to_that_of_one(case: tuple[int, int], answers: list[dict[str, Any]]) -> None:
-    (first, second), weight = views(*case), mixing().requires_grad_()
-    (expected,) = torch.autograd.grad(whole(first @ weight, second @ weight).sum(), weight)
-    parts = [torch.tensor(seen[str(case)]["gradient"]) for seen in answers]
-    assert torch.allclose(parts[0] + parts[1], expected, atol=1e-5)
-    if case[0] > 1:
-        assert parts[0].abs().max() > 1e-3
-        assert parts[1].abs().max() > 1e-3
+def test_the_projection_is_used_for_the_contrastive_term_alone(new_run: NewRun) -> None:
+    run = new_run(CONTRAST)
+    (batch,) = shards_of(run, "sst", 8)
+    before = run.model(batch).logits
+    assert run.model.projection is not None
+    with torch.no_grad():
+        for parameter in run.model.projection.parameters():
+            parameter.fill_(float("nan"))
+    assert torch.equal(run.model(batch).logits, before)
+    _, details = evaluate(run, [batch])
+    assert np.isfinite(column(details, "loss"))
+    assert np.isnan(column(details, "simcse"))

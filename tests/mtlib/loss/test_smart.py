@@ -1,27 +1,41 @@
-"""SMART: norms and ascent by hand, and its properties on the tiny model."""
+"""SMART: norms and ascent by hand, its noise, rows, masks and precision in runs of the tiny trial."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kstest
 from torch import Tensor
+from torch.nn import functional
 
+import mtlib.loss.smart
 from mtlib.config.penalties import SmartConfig
-from mtlib.config.trial import TrialConfig
-from mtlib.data.batches import Batch, make_batch
-from mtlib.data.token_cache import Corpus
-from mtlib.kinds import Kind
+from mtlib.data.batches import Batch
 from mtlib.loss.divergences import symmetric_divergence
-from mtlib.loss.smart import smoothness, step_noise, unit_norm
-from mtlib.model.encoder import PretrainedEncoder
-from mtlib.model.multitask import MultiTaskModel
+from mtlib.loss.smart import carrying_positions, first_noise, smoothness, step_noise
+from mtlib.model.encoder import embedding_layer
 from mtlib.tasks import TASKS
+from mtlib.training.run import Run
+from tests.mtlib.loss.by_hand import (
+    NOISY,
+    PLAIN,
+    SIZES,
+    SMART,
+    NewRun,
+    column,
+    divergence_by_hand,
+    evaluate,
+    gradients_of,
+    passes_of,
+    shards_of,
+)
 
 ROWS, TOKENS, HIDDEN = 3, 4, 2
-SIZEABLE = {"noise_std": 1e-3, "step_size": 0.1, "epsilon": 0.1}
 MODES = ("unit_norm", "paper", "random")
+VANISHING = 1e-30
+"""A standard deviation of noise so small that adding it does not change the embeddings in fp32."""
 
 
 def smart(**changes: Any) -> SmartConfig:
@@ -46,19 +60,6 @@ class Linear:
         return self.clean + (noise[0] * self.weight).sum(dim=(1, 2)).unsqueeze(1)
 
 
-def test_unit_norm_by_hand_divides_each_token_by_its_largest_entry_plus_epsilon() -> None:
-    noise = torch.tensor([[[3.0, -1.0], [0.5, 0.0], [0.0, 0.0]]])
-    expected = torch.tensor([[[3 / 4, -1 / 4], [0.5 / 1.5, 0.0], [0.0, 0.0]]])
-    assert torch.allclose(unit_norm(noise, 1.0), expected)
-    assert unit_norm(noise, 1e-6).abs().amax(dim=2)[0, :2].tolist() == pytest.approx([1, 1], abs=1e-5)
-
-
-def test_a_step_in_unit_norm_mode_by_hand() -> None:
-    noise, gradient = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, -10.0]]])
-    stepped = step_noise(smart(mode="unit_norm", step_size=0.2, epsilon=0.5), noise, gradient)
-    assert torch.allclose(stepped, torch.tensor([[[1 / 2.5, -2 / 2.5]]]))  # (1, -2) over 2 + .5
-
-
 def test_a_step_in_paper_mode_by_hand() -> None:
     noise = torch.tensor([[[0.1, 0.0], [0.0, -0.15]], [[0.0, 0.0], [0.0, 0.0]]])
     gradient = torch.tensor([[[4.0, -1.0], [2.0, -4.0]], [[0.0, 0.0], [0.0, 0.0]]])
@@ -67,77 +68,46 @@ def test_a_step_in_paper_mode_by_hand() -> None:
     assert torch.allclose(stepped, torch.tensor([[[0.2, -0.025], [0.05, -0.2]], [[0.0, 0.0], [0.0, 0.0]]]))
 
 
-@pytest.mark.parametrize("num_steps", [1, 3])
-@pytest.mark.parametrize("mode", ["unit_norm", "paper"])
-def test_the_ascent_follows_the_gradient_of_a_linear_model_by_hand(mode: str, num_steps: int) -> None:
-    config, model = smart(mode=mode, num_steps=num_steps), Linear()
-    first, mask = random_noise(3), torch.ones(ROWS, TOKENS, dtype=torch.long)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_ascent_follows_the_gradient_of_a_linear_model_by_hand(mode: str) -> None:
+    config, model, first = smart(mode=mode, num_steps=3), Linear(), random_noise(3)
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
     result = smoothness(config, "regression", model.clean, [first], [mask], model)
 
-    weight, noise = model.weight.detach().numpy(), config.noise_std * first.numpy()
-    for _ in range(num_steps):
-        moved = (noise * weight).sum(axis=(1, 2), keepdims=True)
-        gradient = 2 * moved * weight  # of moved^2
+    weight, keep, noise = model.weight.detach().numpy(), mask.numpy()[:, :, None], config.noise_std * first.numpy()
+    noise = noise * keep
+    for _ in range(0 if mode == "random" else 3):
+        gradient = 2 * (noise * weight).sum(axis=(1, 2), keepdims=True) * weight * keep  # of moved^2
         if mode == "paper":
             step = config.step_size * gradient / np.abs(gradient).max(axis=(1, 2), keepdims=True)
             noise = np.clip(noise + step, -config.epsilon, config.epsilon)
         else:
             noise = noise + config.step_size * gradient
             noise = noise / (np.abs(noise).max(axis=2, keepdims=True) + config.epsilon)
-    assert len(model.seen) == num_steps + 1
+    if mode == "random":
+        noise = noise / (np.abs(noise).max(axis=2, keepdims=True) + config.epsilon)
+    assert len(model.seen) == (1 if mode == "random" else 4)
     assert np.allclose(model.seen[-1], noise, atol=1e-6)
     assert np.allclose(result[0].detach(), (noise * weight).sum(axis=(1, 2)) ** 2, rtol=1e-4)
     assert np.allclose(result[1], np.abs(noise).max(axis=(1, 2)), rtol=1e-5)
-
-
-def test_random_mode_takes_no_ascent_step() -> None:
-    config, model, first = smart(mode="random", num_steps=5), Linear(), random_noise(4)
-    result = smoothness(config, "regression", model.clean, [first], [torch.ones(ROWS, TOKENS)], model)
-    expected = config.noise_std * first
-    expected = expected / (expected.abs().amax(dim=2, keepdim=True) + config.epsilon)
-    assert len(model.seen) == 1
-    assert torch.allclose(model.seen[0], expected)
-    assert not result[1].requires_grad
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_padding_gets_no_noise_in_any_pass(mode: str) -> None:
-    model, mask = Linear(), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
-    smoothness(smart(mode=mode, num_steps=2), "regression", model.clean, [random_noise(5)], [mask], model)
-    for noise in model.seen:
-        assert torch.equal(noise.abs().sum(dim=2) > 0, mask.bool())
-
-
-@pytest.mark.parametrize("mode", ["unit_norm", "paper"])
-def test_each_row_ascends_independently_of_its_batch(mode: str) -> None:
-    together, alone, first = Linear(), Linear(), random_noise(6)
-    mask = torch.ones(ROWS, TOKENS)
-    whole = smoothness(smart(mode=mode), "regression", together.clean, [first], [mask], together)
-    alone.clean = alone.clean[1:2]
-    single = smoothness(smart(mode=mode), "regression", alone.clean, [first[1:2]], [mask[1:2]], alone)
-    assert torch.allclose(single[0], whole[0][1:2])
-    assert torch.equal(alone.seen[-1], together.seen[-1][1:2])
+    assert all(torch.equal(seen.abs().sum(dim=2) > 0, mask.bool()) for seen in model.seen)  # none on padding
 
 
 def test_the_noise_norm_is_the_largest_entry_over_both_inputs() -> None:
-    first = [random_noise(7, 2, 3, 4), random_noise(8, 2, 5, 4)]
-    masks = [torch.ones(2, 3), torch.ones(2, 5)]
-    clean = torch.zeros(2, 1)
-    seen: list[Sequence[Tensor]] = []
+    first, seen = [random_noise(7, 2, 3, 4), random_noise(8, 2, 5, 4)], list[Sequence[Tensor]]()
 
     def perturbed(noise: Sequence[Tensor]) -> Tensor:
         seen.append(noise)
         return (noise[0].sum(dim=(1, 2)) + 3 * noise[1].sum(dim=(1, 2))).unsqueeze(1)
 
-    result = smoothness(smart(mode="paper", epsilon=9.0), "regression", clean, first, masks, perturbed)
+    masks = [torch.ones(2, 3), torch.ones(2, 5)]
+    result = smoothness(smart(mode="paper", epsilon=9.0), "regression", torch.zeros(2, 1), first, masks, perturbed)
     last = torch.cat([part.flatten(1) for part in seen[-1]], dim=1)
     assert torch.equal(result[1], last.abs().amax(dim=1))
 
 
-@pytest.mark.parametrize("kind", ["classes", "binary", "regression"])
-def test_the_penalty_has_gradients_in_both_predictions(kind: Kind) -> None:
-    width = 3 if kind == "classes" else 1
-    text, weight = random_noise(9, 2, 4).double(), random_noise(10, 4, width).double().requires_grad_()
+def test_the_penalty_has_gradients_in_both_predictions() -> None:
+    text, weight = random_noise(9, 2, 4).double(), random_noise(10, 4, 3).double().requires_grad_()
     seen: list[Tensor] = []
 
     def perturbed(noise: Sequence[Tensor]) -> Tensor:
@@ -145,99 +115,199 @@ def test_the_penalty_has_gradients_in_both_predictions(kind: Kind) -> None:
         return (text + seen[-1]) @ weight
 
     config, mask = smart(mode="random", noise_std=1.0), torch.ones(2, 1)
-    result = smoothness(config, kind, text @ weight, [random_noise(11, 2, 1, 4).double()], [mask], perturbed)
+    result = smoothness(config, "classes", text @ weight, [random_noise(11, 2, 1, 4).double()], [mask], perturbed)
     (gradient,) = torch.autograd.grad(result[0].sum(), weight)
-
-    # In the logits it is q - p at the moved and p - q at the clean text, so in the weight the text itself cancels out;
-    # for a regression 2 (moved - clean).
+    # In the logits it is q - p at the moved and p - q at the clean text, so in the weight the text itself cancels out.
     moved, clean = ((text + part) @ weight.detach() for part in (seen[-1], torch.zeros_like(text)))
-    if kind == "regression":
-        difference = 2 * (moved - clean)
-    else:
-        difference = moved.softmax(1) - clean.softmax(1) if kind == "classes" else moved.sigmoid() - clean.sigmoid()
+    difference = moved.softmax(1) - clean.softmax(1)
     assert torch.allclose(gradient, seen[-1].T @ difference, rtol=1e-9, atol=1e-12)
-    assert gradient.abs().min() > 1e-3
 
 
-Prepared = tuple[MultiTaskModel, Batch, Tensor, list[Tensor], Callable[[Sequence[Tensor]], Tensor]]
-
-
-@pytest.fixture(params=["sst single", "qqp cross", "qqp bi", "sts cross", "sts bi"])
-def prepared(
-    request: pytest.FixtureRequest, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> Prepared:
-    """The tiny model in training mode with dropout off, a batch, its clean logits and embedded texts."""
-    task, encoding = request.param.split()
-    off = {"encoder.dropout": 0, "encoder.attention_dropout": 0, f"tasks.{task}.encoding": encoding}
-    config = tiny_config.override(off)
-    model = MultiTaskModel(config, tiny_encoder).train()
-    for weight in model.heads.parameters():
-        torch.nn.init.normal_(weight, std=0.5, generator=torch.Generator().manual_seed(0))
-    table = tiny_corpus[task, "train"]
-    batch = make_batch(table, np.arange(8), encoding=encoding, max_length=32)
-    output = model(batch, keep=True)
+def test_the_ascent_of_paper_mode_raises_the_divergence_and_reaches_no_parameter(new_run: NewRun) -> None:
+    run = new_run({**PLAIN, "tasks.qqp.encoding": "bi"})
+    (batch,) = shards_of(run, "qqp", 8)
+    output, masks = run.model(batch, keep=True), [inputs.attention_mask for inputs in batch.inputs]
+    first = [random_noise(12 + index, *text.shape) for index, text in enumerate(output.embeddings)]
 
     def perturbed(noise: Sequence[Tensor]) -> Tensor:
         moved = [text + part for text, part in zip(output.embeddings, noise, strict=True)]
-        logits: Tensor = model(batch, embeddings=moved).logits
+        logits: Tensor = run.model(batch, embeddings=moved).logits
         return logits
 
-    first = [random_noise(12 + index, *text.shape) for index, text in enumerate(output.embeddings)]
-    return model, batch, output.logits, first, perturbed
+    def climbed(num_steps: int) -> tuple[Tensor, Tensor]:
+        config = smart(mode="paper", num_steps=num_steps, noise_std=1e-3, step_size=0.1, epsilon=0.1)
+        return smoothness(config, TASKS["qqp"].kind, output.logits, first, masks, perturbed)
 
-
-def masks_of(batch: Batch) -> list[Tensor]:
-    return [inputs.attention_mask for inputs in batch.inputs]
-
-
-def test_zero_noise_gives_exactly_zero_penalty(prepared: Prepared) -> None:
-    _, batch, clean, first, perturbed = prepared
-    zero = [torch.zeros_like(part) for part in first]
-    assert torch.equal(perturbed(zero), clean)
-    for config in (smart(mode="random"), smart(mode="random", noise_std=0.0)):
-        noise = zero if config.noise_std else first
-        result = smoothness(config, TASKS[batch.task].kind, clean, noise, masks_of(batch), perturbed)
-        assert torch.equal(result[0], torch.zeros(8))
-        assert torch.equal(result[1], torch.zeros(8))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_noise_gives_a_penalty_above_zero(prepared: Prepared, mode: str) -> None:
-    _, batch, clean, first, perturbed = prepared
-    result = smoothness(smart(mode=mode), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
-    assert (result[0] > 0).all()
-    assert (result[1] > 0).all()
-
-
-def test_the_ascent_of_paper_mode_raises_the_divergence(prepared: Prepared) -> None:
-    _, batch, clean, first, perturbed = prepared
-    kind, masks = TASKS[batch.task].kind, masks_of(batch)
-    config = smart(mode="paper", **SIZEABLE)
-    before = symmetric_divergence(kind, perturbed([1e-3 * noise for noise in first]), clean)
-    climbed = smoothness(config, kind, clean, first, masks, perturbed)
+    before = symmetric_divergence("binary", perturbed([1e-3 * noise for noise in first]), output.logits)
     # Noise of the same size per entry in random directions, for comparison.
     signs = [0.1 * noise.sign() * mask.unsqueeze(2) for noise, mask in zip(first, masks, strict=True)]
-    at_random = symmetric_divergence(kind, perturbed(signs), clean)
-    further = smoothness(smart(mode="paper", num_steps=4, **SIZEABLE), kind, clean, first, masks, perturbed)
-    assert (climbed[0] > 10 * before).all()
-    assert further[0].mean() > at_random.mean()
-    assert further[0].mean() > climbed[0].mean()
-    assert climbed[1].max() <= 0.1 + 1e-6
+    at_random = symmetric_divergence("binary", perturbed(signs), output.logits)
+    (one, norms), (four, _) = climbed(1), climbed(4)
+    assert (one > 10 * before).all()
+    assert four.mean() > at_random.mean()
+    assert four.mean() > one.mean()
+    assert norms.max() <= 0.1 + 1e-6
+    assert all(parameter.grad is None for parameter in run.model.parameters())
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_ascent_leaves_no_gradient_in_parameters(prepared: Prepared, mode: str) -> None:
-    model, batch, clean, first, perturbed = prepared
-    result = smoothness(smart(mode=mode), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
-    assert all(parameter.grad is None for parameter in model.parameters())
-    result[0].sum().backward()  # type: ignore[no-untyped-call]
-    reached = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
-    assert "encoder.embeddings.word_embeddings.weight" in reached
-    heads = {name for name in reached if name.startswith("heads.")}
-    assert heads == {f"heads.{batch.task}.{name}" for name, _ in model.heads[batch.task].named_parameters()}
+def noise_by_hand(run: Run, batch: Batch) -> list[Tensor]:
+    """The noise of the mode `random`: normal draws, none on padding, each token's scaled to inf-norm 1."""
+    config, stream, noise = run.config.smart, torch.Generator().manual_seed(11), []
+    for inputs in batch.inputs:
+        rows, tokens = inputs.attention_mask.shape
+        draw = config.noise_std * torch.randn(rows, tokens, 32, generator=stream) * inputs.attention_mask[:, :, None]
+        noise.append(draw / (draw.abs().max(dim=2, keepdim=True).values + config.epsilon))
+    return noise
 
 
-def test_the_clean_loss_is_differentiable_after_the_ascent(prepared: Prepared) -> None:
-    _, batch, clean, first, perturbed = prepared
-    smoothness(smart(mode="paper", num_steps=2), TASKS[batch.task].kind, clean, first, masks_of(batch), perturbed)
-    clean.sum().backward()  # type: ignore[no-untyped-call]
+@pytest.mark.parametrize("row_share", [1, 0.4])
+@pytest.mark.parametrize(("task", "encoding"), [("sst", "single"), ("qqp", "cross"), ("sts", "bi")])
+def test_the_penalty_of_a_run_by_hand(task: str, encoding: str, row_share: float, new_run: NewRun) -> None:
+    """Where only some rows have it, their mean counts for all rows."""
+    run = new_run({**SMART, f"tasks.{task}.encoding": encoding, "smart.row_share": row_share})
+    (batch,) = shards_of(run, task, 5)
+    clean, noise = run.model(batch, keep=True), noise_by_hand(run, batch)
+    moved = [text + part for text, part in zip(clean.embeddings, noise, strict=True)]
+    penalties = divergence_by_hand(task, run.model(batch, embeddings=moved).logits, clean.logits)
+    norms = torch.stack([part.abs().amax(dim=(1, 2)) for part in noise]).amax(0)
+    carrying = carrying_positions(5, row_share, 11)
+    assert len(carrying) == (5 if row_share == 1 else 2)
+    _, details = evaluate(run, [batch])
+    assert column(details, "smart_penalty") == pytest.approx(5 * penalties[carrying].mean().item(), rel=1e-3)
+    assert column(details, "noise_norm") == pytest.approx(5 * norms[carrying].mean().item(), rel=1e-3)
+
+
+def test_a_shard_without_a_row_that_carries_the_penalty_adds_none(new_run: NewRun) -> None:
+    run, plain = new_run({**SMART, "smart.row_share": 0.1}), new_run(PLAIN)
+    shards = shards_of(run, "qqp", 8, world_size=8)
+    found = [column(evaluate(run, [shard])[1], "smart_penalty") for shard in shards]
+    assert [value > 0 for value in found] == [rank in carrying_positions(8, 0.1, 11) for rank in range(8)]
+    silent = found.index(0)
+    one, other = evaluate(run, [shards[silent]]), evaluate(plain, [shards[silent]])
+    assert torch.equal(one[0], other[0])
+    assert gradients_of(run, one[0]).keys() == gradients_of(plain, other[0]).keys()
+
+
+@pytest.mark.parametrize(("rows", "share", "count"), [(1, 1e-9, 1), (16, 0.24, 4), (3, 0.5, 2), (8, 1, 8)])
+def test_each_row_is_as_likely_to_carry_the_penalty(rows: int, share: float, count: int) -> None:
+    drawn = [carrying_positions(rows, share, seed) for seed in range(1000)]
+    assert {len(set(one.tolist())) for one in drawn} == {count}
+    shares = np.bincount(np.concatenate(drawn), minlength=rows) / 1000
+    assert np.abs(shares - count / rows).max() < 0.07  # over four standard errors
+    assert np.array_equal(drawn[5], carrying_positions(rows, share, 5))
+
+
+@pytest.mark.parametrize(("mode", "passes"), [("random", [8, 2]), ("unit_norm", [8, 2, 2, 2]), ("paper", [8, 2, 2, 2])])
+def test_only_smart_tasks_and_rows_that_carry_the_penalty_cost_further_passes(
+    mode: str, passes: list[int], new_run: NewRun
+) -> None:
+    changes = {"smart.tasks": "qqp", "smart.mode": mode, "smart.num_steps": 2, "smart.row_share": 0.25}
+    run = new_run({**SMART, **changes})
+    assert [passes_of(run, task) for task in SIZES] == [[8], passes, [8]]
+
+
+@pytest.mark.parametrize("world_size", [3, 8])
+def test_noise_of_a_shard_is_a_slice_of_that_of_the_global_batch(world_size: int, new_run: NewRun) -> None:
+    run = new_run({"tasks.qqp.encoding": "bi"})
+    (whole,) = shards_of(run, "qqp", 7)
+    expected = first_noise(whole, run.model(whole, keep=True).embeddings, 5)
+    for rank, shard in enumerate(shards_of(run, "qqp", 7, world_size)):
+        found = first_noise(shard, run.model(shard, keep=True).embeddings, 5)
+        rows = slice(rank, None, world_size) if rank < 7 else slice(0, 1)  # an empty shard holds row 0
+        assert all(torch.equal(one, other[rows]) for one, other in zip(found, expected, strict=True))
+
+
+def test_initial_noise_is_standard_normal_fp32_and_depends_on_its_seed_alone(new_run: NewRun) -> None:
+    run = new_run({"tasks.qqp.encoding": "bi"})
+    (batch,) = shards_of(run, "qqp", 30)
+    embeddings = [torch.zeros(30, 12, 32, dtype=torch.bfloat16) for _ in range(2)]
+    state = torch.get_rng_state()
+    first, second = first_noise(batch, embeddings, 5)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert first.dtype == torch.float32
+    assert kstest(torch.cat([first, second]).flatten().numpy(), "norm").pvalue > 1e-3
+    assert not torch.equal(first, second)
+    assert torch.equal(first_noise(batch, embeddings, 5)[1], second)
+    assert not torch.equal(first_noise(batch, embeddings, 6)[0], first)
+
+
+def test_tiny_noise_is_added_in_fp32_under_bf16(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = {"smart.noise_std": 1e-6, "smart.epsilon": 1e-5, "smart.mode": "unit_norm"}
+    run = new_run({**SMART, **tiny, "precision": "bf16", "encoder.dropout": 0.1})
+    (batch,) = shards_of(run, "sst", 8)
+    # BERT's LayerNorm gives fp32 under autocast; other embeddings may not.
+    embedding_layer(run.model.encoder).register_forward_hook(lambda _module, _given, output: output.bfloat16())
+    entered: list[Tensor] = []
+    forward = run.model.forward
+
+    def listening(batch: Batch, embeddings: Any = None, keep: bool = False) -> Any:
+        output = forward(batch, embeddings, keep)
+        entered.append(output.embeddings[0].float() if embeddings is None else embeddings[0])
+        return output
+
+    monkeypatch.setattr(run.model, "forward", listening)
+    evaluate(run, [batch])
+    mask = batch.inputs[0].attention_mask.bool()
+    assert len(entered) == 3
+    for moved in entered[1:]:
+        assert moved.dtype == torch.float32
+        assert (moved - entered[0]).abs().amax(2)[mask].min() > 0
+        assert torch.equal(moved[~mask], entered[0][~mask])
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes"),
+    [
+        ({"encoder.dropout": 0.1}, 3),
+        ({"encoder.dropout": 0.1, "smart.masks": "shared"}, 4),
+        ({}, 4),  # no dropout, so that both passes have the same masks
+    ],
+)
+def test_the_ascent_has_the_direction_of_fp32_under_bf16(
+    changes: dict[str, Any], passes: int, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climbed: list[Tensor] = []
+
+    def listening(config: SmartConfig, noise: Tensor, gradient: Tensor) -> Tensor:
+        climbed.append(gradient.flatten(1))
+        return step_noise(config, noise, gradient)
+
+    monkeypatch.setattr(mtlib.loss.smart, "step_noise", listening)
+    settings = {**SMART, "smart.mode": "unit_norm", "smart.noise_std": 1e-4, **changes}
+    for precision in ("fp32", "bf16"):
+        run = new_run({**settings, "precision": precision})
+        torch.manual_seed(0)
+        evaluate(run, shards_of(run, "sst", 8))
+    exact, rounded = climbed
+    assert functional.cosine_similarity(exact, rounded).min() > 0.95
+    assert len(passes_of(new_run({**settings, "precision": "bf16"}), "sst")) == passes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"smart.noise_std": VANISHING},
+        {"smart.noise_std": VANISHING, "smart.row_share": 0.5, "tasks.qqp.encoding": "bi"},
+        {"smart.mode": "paper", "smart.num_steps": 3, "smart.noise_std": 1e-6, "smart.epsilon": 1e-6},
+    ],
+)
+def test_tiny_noise_gives_no_penalty_only_with_shared_masks(changes: dict[str, Any], new_run: NewRun) -> None:
+    penalties, losses = {}, {}
+    for masks in ("shared", "independent"):
+        run = new_run({**SMART, **NOISY, **changes, "smart.masks": masks})
+        torch.manual_seed(4)
+        _, details = evaluate(run, shards_of(run, "qqp", 5))
+        penalties[masks], losses[masks] = column(details, "smart_penalty"), column(details, "loss")
+    assert abs(penalties["shared"]) < 1e-6
+    assert penalties["independent"] > 1e-4
+    assert losses["shared"] == losses["independent"]  # the same draws as in the clean pass
+
+
+def test_after_shared_masks_the_random_stream_continues_after_the_clean_pass(new_run: NewRun) -> None:
+    drawn = []
+    for changes in ({**SMART, **NOISY, "smart.masks": "shared"}, {**PLAIN, **NOISY}):
+        run = new_run(changes)
+        torch.manual_seed(4)
+        evaluate(run, shards_of(run, "sst", 8))
+        drawn.append(torch.rand(3))
+    assert torch.equal(*drawn)

@@ -24,7 +24,6 @@ REFERENCES: dict[str, Callable[[Floats, Floats], Any]] = {
     "rmse": lambda labels, values: np.sqrt(reference.mean_squared_error(labels, values)),
 }
 
-each_metric = pytest.mark.parametrize("name", REFERENCES)
 each_case = pytest.mark.parametrize(("name", "several"), [case for case in CASES if case[0] in REFERENCES])
 
 
@@ -59,7 +58,7 @@ def test_influences_are_derivatives_of_the_score_by_the_weight_of_an_example(nam
 
 @each_case
 def test_influences_give_the_standard_error_over_samples(name: str, several: bool) -> None:
-    num_samples, num_rows = 600, 400
+    num_samples, num_rows = 600, 200
     scores, errors = [], []
     for seed in range(num_samples):
         values, labels = draw(name, num_rows, several=several, num_models=1, seed=seed)
@@ -94,11 +93,10 @@ def test_the_overall_score_counts_correlations_as_half_and_errors_by_the_range()
     assert METRICS["rmse"].overall(-4.0, (0, 3)) == 0
 
 
-@each_metric
-@pytest.mark.parametrize("value", [0.2, 0.7])
-def test_the_slope_is_the_derivative_of_what_counts_overall(name: str, value: float) -> None:
+@pytest.mark.parametrize("name", ["accuracy", "pearson", "rmse"])
+def test_the_slope_is_the_derivative_of_what_counts_overall(name: str) -> None:
     metric, labels = METRICS[name], (1.0, 5.0)
-    score = metric.score_of(value)
+    score = metric.score_of(0.7)
     wanted = (metric.overall(score + 1e-6, labels) - metric.overall(score - 1e-6, labels)) / 2e-6
     assert metric.overall_slope(labels) == pytest.approx(wanted)
 

@@ -76,20 +76,21 @@ def test_a_layer_is_its_formula_and_starts_as_pretrained(config: TrialConfig, ti
 
 
 def test_new_weights_depend_on_the_trial_alone(config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
-    def drawn(config: TrialConfig) -> dict[str, Tensor]:
+    def drawn(config: TrialConfig) -> list[Tensor]:
         weights = MultiTaskModel(config, tiny_encoder).encoder.named_parameters()
-        return {name: weight.detach() for name, weight in weights if ".lora_A." in name}
+        return [weight.detach() for name, weight in weights if ".lora_A." in name]
 
-    first = drawn(config)
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    again, other = drawn(config), drawn(config.override({"replicate": 1}))
+    first = drawn(config)
     assert torch.equal(torch.get_rng_state(), before)
-    values = list(first.values())
-    assert all(torch.equal(first[name], again[name]) and not torch.equal(first[name], other[name]) for name in first)
-    assert not torch.equal(values[0], values[1])
+    torch.manual_seed(8)
+    again, other = drawn(config), drawn(config.override({"replicate": 1}))
+    assert all(map(torch.equal, first, again))
+    assert not any(map(torch.equal, first, other))
+    assert not torch.equal(first[0], first[1])
     bound = 1 / 32**0.5  # of nn.Linear, which draws uniform numbers
-    assert 0.9 * bound < max(float(value.abs().max()) for value in values) <= bound
+    assert 0.9 * bound < max(float(value.abs().max()) for value in first) <= bound
 
 
 def test_only_adapters_and_heads_are_trained_and_kept(config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
@@ -114,21 +115,17 @@ def test_queries_and_values_are_found_in_every_family_that_peft_knows() -> None:
         assert set(target_layers(AutoModel.from_config(ENCODERS[name]), ())) == set(known[name]), name
 
 
-@pytest.mark.parametrize(
-    ("targets", "rule"),
-    [(["querry"], "linear layer of the encoder in adapter.targets"), (["embeddings.LayerNorm"], "adapter.targets")],
-)
-def test_unknown_layers_are_refused_with_the_right_ones(
-    targets: list[str], rule: str, config: TrialConfig, tiny_encoder: PretrainedEncoder
+@pytest.mark.parametrize("target", ["querry", "embeddings.LayerNorm"])
+def test_a_layer_that_is_not_linear_is_refused_with_the_right_ones(
+    target: str, config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
-    with pytest.raises(ValueError, match=rule) as caught:
-        MultiTaskModel(config.override({"adapter.targets": targets}), tiny_encoder)
-    assert "query" in str(caught.value)
+    with pytest.raises(ValueError, match=r"adapter\.targets.*query"):
+        MultiTaskModel(config.override({"adapter.targets": [target]}), tiny_encoder)
 
 
 def test_without_known_layers_they_must_be_named() -> None:
     encoder = AutoModel.from_config(ENCODERS["xlnet"])
-    with pytest.raises(ValueError, match=r"must name linear layers of XLNetModel \(layer_1, layer_2\), got none"):
+    with pytest.raises(ValueError, match=r"must name .* XLNetModel \(layer_1, layer_2\)"):
         target_layers(encoder, ())
     assert target_layers(encoder, ("ff.layer_1",)) == ("ff.layer_1",)
 
@@ -137,5 +134,5 @@ def test_a_missing_package_is_one_line(
     config: TrialConfig, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ValueError, match=r"needs peft: pip install 'multitask-sweeps\[adapters\]'"):
+    with pytest.raises(ValueError, match="needs peft: pip install"):
         MultiTaskModel(config, tiny_encoder)

@@ -1,8 +1,5 @@
 """Names of encoders, errors from the hub's responses, and previews of encoders that read no weights."""
 
-import contextlib
-import json
-import re
 import shutil
 import subprocess
 import sys
@@ -10,25 +7,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import torch
-from huggingface_hub import HfApi
+from huggingface_hub import get_session
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
-from safetensors.torch import load_file
 
-from mtlib.model.encoder import PretrainedEncoder, preview_encoder
+from mtlib.model.encoder import PretrainedEncoder, load_encoder, preview_encoder
 from mtlib.model.hub import ask_hub, is_folder, read_encoder_name
 from tests.architectures import DECODERS
-from tests.hub_server import ROOT, Hub, serve_hub
+from tests.hub_server import Hub, serve_hub
+from tests.one_line_error import one_line_error
 
 
 def test_a_folder_is_resolved_and_a_hub_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     assert read_encoder_name("own") == read_encoder_name("./own") == str((tmp_path / "own").resolve())
-    assert read_encoder_name("bert-base-uncased") == "bert-base-uncased"
-    assert read_encoder_name("owner/name") == "owner/name"
+    assert is_folder("own")
+    assert is_folder(str(tmp_path / "gone"))
+    for name in ("bert-base-uncased", "owner/name"):
+        assert read_encoder_name(name) == name
+        assert not is_folder(name)
 
 
 @pytest.mark.parametrize("name", ["./no", "/no/such", "~/no-such-folder", "a/b/c"])
@@ -41,15 +42,6 @@ def test_names_are_parsed_without_torch_or_the_hub() -> None:
     code = "import sys, mtlib.model.hub; print({'torch', 'transformers', 'huggingface_hub'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n"
-
-
-def test_a_folder_is_never_looked_up_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    assert is_folder("own")
-    assert is_folder(str(tmp_path / "gone"))
-    assert not is_folder("bert-base-uncased")
-    assert not is_folder("owner/name")
 
 
 @pytest.fixture
@@ -68,43 +60,22 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return set_answer
 
 
-def test_an_unreachable_hub_is_one_line_without_retries(answer: Callable[[Any], None]) -> None:
-    answer(ConnectionError("Name or service not known"))
-    with pytest.raises(ValueError) as raised:
-        ask_hub("no-such-owner/no-such-encoder")
-    assert str(raised.value) == (
-        "encoder 'no-such-owner/no-such-encoder' is neither a local folder nor complete in /cache, and the Hugging "
-        "Face hub cannot be queried (Name or service not known); name a local folder"
-    )
-
-
-def test_an_unknown_name_is_one_line(answer: Callable[[Any], None]) -> None:
-    answer(RepositoryNotFoundError.__new__(RepositoryNotFoundError))
-    with pytest.raises(ValueError) as raised:
-        ask_hub("bert-bse")
-    assert str(raised.value) == (
-        "an encoder must be a local folder or a name that the Hugging Face hub knows, got 'bert-bse', neither a local "
-        f"folder nor complete in /cache, nor at {HfApi().endpoint}"
-    )
-
-
-def test_a_gated_encoder_names_the_access_token_that_it_needs(answer: Callable[[Any], None]) -> None:
-    answer(GatedRepoError.__new__(GatedRepoError))
-    with pytest.raises(ValueError) as raised:
-        ask_hub("owner/gated")
-    assert str(raised.value) == (
-        f"encoder 'owner/gated' is gated at {HfApi().endpoint} and needs an access token with permission "
-        "(set HF_TOKEN or use `hf auth login`); it is neither a local folder nor complete in /cache"
-    )
-
-
-@pytest.mark.parametrize("files", [[], [("config.json", 5), ("tf_model.h5", 100), ("optimizer.bin", 9)]])
-def test_a_repository_without_weights_is_one_line(files: list[tuple[str, int]], answer: Callable[[Any], None]) -> None:
-    answer(files)
-    rule = "encoder 'a/b' must have its weights as model.safetensors or pytorch_model.bin, got neither a local folder"
-    with pytest.raises(ValueError, match=re.escape(rule)) as raised:
-        ask_hub("a/b")
-    assert str(raised.value).endswith(f"nor complete in /cache, and none of these at {HfApi().endpoint}/a/b")
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        (ConnectionError("Name or service not known"), "cannot be queried (Name or service not known); name a local"),
+        (RepositoryNotFoundError.__new__(RepositoryNotFoundError), "a name that the Hugging Face hub knows, got 'a/b'"),
+        (GatedRepoError.__new__(GatedRepoError), "needs an access token with permission (set HF_TOKEN"),
+        ([("config.json", 5), ("tf_model.h5", 100), ("optimizer.bin", 9)], "must have its weights as"),
+    ],
+)
+def test_an_encoder_that_cannot_be_fetched_is_one_line_with_the_searched_places(
+    found: Any, fault: str, answer: Callable[[Any], None]
+) -> None:
+    answer(found)
+    message = one_line_error(ask_hub, "a/b")
+    assert fault in message
+    assert "neither a local folder nor complete in /cache" in message
 
 
 @pytest.mark.parametrize(
@@ -124,96 +95,48 @@ def test_the_size_of_the_weights_to_fetch_is_known(
     assert ask_hub("a/b") == size
 
 
-ANSWER = """
-import json, sys, torch
-from mtlib.model.encoder import load_encoder, preview_encoder
-
-def describe(encoder):
-    shapes = {name: weight.shape for name, weight in encoder.weights.items()}
-    tokens = encoder.tokenizer("the dog sings")["input_ids"]
-    return {"shapes": shapes, "tokens": tokens, "max_length": encoder.max_length}
-
-def load(name):
-    return describe(load_encoder(name))
-
-def preview(name):
-    torch.manual_seed(3)
-    found = preview_encoder(name)
-    where = {"place": found.place, "is_local": found.is_local, "draw": torch.rand(()).item()}
-    return {**where, **describe(found.pretrained)}
-
-for line in sys.stdin:
-    function, name = line.split()
-    try:
-        answer = {"load": load, "preview": preview}[function](name)
-    except ValueError as error:
-        answer = str(error)
-    print(json.dumps(answer), flush=True)
-"""
-"""A process that loads or previews an encoder for each input line and prints its description or error."""
-
-Answer = dict[str, object] | str
-Query = Callable[[str, str], Answer]
-"""`query("load", name)` or `query("preview", name)`: a description of the encoder, or the error."""
-
-
-@contextlib.contextmanager
-def start_process(hub: Hub, home: Path) -> Iterator[Query]:
-    """A process with this hub, whose caches are below `home`; huggingface_hub reads both when it is imported."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ANSWER],
-        cwd=ROOT,
-        env=hub.environment(home),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # the preview must print nothing
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        questions, answers = process.stdin, process.stdout
-
-        def query(function: str, name: str) -> Answer:
-            print(function, name, file=questions, flush=True)
-            answer: Answer = json.loads(answers.readline())
-            return answer
-
-        yield query
-        questions.close()
-
-
 @pytest.fixture(scope="module")
 def served(tiny_encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A hub with an encoder under two names, a decoder, and an encoder without weights."""
+    """A hub with an encoder, a decoder, and an encoder without weights."""
     folder = tmp_path_factory.mktemp("repositories")
     decoder, bare = folder / "decoder", folder / "bare"
     DECODERS["llama"].save_pretrained(decoder)
     (decoder / "model.safetensors").write_bytes(bytes(100))
     shutil.copytree(tiny_encoder_folder, bare)
     (bare / "model.safetensors").rename(bare / "tf_model.h5")
-    names = {"someone/tiny": tiny_encoder_folder, "someone/cached": tiny_encoder_folder}
-    with serve_hub({**names, "someone/llama": decoder, "someone/bare": bare}) as hub:
+    with serve_hub({"someone/tiny": tiny_encoder_folder, "someone/llama": decoder, "someone/bare": bare}) as hub:
         yield hub
 
 
 @pytest.fixture
-def hub(served: Hub) -> Hub:
-    """The hub without recorded requests."""
+def cache(tmp_path: Path) -> Path:
+    """Where fetched encoders are kept; there is nothing yet."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def hub(served: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """The hub, which gets all requests to the public one; nothing is recorded yet."""
+    client = type(get_session())
+    send, address = client.send, urlsplit(served.address)
+
+    def redirect(own: Any, request: Any, **named: Any) -> Any:
+        request.url = request.url.copy_with(scheme="http", host=address.hostname, port=address.port)
+        return send(own, request, **named)
+
+    monkeypatch.setattr(client, "send", redirect)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
     served.requests.clear()
     served.fetched.clear()
     return served
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def query(served: Hub, home: Path) -> Iterator[Query]:
-    """One process serves all tests: they use encoders of different names."""
-    with start_process(served, home) as query:
-        yield query
+def assert_same(found: PretrainedEncoder, encoder: PretrainedEncoder) -> None:
+    """Both have weights of the same names and shapes, tokens and length."""
+    one, other = ({name: part.shape for name, part in own.weights.items()} for own in (found, encoder))
+    assert one == other
+    assert found.tokenizer("the dog sings") == encoder.tokenizer("the dog sings")
+    assert found.max_length == encoder.max_length
 
 
 def test_the_preview_of_a_folder_matches_the_loaded_encoder(
@@ -225,37 +148,34 @@ def test_the_preview_of_a_folder_matches_the_loaded_encoder(
 
 
 def test_the_preview_of_a_hub_encoder_reads_all_but_its_weights_and_keeps_nothing(
-    query: Query, hub: Hub, home: Path, tiny_encoder: PretrainedEncoder, tiny_encoder_folder: Path
+    hub: Hub,
+    cache: Path,
+    tiny_encoder: PretrainedEncoder,
+    tiny_encoder_folder: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    found = query("preview", "someone/tiny")
-    assert isinstance(found, dict)
+    state = torch.get_rng_state()
+    found = preview_encoder("someone/tiny")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert capfd.readouterr() == ("", "")
     size = (tiny_encoder_folder / "model.safetensors").stat().st_size / 1e6
-    place = f"on the Hugging Face hub, not in {home}/hub: {size:.1f} MB of weights will be fetched"
-    assert (found["place"], found["is_local"]) == (place, False)
-    assert found["shapes"] == {name: list(weight.shape) for name, weight in tiny_encoder.weights.items()}
-    assert found["tokens"] == tiny_encoder.tokenizer("the dog sings")["input_ids"]
-    assert found["max_length"] == tiny_encoder.max_length
-    assert found["draw"] == torch.rand((), generator=torch.Generator().manual_seed(3)).item(), (
-        "no random number is drawn"
-    )
+    assert found.place == f"on the Hugging Face hub, not in {cache}: {size:.1f} MB of weights will be fetched"
+    assert not found.is_local
+    assert_same(found.pretrained, tiny_encoder)
     assert "someone/tiny/config.json" in hub.fetched
     assert "someone/tiny/model.safetensors" not in hub.fetched
-    assert not list(home.rglob("models--someone--tiny/**/*.json"))
+    assert not list(cache.rglob("models--someone--tiny/**/*.json"))
 
 
 def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
-    query: Query, hub: Hub, home: Path, tiny_encoder_folder: Path
+    hub: Hub, cache: Path, tiny_encoder: PretrainedEncoder
 ) -> None:
-    loaded = query("load", "someone/cached")
-    assert isinstance(loaded, dict)
-    saved = load_file(tiny_encoder_folder / "model.safetensors")
-    shapes = {name: list(weight.shape) for name, weight in saved.items() if not name.startswith("pooler.")}
-    assert loaded["shapes"] == shapes
-    assert "someone/cached/model.safetensors" in hub.fetched
+    assert load_encoder("someone/tiny").fingerprint == tiny_encoder.fingerprint
+    assert "someone/tiny/model.safetensors" in hub.fetched
     hub.requests.clear()
-    found = query("preview", "someone/cached")
-    assert isinstance(found, dict)
-    assert found.items() >= {"place": f"in {home}/hub", "is_local": True, **loaded}.items()
+    found = preview_encoder("someone/tiny")
+    assert (found.place, found.is_local) == (f"in {cache}", True)
+    assert_same(found.pretrained, tiny_encoder)
     assert hub.requests == []
 
 
@@ -264,27 +184,11 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     [
         ("someone/llama", "whose first token does not attend to later tokens (llama)"),
         ("someone/bare", "must have its weights as model.safetensors or pytorch_model.bin"),
-        (
-            "someone/none",
-            "an encoder must be a local folder or a name that the Hugging Face hub knows, got 'someone/none'",
-        ),
+        ("someone/none", "a name that the Hugging Face hub knows, got 'someone/none'"),
     ],
 )
-def test_the_preview_refuses_what_loading_refuses_with_the_same_message(
-    name: str, fault: str, query: Query, hub: Hub
-) -> None:
-    refused = query("preview", name)
-    assert fault in str(refused)
-    assert query("load", name) == refused
+def test_the_preview_refuses_what_loading_refuses_with_the_same_message(name: str, fault: str, hub: Hub) -> None:
+    message = one_line_error(preview_encoder, name)
+    assert fault in message
+    assert one_line_error(load_encoder, name) == message
     assert {*hub.fetched} <= {"someone/llama/config.json"}
-
-
-@pytest.mark.slow
-def test_without_a_hub_an_unknown_name_is_refused_with_the_same_message(tmp_path: Path) -> None:
-    with start_process(Hub(address="http://127.0.0.1:9"), tmp_path) as query:
-        refused = query("preview", "someone/tiny")
-        start = (
-            f"encoder 'someone/tiny' is neither a local folder nor complete in {tmp_path}/hub, and the Hugging Face hub"
-        )
-        assert str(refused).startswith(f"{start} cannot be queried (")
-        assert query("load", "someone/tiny") == refused

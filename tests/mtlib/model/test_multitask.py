@@ -1,42 +1,22 @@
 """The network against the hidden states of transformers and heads by hand; embeddings, shared modules."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from transformers import (
-    AutoModel,
-    BertConfig,
-    DistilBertConfig,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    T5Config,
-    XLNetTokenizer,
-)
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast, XLNetTokenizer
 
-from mtlib.config.network import Encoding
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch, Inputs, make_batch
-from mtlib.data.tables import Table
-from mtlib.data.token_cache import Corpus, tokenize
+from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder, embedding_layer
 from mtlib.model.heads import compare_texts
 from mtlib.model.multitask import MultiTaskModel, pooled
-from tests.architectures import ENCODERS, NOT_ENTERED
-from tests.architectures import untrained as random_encoder
+from tests.architectures import ENCODERS, NOT_ENTERED, untrained
 
-ENCODED = ("sst single", "qqp cross", "qqp bi", "sts cross", "sts bi")
-SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 40}
-OTHERS = {
-    "bert": BertConfig(**SMALL, max_position_embeddings=40),
-    "one segment": BertConfig(**SMALL, max_position_embeddings=40, type_vocab_size=1),
-    "roberta": RobertaConfig(**SMALL, max_position_embeddings=40, type_vocab_size=1),
-    "distilbert": DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=16, vocab_size=40),
-}
+ENCODED = ("sst single", "qqp cross", "sts bi")
 
 
 def batch_of(config: TrialConfig, corpus: Corpus, task: str, rows: int = 6) -> Batch:
@@ -49,18 +29,23 @@ def batch_of(config: TrialConfig, corpus: Corpus, task: str, rows: int = 6) -> B
     )
 
 
+def model_with_large_weights(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
+    """A model in evaluation mode with large weights, so that its logits differ strongly between texts."""
+    model = MultiTaskModel(config, encoder).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(5 if parameter.dim() > 1 else 1)
+    return model
+
+
 @pytest.fixture(params=ENCODED)
 def prepared(
     request: pytest.FixtureRequest, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> tuple[MultiTaskModel, Batch]:
-    """The tiny model in evaluation mode and a batch, in every encoding."""
+    """The tiny model in evaluation mode and a batch, in several encodings."""
     task, encoding = request.param.split()
     config = tiny_config.override({f"tasks.{task}.encoding": encoding})
-    model = MultiTaskModel(config, tiny_encoder).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(5 if parameter.dim() > 1 else 1)  # so that logits differ between texts
-    return model, batch_of(config, tiny_corpus, task)
+    return model_with_large_weights(config, tiny_encoder), batch_of(config, tiny_corpus, task)
 
 
 def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:
@@ -74,41 +59,34 @@ def states_of(model: MultiTaskModel, inputs: Inputs) -> tuple[Tensor, ...]:
     return states
 
 
+def linear_by_hand(model: MultiTaskModel, task: str, vectors: Tensor) -> Tensor:
+    return vectors @ model.get_parameter(f"heads.{task}.weight").T + model.get_parameter(f"heads.{task}.bias")
+
+
 @torch.no_grad()
 def test_logits_are_a_linear_layer_by_hand_on_the_states_of_the_first_token(
     prepared: tuple[MultiTaskModel, Batch],
 ) -> None:
     model, batch = prepared
     first = torch.cat([states_of(model, inputs)[-1][:, 0] for inputs in batch.inputs], dim=1)
-    weight, bias = (model.get_parameter(f"heads.{batch.task}.{part}") for part in ("weight", "bias"))
     output = model(batch)
-    assert torch.allclose(output.logits, first @ weight.T + bias, atol=1e-5)
-    assert output.logits.shape == (6, {"sst": 5, "qqp": 1, "sts": 1}[batch.task])
+    assert torch.allclose(output.logits, linear_by_hand(model, batch.task, first), atol=1e-5)
+    assert torch.allclose(output.vectors.flatten(1), first, atol=1e-5)
     assert output.embeddings == ()
     assert output.logits.std(0).min() > 0.01  # so that a wrong order fails
 
 
 @torch.no_grad()
-def test_keeping_embeddings_changes_no_logit_and_gives_the_input_of_the_first_layer(
-    prepared: tuple[MultiTaskModel, Batch],
-) -> None:
+def test_keeping_and_passing_embeddings_changes_no_logit(prepared: tuple[MultiTaskModel, Batch]) -> None:
     model, batch = prepared
-    kept = model(batch, keep=True)
-    assert torch.equal(kept.logits, model(batch).logits)
-    assert len(kept.embeddings) == len(batch.inputs)
+    plain, kept = model(batch), model(batch, keep=True)
+    assert torch.equal(kept.logits, plain.logits)
     for embedded, inputs in zip(kept.embeddings, batch.inputs, strict=True):
         assert torch.equal(embedded, states_of(model, inputs)[0])
-
-
-@torch.no_grad()
-def test_passing_embeddings_equals_the_plain_pass(prepared: tuple[MultiTaskModel, Batch]) -> None:
-    model, batch = prepared
-    plain, kept = model(batch), model(batch, keep=True).embeddings
     for keep in (False, True):
-        again = model(batch, embeddings=kept, keep=keep)
+        again = model(batch, embeddings=kept.embeddings, keep=keep)
         assert torch.equal(again.logits, plain.logits)
-        assert len(again.embeddings) == (len(kept) if keep else 0)
-        assert all(torch.equal(one, other) for one, other in zip(again.embeddings, kept, strict=False))
+        assert len(again.embeddings) == (len(batch.inputs) if keep else 0)
 
 
 @torch.no_grad()
@@ -124,83 +102,46 @@ def test_each_passed_embedding_replaces_its_own_input(prepared: tuple[MultiTaskM
         assert torch.equal(model(batch).logits, plain)  # and only in that pass
 
 
-def test_keeping_embeddings_does_not_change_dropout(prepared: tuple[MultiTaskModel, Batch]) -> None:
+def test_with_the_same_random_state_passed_embeddings_meet_the_same_masks(
+    prepared: tuple[MultiTaskModel, Batch],
+) -> None:
     model, batch = prepared
     model.train()
-    logits = []
-    for keep in (False, True, False):
+
+    def masked(**named: Any) -> Any:
         torch.manual_seed(3)
-        logits.append(model(batch, keep=keep).logits)
-    assert torch.equal(logits[0], logits[1])
-    assert torch.equal(logits[0], logits[2])
-    assert not torch.equal(logits[0], model(batch).logits)
+        return model(batch, **named)
 
-
-def test_kept_embeddings_are_differentiable(prepared: tuple[MultiTaskModel, Batch]) -> None:
-    model, batch = prepared
-    output = model(batch, keep=True)
-    for embedded in output.embeddings:
-        (gradient,) = torch.autograd.grad(output.logits.sum(), embedded, retain_graph=True)
-        assert (gradient.abs().amax(dim=(1, 2)) > 0).all()
-    words = model.get_parameter("encoder.embeddings.word_embeddings.weight")
-    (gradient,) = torch.autograd.grad(sum(part.sum() for part in output.embeddings), words)
-    assert gradient.abs().max() > 0
+    plain, kept = masked(), masked(keep=True)
+    assert torch.equal(kept.logits, plain.logits)
+    assert torch.equal(masked(embeddings=kept.embeddings).logits, plain.logits)
+    assert not torch.equal(model(batch).logits, plain.logits)
 
 
 def test_no_hook_remains_after_an_error_of_the_encoder(
-    prepared: tuple[MultiTaskModel, Batch], monkeypatch: pytest.MonkeyPatch
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, batch = prepared
-    model(batch, keep=True)
-    layer = embedding_layer(model.encoder)
-    assert not layer._forward_hooks
+    config = tiny_config.override({"encoder.attention": "eager"})  # by the encoder's own code
+    model, batch = MultiTaskModel(config, tiny_encoder), batch_of(config, tiny_corpus, "sst")
 
     def fail(*_arguments: Any, **_named: Any) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(model, "has_bert_layers", False)
     monkeypatch.setattr(model.get_submodule("encoder.encoder"), "forward", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
         model(batch, keep=True)
-    assert not layer._forward_hooks
-
-
-def test_only_the_head_of_the_batch_gets_a_gradient(prepared: tuple[MultiTaskModel, Batch]) -> None:
-    model, batch = prepared
-    model(batch).logits.sum().backward()
-    heads = {name for name, parameter in model.heads.named_parameters() if parameter.grad is not None}
-    assert heads == {f"{batch.task}.weight", f"{batch.task}.bias"}
-    assert model.get_parameter("encoder.embeddings.word_embeddings.weight").grad is not None
-
-
-def test_only_active_tasks_have_a_head(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
-    assert set(MultiTaskModel(tiny_config, tiny_encoder).heads) == {"sst", "qqp", "sts"}
-    one = tiny_config.override({"stages.1.tasks": "qqp"})
-    assert set(MultiTaskModel(one, tiny_encoder).heads) == {"qqp"}
+    assert not embedding_layer(model.encoder)._forward_hooks
 
 
 @pytest.mark.parametrize(("setting", "probability"), [(None, 0.1), (0, 0.0), (0.25, 0.25)])
 def test_the_heads_dropout_is_the_setting_or_that_of_the_encoder(
     setting: float | None, probability: float, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
-    assert tiny_encoder.config.hidden_dropout_prob == 0.1
     model = MultiTaskModel(tiny_config.override({"encoder.dropout": setting}), tiny_encoder)
     assert model.dropout.p == probability
 
 
-def test_dropout_precedes_the_head(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder).eval()
-    seen: list[Tensor] = []
-    model.heads["sst"].register_forward_hook(lambda _module, given, _output: seen.append(given[0][0]))
-    model.dropout.train()
-    model.dropout.p = 0.5
-    model(batch_of(tiny_config, tiny_corpus, "sst", 30))
-    assert 0.4 < (seen[0] == 0).float().mean() < 0.6
-
-
-def test_dropout_comes_after_the_comparison_of_a_pairs_texts(
+def test_dropout_precedes_the_head_and_follows_the_comparison_of_a_pairs_texts(
     tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
     config = tiny_config.override({"tasks.qqp.encoding": "cross_and_bi", "encoder.dropout": 0.25})
@@ -217,15 +158,6 @@ def test_dropout_comes_after_the_comparison_of_a_pairs_texts(
     is_kept = dropped != 0
     assert is_kept.float().mean().item() == pytest.approx(0.75, abs=0.01)
     assert torch.allclose(dropped[is_kept], kept[is_kept] / 0.75, atol=1e-6)
-
-
-def untrained(config: Any) -> PretrainedEncoder:
-    """An encoder of any architecture with random weights."""
-    torch.manual_seed(0)
-    weights = {key: part for key, part in AutoModel.from_config(config).state_dict().items() if "pooler" not in key}
-    return PretrainedEncoder(
-        name="random", config=config, weights=weights, tokenizer=None, fingerprint="", max_length=38
-    )
 
 
 def random_batch(seed: int = 0) -> Batch:
@@ -245,94 +177,40 @@ def random_batch(seed: int = 0) -> Batch:
     )
 
 
-@pytest.fixture
-def model_of(tiny_config: TrialConfig) -> Callable[[Any], MultiTaskModel]:
-    def build(config: Any) -> MultiTaskModel:
-        return MultiTaskModel(tiny_config, untrained(config)).eval()
-
-    return build
-
-
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("name", OTHERS)
-def test_segments_are_passed_only_to_encoders_with_several(
-    name: str, keep: bool, model_of: Callable[[Any], MultiTaskModel]
-) -> None:
-    model, batch = model_of(OTHERS[name]), random_batch()
-    given: list[dict[str, Any]] = []
-    embeddings = embedding_layer(model.encoder)
-    embeddings.register_forward_pre_hook(lambda _module, _plain, named: given.append(named), with_kwargs=True)
-    model(batch, keep=keep)
-    segments = given[0].get("token_type_ids")
-    assert (segments is not None) == (name == "bert")
-    if segments is not None:
-        assert torch.equal(segments, batch.inputs[0].token_type_ids)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_encoders_accept_embeddings_like_bert(name: str, model_of: Callable[[Any], MultiTaskModel]) -> None:
-    model, batch = model_of(OTHERS[name]), random_batch()
-    kept = model(batch, keep=True)
-    assert torch.equal(kept.logits, model(batch).logits)
-    assert torch.equal(model(batch, embeddings=kept.embeddings).logits, kept.logits)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in ENCODERS if name not in NOT_ENTERED])
 def test_passing_embeddings_changes_nothing_in_any_encoder_with_an_entry_for_noise(
     name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    encoder, batch = random_encoder(ENCODERS[name], bert_tokenizer), random_batch()
+    encoder, batch = untrained(ENCODERS[name], bert_tokenizer), random_batch()
     model = MultiTaskModel(tiny_config.override({"encoder.dropout": None}), encoder).eval()
     kept = model(batch, keep=True)
+    assert torch.equal(kept.logits, model(batch).logits)
     assert torch.equal(model(batch, embeddings=kept.embeddings).logits, kept.logits)
     assert (model(batch).logits - model(random_batch(seed=1)).logits).abs().min() > 0
 
 
-def test_padding_and_segments_reach_the_encoder(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+def test_smart_is_refused_for_an_encoder_without_an_entry_for_noise(
+    tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder).eval()
-    whole = batch_of(tiny_config, tiny_corpus, "qqp", 20)
-    lengths = whole.inputs[0].attention_mask.sum(1)
-    shortest = int(lengths.argmin())
-    alone = make_batch(
-        tiny_corpus["qqp", "train"],
-        np.array([shortest]),
-        encoding="cross",
-        max_length=32,
-    )
-    assert alone.inputs[0].input_ids.shape[1] < whole.inputs[0].input_ids.shape[1]
-    with torch.no_grad():
-        assert torch.allclose(model(whole).logits[shortest], model(alone).logits[0], atol=1e-6)
-        segments = Inputs(
-            input_ids=alone.inputs[0].input_ids,
-            attention_mask=alone.inputs[0].attention_mask,
-            token_type_ids=1 - alone.inputs[0].token_type_ids,
-        )
-        swapped = Batch(**{**vars(alone), "inputs": (segments,)})
-        assert not torch.allclose(model(swapped).logits, model(alone).logits, atol=1e-6)
-
-
-def test_smart_is_refused_for_an_encoder_without_an_entry_for_noise(tiny_config: TrialConfig) -> None:
-    without = untrained(T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=40))
-    plain = tiny_config.override({"encoder.dropout": None, "smart.weight": 0})
-    assert isinstance(MultiTaskModel(plain, without), nn.Module)
-    with pytest.raises(ValueError, match=r"^SMART .*, not with T5Model: it has no module called 'embeddings'$"):
-        MultiTaskModel(plain.override({"smart.weight": 0.1}), without)
-
-
-@pytest.mark.parametrize("name", NOT_ENTERED)
-def test_an_encoder_without_an_entry_for_noise_trains_without_smart(
-    name: str, tiny_config: TrialConfig, bert_tokenizer: PreTrainedTokenizerFast
-) -> None:
-    encoder, config = random_encoder(ENCODERS[name], bert_tokenizer), tiny_config.override({"encoder.dropout": None})
+    encoder, config = untrained(ENCODERS["xlnet"], bert_tokenizer), tiny_config.override({"encoder.dropout": None})
     with pytest.raises(ValueError, match=r"^SMART must be used with "):
         MultiTaskModel(config, encoder)
     MultiTaskModel(config.override({"smart.weight": 0}), encoder)
 
 
+@torch.no_grad()
+def test_segments_reach_the_encoder(
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    model, batch = MultiTaskModel(tiny_config, tiny_encoder).eval(), batch_of(tiny_config, tiny_corpus, "qqp")
+    (inputs,) = batch.inputs
+    segments = Inputs(**{**vars(inputs), "token_type_ids": 1 - inputs.token_type_ids})
+    swapped = Batch(**{**vars(batch), "inputs": (segments,)})
+    assert not torch.allclose(model(swapped).logits, model(batch).logits, atol=1e-6)
+
+
+@torch.no_grad()
 def test_logits_are_fp32_under_bf16(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
@@ -344,90 +222,52 @@ def test_logits_are_fp32_under_bf16(
     assert torch.allclose(half, model(batch).logits, atol=0.05)
 
 
-def model_with_large_weights(config: TrialConfig, encoder: PretrainedEncoder) -> MultiTaskModel:
-    """A model in evaluation mode with large weights, so that its logits differ strongly between texts."""
-    model = MultiTaskModel(config, encoder).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(5 if parameter.dim() > 1 else 1)
-    return model
+HIDDEN = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
+MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
+LAST = torch.stack([HIDDEN[0, 3], HIDDEN[1, 1], HIDDEN[2, 0]])
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("encoding", ["cross", "bi"])
-def test_mean_pooling_matches_a_loop_over_tokens(
-    encoding: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+@pytest.mark.parametrize(
+    ("pooling", "is_read_last", "expected"),
+    [
+        ("cls", False, HIDDEN[:, 0]),
+        ("cls", True, LAST),
+        ("last", False, LAST),
+        ("mean", False, torch.stack([HIDDEN[0].mean(0), HIDDEN[1, :2].mean(0), HIDDEN[2, 0]])),
+    ],
+)
+def test_a_text_is_read_at_one_token_or_as_the_mean_without_padding(
+    pooling: str, is_read_last: bool, expected: Tensor
 ) -> None:
-    config = tiny_config.override({"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": encoding})
-    model, batch = model_with_large_weights(config, tiny_encoder), batch_of(config, tiny_corpus, "qqp", 12)
-    vectors = model(batch).vectors
-    assert vectors.shape == (12, len(batch.inputs), 32)
-    for index, inputs in enumerate(batch.inputs):
-        lengths = inputs.attention_mask.sum(1).tolist()
-        assert len(set(lengths)) > 2
-        states = states_of(model, inputs)[-1]
-        for row, length in enumerate(lengths):
-            mean = torch.stack([states[row, token] for token in range(length)]).mean(0)
-            assert torch.allclose(vectors[row, index], mean, atol=1e-5)
-    weight, bias = (model.get_parameter(f"heads.qqp.{part}") for part in ("weight", "bias"))
-    assert torch.allclose(model(batch).logits, vectors.flatten(1) @ weight.T + bias, atol=1e-5)
-
-
-def test_last_pooling_takes_the_last_token_before_the_padding() -> None:
-    hidden, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
-    found = pooled(hidden, mask, "last", is_read_last=False)
-    assert torch.equal(found, torch.stack([hidden[0, 3], hidden[1, 1], hidden[2, 0]]))
-
-
-def test_padding_is_left_out_of_the_mean_and_gets_no_gradient() -> None:
-    hidden = torch.randn(3, 4, 8, requires_grad=True)
-    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
-    found = pooled(hidden, mask, "mean", is_read_last=False)
-    assert torch.allclose(found[1], hidden[1, :2].mean(0))
-    assert torch.allclose(found[2], hidden[2, 0])
+    hidden = HIDDEN.clone().requires_grad_()
+    found = pooled(hidden, MASK, pooling, is_read_last)
+    assert torch.allclose(found, expected)
     (gradient,) = torch.autograd.grad(found.sum(), hidden)
-    assert gradient[1, :2].tolist() == [[0.5] * 8] * 2
-    assert not gradient[mask == 0].any()
-    assert torch.equal(pooled(hidden, mask, "mean", is_read_last=True), found)
-
-
-def test_a_text_is_read_at_its_first_or_its_last_token() -> None:
-    hidden, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
-    assert torch.equal(pooled(hidden, mask, "cls", is_read_last=False), hidden[:, 0])
-    last = torch.stack([hidden[0, 3], hidden[1, 1], hidden[2, 0]])
-    assert torch.equal(pooled(hidden, mask, "cls", is_read_last=True), last)
+    assert not gradient[MASK == 0].any()
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("encoding", ["cross", "bi"])
 def test_xlnet_is_read_at_the_token_that_transformers_reads(
-    encoding: Encoding, tiny_config: TrialConfig, pair_table: Table, xlnet_tokenizer: XLNetTokenizer, tmp_path: Path
+    tiny_config: TrialConfig, xlnet_tokenizer: XLNetTokenizer
 ) -> None:
-    encoder = random_encoder(ENCODERS["xlnet"], xlnet_tokenizer)
-    config = tiny_config.override({"smart.weight": 0, "tasks.qqp.encoding": encoding})
-    model = model_with_large_weights(config, encoder)
-    tables = {("qqp", "train"): pair_table}
-    table = tokenize(tables, xlnet_tokenizer, tmp_path)["qqp", "train"]
-    batch = make_batch(table, np.arange(12), encoding=encoding, max_length=200)
-    assert len({*batch.inputs[0].attention_mask.sum(1).tolist()}) > 3
-    first, second = (list(texts[:12]) for texts in pair_table.texts)
-    inputs: tuple[tuple[Any, ...], ...] = ((first, second),) if encoding == "cross" else ((first,), (second,))
-    for index, texts in enumerate(inputs):
-        own = xlnet_tokenizer(*texts, padding=True, return_token_type_ids=True, return_tensors="pt")
-        assert own["attention_mask"][:, 0].sum() < 12  # left padding
-        expected = model.encoder(**own).last_hidden_state[:, -1]
-        assert torch.allclose(model(batch).vectors[:, index], expected, atol=1e-5)
-    assert model(batch).vectors.std(0).min() > 0.01
+    config = tiny_config.override({"smart.weight": 0})
+    model = model_with_large_weights(config, untrained(ENCODERS["xlnet"], xlnet_tokenizer))
+    texts = ["the cat sat", "a road", "the film"], ["a", "un cat sat the road", "a film"]
+    left, right = (
+        xlnet_tokenizer(*texts, padding=True, padding_side=side, return_token_type_ids=True, return_tensors="pt")
+        for side in ("left", "right")
+    )
+    expected = model.encoder(**left).last_hidden_state[:, -1]
+    batch = Batch(**{**vars(random_batch()), "inputs": (Inputs(**right),)})
+    assert torch.allclose(model(batch).vectors[:, 0], expected, atol=1e-5)
+    assert expected.std(0).min() > 0.01
 
 
 PALS: dict[str, Any] = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": "qqp"}
 ALONE: dict[str, dict[str, Any]] = {
-    "mean": {"tasks.qqp.pooling": "mean"},
     "mean, bi-encoder": {"tasks.qqp.pooling": "mean", "tasks.qqp.encoding": "bi"},
-    "cosine": {"tasks.qqp.head": "cosine", "tasks.qqp.encoding": "bi"},
     "pals": PALS,
     "pals beside the layer": {**PALS, "pals.placement": "layer", "tasks.qqp.pooling": "mean"},
-    "relational": {"relational_tasks": "qqp,sts"},
 }
 
 
@@ -438,9 +278,8 @@ def test_logits_depend_neither_on_padding_nor_on_other_rows(
 ) -> None:
     config = tiny_config.override(ALONE[name])
     model, table = model_with_large_weights(config, tiny_encoder), tiny_corpus["qqp", "train"]
-    whole = batch_of(config, tiny_corpus, "qqp", 20)
-    logits, widths = model(whole).logits, set()
-    for row in range(20):
+    logits, widths = model(batch_of(config, tiny_corpus, "qqp", 10)).logits, set()
+    for row in range(10):
         alone = make_batch(table, np.array([row]), encoding=config.tasks["qqp"].encoding, max_length=32)
         widths.add(alone.inputs[0].input_ids.shape[1])
         assert torch.allclose(model(alone).logits[0], logits[row], atol=2e-5)
@@ -451,95 +290,78 @@ def test_logits_depend_neither_on_padding_nor_on_other_rows(
 def test_only_relational_tasks_use_the_relational_layer(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    config = tiny_config.override(
-        {"relational_tasks": "qqp,sts", "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
-    )
+    changes = {"relational_tasks": "qqp,sts", "tasks.qqp.encoding": "bi", "tasks.sts.encoding": "bi"}
+    config = tiny_config.override(changes)
     model = model_with_large_weights(config, tiny_encoder)
-    assert {name for name in model.state_dict() if name.startswith("relational.")} == {
-        "relational.weight",
-        "relational.bias",
-    }
     shared = [model.get_parameter(f"relational.{part}") for part in ("weight", "bias")]
-    gradients, summed = [], torch.zeros(())
     for task in ("qqp", "sts"):
         batch = batch_of(config, tiny_corpus, task)
         states = torch.cat([states_of(model, inputs)[-1][:, 0] for inputs in batch.inputs], dim=1)
-        weight, bias = (model.get_parameter(f"heads.{task}.{part}") for part in ("weight", "bias"))
-        expected = (states @ shared[0].T + shared[1]) @ weight.T + bias
-        logits = model(batch).logits
-        assert torch.allclose(logits, expected, atol=1e-4)
-        gradients.append(torch.autograd.grad(logits.square().sum(), shared, retain_graph=True))
-        summed = summed + logits.square().sum()
-    for own, other, both in zip(*gradients, torch.autograd.grad(summed, shared), strict=True):
-        assert own.any()
-        assert other.any()
-        assert torch.allclose(own + other, both, rtol=1e-4, atol=1e-4)
+        expected = linear_by_hand(model, task, states @ shared[0].T + shared[1])
+        assert torch.allclose(model(batch).logits, expected, atol=1e-4)
     sst = model(batch_of(config, tiny_corpus, "sst")).logits.sum()
     assert [part is None for part in torch.autograd.grad(sst, shared, allow_unused=True)] == [True, True]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("placement", ["attention", "layer"])
-def test_pals_of_a_task_do_not_change_the_other_tasks(
-    placement: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+@pytest.mark.parametrize("head", ["linear", "cosine"])
+def test_logits_of_a_scaled_regression_are_deviations_from_its_mean_label(
+    head: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    config = tiny_config.override({**PALS, "pals.tasks": "qqp,sts", "pals.placement": placement})
-    model, plain = model_with_large_weights(config, tiny_encoder), model_with_large_weights(tiny_config, tiny_encoder)
+    changes = {"tasks.sts.encoding": "bi", "tasks.sts.head": head, "tasks.sts.target_scale": "unit"}
+    config = tiny_config.override(changes)
+    model = MultiTaskModel(config, tiny_encoder).eval()
+    model.scale_of("sts").fit(np.array([1.0, 5.0]))  # mean 3, deviation 2
+    output = model(batch_of(config, tiny_corpus, "sts"))
+    found = model.heads["sts"](model.head_inputs("sts", output.vectors))
+    assert torch.allclose(output.logits, (found - 3) / 2 if head == "cosine" else found)  # a cosine gives labels
+    assert torch.allclose(model.from_unit("sts", output.logits), 3 + 2 * output.logits)
+    assert model.to_unit("qqp", found) is found
+
+
+@pytest.mark.parametrize("attention", ["auto", "eager"])
+def test_pals_of_a_task_do_not_change_the_other_tasks(
+    attention: str, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
+) -> None:
+    """By our own layers and by hooks."""
+    config = tiny_config.override({"encoder.attention": attention})
+    with_pals = config.override({**PALS, "pals.tasks": "qqp,sts"})
+    model, plain = (model_with_large_weights(one, tiny_encoder) for one in (with_pals, config))
     assert set(model.pals) == {"qqp", "sts"}
     batches = {task: batch_of(config, tiny_corpus, task) for task in ("sst", "qqp", "sts")}
-    before = {task: model(batch).logits for task, batch in batches.items()}
+    before = {task: model(batch).logits.detach() for task, batch in batches.items()}
     assert torch.equal(before["sst"], plain(batches["sst"]).logits)
     assert not torch.allclose(before["qqp"], plain(batches["qqp"]).logits, atol=1e-3)
-    for parameter in model.pals["qqp"].parameters():
-        parameter.add_(torch.randn_like(parameter))
-    after = {task: model(batch).logits for task, batch in batches.items()}
-    assert torch.equal(after["sst"], before["sst"])
-    assert torch.equal(after["sts"], before["sts"])
-    assert not torch.allclose(after["qqp"], before["qqp"], atol=1e-3)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-
-
-def test_a_step_of_a_task_changes_only_its_own_pals(
-    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> None:
-    model = model_with_large_weights(tiny_config.override({**PALS, "pals.tasks": "sst,qqp"}), tiny_encoder)
-    model(batch_of(tiny_config, tiny_corpus, "qqp")).logits.sum().backward()
+    model(batches["qqp"]).logits.sum().backward()
     reached = {name.split(".")[0] for name, part in model.pals.named_parameters() if part.grad is not None}
     assert reached == {"qqp"}
-    assert all(part.grad is not None for part in model.pals["qqp"].parameters())
+    with torch.no_grad():
+        for parameter in model.pals["qqp"].parameters():
+            parameter.add_(torch.randn_like(parameter))
+    after = {task: model(batch).logits for task, batch in batches.items()}
+    assert [task for task in batches if not torch.equal(after[task], before[task])] == ["qqp"]
 
 
-@pytest.mark.parametrize(
-    ("trained", "moving"),
-    [(None, {"embeddings", "0", "1"}), ((), set()), ((1,), {"1"}), ((0, 1), {"0", "1"})],
-)
 def test_only_trained_layers_change(
-    trained: tuple[int, ...] | None,
-    moving: set[str],
-    tiny_config: TrialConfig,
-    tiny_corpus: Corpus,
-    tiny_encoder: PretrainedEncoder,
+    tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
 ) -> None:
-    config = tiny_config.override({"encoder.trained_layers": None if trained is None else list(trained), **PALS})
-    model = model_with_large_weights(config, tiny_encoder)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    model(batch_of(config, tiny_corpus, "qqp")).logits.square().sum().backward()
-    torch.optim.SGD([part for part in model.parameters() if part.grad is not None], lr=0.1).step()
-    moved = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
-    layers = {name.removeprefix("encoder.").removeprefix("encoder.layer.").split(".")[0] for name in moved}
-    assert layers - {"heads", "pals"} == moving
-    assert {"heads.qqp.weight", "pals.qqp.up.weight"} <= moved
+    config = tiny_config.override({"encoder.trained_layers": [1], **PALS})
+    model = MultiTaskModel(config, tiny_encoder)
+    model(batch_of(config, tiny_corpus, "qqp")).logits.sum().backward()
+    moved = {name for name, part in model.named_parameters() if part.grad is not None}
+    assert {name.removeprefix("encoder.encoder.layer.").split(".")[0] for name in moved} == {"1", "heads", "pals"}
 
 
 def test_unused_modules_are_not_built(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder)
-    assert (model.relational, model.projection) == (None, None)
-    assert {name.split(".")[0] for name in model.state_dict()} == {"encoder", "heads"}
-    inert = {"pals.tasks": "qqp", "simcse.tasks": "qqp", "proximal.tasks": "qqp"}  # their sizes and weights are 0
-    assert MultiTaskModel(tiny_config.override(inert), tiny_encoder).state_dict().keys() == model.state_dict().keys()
+    def groups(changes: dict[str, Any]) -> set[str]:
+        weights = MultiTaskModel(tiny_config.override(changes), tiny_encoder).state_dict()
+        return {name if name.startswith("log_variances.") else name.split(".")[0] for name in weights}
+
+    assert groups({}) == {"encoder", "heads"}
+    assert groups({"pals.tasks": "qqp", "simcse.tasks": "qqp"}) == {"encoder", "heads"}  # of size and weight 0
     everything: dict[str, Any] = {**PALS, "relational_tasks": "sts", "loss_weighting": "uncertainty"}
-    everything |= {"simcse.weight": 1, "simcse.tasks": "sst"}
-    full = MultiTaskModel(tiny_config.override(everything), tiny_encoder)
-    groups = {"encoder", "heads", "pals", "relational", "projection", "log_variances"}
-    assert {name.split(".")[0] for name in full.state_dict()} == groups
-    assert {f"log_variances.{task}" for task in ("sst", "qqp", "sts")} <= set(full.state_dict())
+    everything |= {"simcse.weight": 1, "simcse.tasks": "sst", "tasks.sts.target_scale": "unit"}
+    learned = {f"log_variances.{task}" for task in ("sst", "qqp", "sts")}
+    assert groups(everything) == {"encoder", "heads", "pals", "relational", "projection", "label_scales", *learned}
+    one = tiny_config.override({"stages.1.tasks": "qqp"})
+    assert set(MultiTaskModel(one, tiny_encoder).heads) == {"qqp"}

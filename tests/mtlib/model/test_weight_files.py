@@ -37,10 +37,19 @@ def test_a_cut_file_is_called_cut_with_its_size(weights: Path, num_bytes: int) -
     assert (f"{len(whole)} bytes" in fault) == (num_bytes < 0)
 
 
-@pytest.mark.parametrize("content", [b"PK\x03\x04" + b"x" * 40, b"\x02" + b"\x00" * 7 + b"{]", b"5"])
-def test_another_file_is_called_no_safetensors_file(weights: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"PK\x03\x04" + b"x" * 40, "no safetensors file"),
+        (b"\x02" + b"\x00" * 7 + b"{]", "no safetensors file"),
+        (b"5", "no safetensors file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n", "a Git-LFS pointer"),
+        (b"\n<!DOCTYPE html><html>Sign in</html>", "a web page"),
+    ],
+)
+def test_a_file_that_is_something_else_is_called_what_it_is(weights: Path, content: bytes, fault: str) -> None:
     weights.write_bytes(content)
-    assert fault_of_files([weights]) == "model.safetensors is no safetensors file"
+    assert str(fault_of_files([weights])).startswith(f"model.safetensors is {fault}")
 
 
 def test_the_first_file_with_a_fault_is_named(weights: Path, tmp_path: Path) -> None:
