@@ -1,6 +1,6 @@
 """Starting weights: loaded exactly from every kind of folder or file, or refused before training."""
 
-import json
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, BertConfig, BertModel
 
-from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, keep_best, weights_file
-from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, check_fit, load_start, read_starting_weights
-from mtlib.checkpoints.state import StateFolder
+from mtlib.checkpoints.best_weights import keep_best, weights_file
+from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, load_start, read_starting_weights
+from mtlib.checkpoints.state import StateFolder, saved_states
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.adapters import without_adapter
@@ -23,6 +23,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.train import prepare_run, train
 from mtlib.training.step import Interrupted
+from tests.one_line_error import one_line_error
 
 Begin = Callable[..., tuple[MultiTaskModel, dict[str, str]]]
 
@@ -81,10 +82,6 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], names: I
         assert torch.equal(found[name], expected[name]), name
 
 
-def assert_one_line(error: pytest.ExceptionInfo[ValueError]) -> None:
-    assert len(str(error.value).splitlines()) == 1
-
-
 def test_without_start_from_the_pretrained_weights_stay(
     tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
 ) -> None:
@@ -94,21 +91,20 @@ def test_without_start_from_the_pretrained_weights_stay(
     assert_equal(model.state_dict(), before, before)
 
 
-@pytest.mark.parametrize("source", ["trial", "trial/checkpoint", "trial/checkpoint/weights/epoch-0001.safetensors"])
-def test_a_trial_its_checkpoint_and_its_file_give_the_same_encoder(
-    trial_folder: Path, trained: dict[str, Tensor], begin: Begin, source: str
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("trial", "trial/checkpoint", "trial/checkpoint/weights/epoch-0001.safetensors"),
+        *("model", "model/model.safetensors", "~/model"),
+    ],
+)
+@pytest.mark.usefixtures("trial_folder", "model_folder")
+def test_every_folder_and_file_of_a_trial_or_model_gives_the_same_encoder(
+    source: str, tmp_path: Path, trained: dict[str, Tensor], begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, digests = begin(trial_folder.parent / source)
-    assert_equal(model.state_dict(), trained, part(trained, True))
-    assert digests == {"encoder": digest_of(part(trained, True))}
-
-
-@pytest.mark.parametrize("source", ["model", "model/model.safetensors", "renamed.safetensors"])
-def test_an_exported_model_and_its_file_give_the_same_encoder(
-    model_folder: Path, trained: dict[str, Tensor], begin: Begin, source: str
-) -> None:
-    shutil.copy(model_folder / ENCODER_FILE, model_folder.parent / "renamed.safetensors")
-    model, digests = begin(model_folder.parent / source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model, digests = begin(source)
     assert_equal(model.state_dict(), trained, part(trained, True))
     assert digests == {"encoder": digest_of(part(trained, True))}
 
@@ -151,33 +147,16 @@ def test_heads_of_another_shape_or_name_are_new(model_folder: Path, trained: dic
 def test_starting_from_missing_heads_is_refused(model_folder: Path, begin: Begin) -> None:
     (model_folder / TASKS_FILE).unlink()
     begin(model_folder)
-    with pytest.raises(ValueError, match=r"encoder\.start_heads must be false .*no head weights that fit") as e:
-        begin(model_folder, **{"encoder.start_heads": True})
-    assert_one_line(e)
+    message = one_line_error(begin, model_folder, **{"encoder.start_heads": True})
+    assert "encoder.start_heads must be false unless heads fit" in message
 
 
 def test_the_best_epoch_of_a_task_can_be_chosen(trial_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
     found = begin(trial_folder, **{"encoder.start_epoch": "qqp"})[0].state_dict()
-    for name, weight in part(trained, True).items():
-        assert torch.equal(found[name], 2 * weight)
-
-
-def test_an_epoch_that_was_not_kept_is_refused_with_the_kept_ones(trial_folder: Path, begin: Begin) -> None:
-    with pytest.raises(ValueError, match=r"unknown encoder\.start_epoch for .* 'sts'; .*known: overall, qqp") as e:
-        begin(trial_folder, **{"encoder.start_epoch": "sts"})
-    assert_one_line(e)
-
-
-def test_an_unknown_epoch_is_refused_when_the_configuration_is_built(tiny_config: TrialConfig) -> None:
-    with pytest.raises(ValueError, match=r"unknown encoder\.start_epoch 'overal'; did you mean 'overall'"):
-        tiny_config.override({"encoder.start_epoch": "overal"})
-
-
-def test_a_home_folder_may_be_abbreviated(
-    model_folder: Path, trained: dict[str, Tensor], begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(model_folder.parent))
-    assert_equal(begin("~/model")[0].state_dict(), trained, part(trained, True))
+    assert all(torch.equal(found[name], 2 * weight) for name, weight in part(trained, True).items())
+    message = one_line_error(begin, trial_folder, **{"encoder.start_epoch": "sts"})
+    assert "unknown encoder.start_epoch for " in message
+    assert message.endswith("known: overall, qqp")
 
 
 def test_a_pooler_saved_by_transformers_is_ignored(tmp_path: Path, begin: Begin, tiny_encoder_folder: Path) -> None:
@@ -199,18 +178,6 @@ def test_half_precision_is_converted_to_fp32(model_folder: Path, trained: dict[s
     assert digests == {"encoder": digest_of(expected)}
 
 
-def test_one_changed_weight_changes_the_digest(trained: dict[str, Tensor]) -> None:
-    name = next(iter(trained))
-    changed = trained[name].clone()
-    changed.view(-1)[0] += 1
-    assert digest_of({**trained, name: changed}) != digest_of(trained)
-    assert digest_of(dict(reversed(trained.items()))) == digest_of(trained)
-
-
-def truncate(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
 def widen(folder: Path) -> None:
     """Replaces the encoder by one of another width."""
     config = BertConfig(
@@ -219,120 +186,74 @@ def widen(folder: Path) -> None:
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)
 
 
-def deepen(folder: Path) -> None:
-    """Adds a third layer's weight."""
+def spoil(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    """Changes the encoder's weights in their file."""
     weights = load_file(folder / ENCODER_FILE)
-    save_file({**weights, "encoder.layer.2.output.dense.bias": torch.zeros(32)}, folder / ENCODER_FILE)
-
-
-def thin(folder: Path) -> None:
-    """Removes two weights."""
-    weights = load_file(folder / ENCODER_FILE)
-    save_file({name: weights[name] for name in sorted(weights)[2:]}, folder / ENCODER_FILE)
-
-
-def break_up(folder: Path) -> None:
-    """Makes one weight NaN."""
-    weights = load_file(folder / ENCODER_FILE)
-    weights["encoder.layer.1.output.dense.bias"][2] = float("nan")
+    change(weights)
     save_file(weights, folder / ENCODER_FILE)
 
 
-FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "another width": (widen, r"must fit the encoder, in .*: \d+ weights are of another size, first encoder\."),
-    "a layer more": (deepen, r": 1 weight is unknown to it, first encoder\.encoder\.layer\.2\.output\.dense\.bias"),
-    "two weights less": (thin, r": 2 weights are missing, first encoder\.embeddings\."),
-    "half a file": (lambda folder: truncate(folder / ENCODER_FILE), "got .*model.safetensors is cut off"),
-    "half the heads": (lambda folder: truncate(folder / TASKS_FILE), "got .*tasks.safetensors is cut off"),
-    "an empty file": (lambda folder: (folder / ENCODER_FILE).write_bytes(b""), "model.safetensors is empty"),
-    "NaN": (break_up, r"must hold undamaged weights, in .*, got NaN .*encoder\.layer\.1\.output\.dense\.bias"),
-    "no encoder": (lambda folder: (folder / ENCODER_FILE).unlink(), "which holds neither best.json nor model"),
-    "no folder": (shutil.rmtree, "got .*model, which is missing"),
+BIAS = "encoder.layer.2.output.dense.bias"
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "weights are of another size, first encoder.": widen,
+    f": 1 weight is unknown to it, first encoder.{BIAS}": lambda folder: spoil(
+        folder, lambda weights: weights.update({BIAS: torch.zeros(32)})
+    ),
+    ": 2 weights are missing, first encoder.embeddings.": lambda folder: spoil(
+        folder, lambda weights: [weights.pop(name) for name in sorted(weights)[:2]]
+    ),
+    "must hold undamaged weights, in ": lambda folder: spoil(
+        folder, lambda weights: weights["embeddings.LayerNorm.bias"].fill_(float("nan"))
+    ),
+    "tasks.safetensors is cut off": lambda folder: os.truncate(folder / TASKS_FILE, 100),
+    "model.safetensors is empty": lambda folder: os.truncate(folder / ENCODER_FILE, 0),
+    "which holds neither best.json nor model": lambda folder: (folder / ENCODER_FILE).unlink(),
+    "model, which is missing": shutil.rmtree,
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_unusable_weights_are_one_line_before_any_step(
-    fault: str, model_folder: Path, tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder
-) -> None:
-    spoil, message = FAULTS[fault]
-    spoil(model_folder)
-    config = tiny_config.override({"encoder.start_from": str(model_folder)})
-
-    def never(_: object) -> bool:
-        raise AssertionError("a step was taken")
-
-    with pytest.raises(ValueError, match=message) as e:
-        train(
-            config,
-            tiny_corpus,
-            tiny_encoder,
-            on_step=never,
-            on_epoch=never,
-            start=read_starting_weights(config.encoder),
-        )
-    assert_one_line(e)
-    assert str(e.value).startswith("encoder.start_from must ")
+@pytest.mark.parametrize("message", FAULTS)
+def test_unusable_weights_are_one_line(message: str, model_folder: Path, begin: Begin) -> None:
+    FAULTS[message](model_folder)
+    found = one_line_error(begin, model_folder)
+    assert found.startswith("encoder.start_from must ")
+    assert message in found
 
 
-def test_a_file_of_heads_alone_is_refused(model_folder: Path, begin: Begin) -> None:
-    with pytest.raises(ValueError, match=r"weights are missing, first encoder\."):
-        begin(model_folder / TASKS_FILE)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"overall": null}', '{"overall": "one"}'])
-def test_a_damaged_list_of_best_epochs_is_one_line(trial_folder: Path, begin: Begin, text: str) -> None:
-    (trial_folder / "checkpoint" / "best.json").write_text(text)
-    with pytest.raises(ValueError, match=r"encoder\.start_from must hold an undamaged best\.json, got ") as e:
-        begin(trial_folder)
-    assert_one_line(e)
-
-
-def test_weights_that_best_json_names_but_are_missing_are_one_line(trial_folder: Path, begin: Begin) -> None:
-    (trial_folder / "checkpoint" / weights_file(1)).unlink()
-    with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001\.safetensors is missing$") as e:
-        begin(trial_folder)
-    assert_one_line(e)
-
-
-def test_weights_with_one_flipped_bit_are_one_line(trial_folder: Path, begin: Begin) -> None:
-    path = trial_folder / "checkpoint" / weights_file(1)
+def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"must hold undamaged weights, got .*0001.* its checksum is wrong$") as e:
-        begin(trial_folder)
-    assert_one_line(e)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [(Path.unlink, "0001.safetensors is missing"), (flip, "0001.safetensors is truncated or damaged: its checksum")],
+)
+def test_missing_or_damaged_weights_of_a_trial_are_one_line(
+    damage: Callable[[Path], None], message: str, trial_folder: Path, begin: Begin
+) -> None:
+    damage(trial_folder / "checkpoint" / weights_file(1))
+    found = one_line_error(begin, trial_folder)
+    assert found.startswith("encoder.start_from must hold undamaged weights, got ")
+    assert message in found
     assert begin(trial_folder, **{"encoder.start_epoch": "qqp"})[1]  # those of the other epoch are whole
 
 
-def test_weights_without_checksums_can_be_started_from(trial_folder: Path, begin: Begin) -> None:
-    _, digests = begin(trial_folder)
-    (trial_folder / "checkpoint" / CHECKSUMS_FILE).unlink()
-    assert begin(trial_folder)[1] == digests
-
-
-def test_a_folder_with_deleted_weights_lists_what_remains(trial_folder: Path, begin: Begin) -> None:
-    best = trial_folder / "checkpoint" / "best.json"
-    best.write_text('{"qqp": 2}')
-    with pytest.raises(ValueError, match=r"^unknown encoder\.start_epoch for .* 'overall'; known: qqp$"):
-        begin(trial_folder)
-    best.write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"must hold weights of a best epoch, got .*, whose weights were pruned, "
-    ) as e:
-        begin(trial_folder)
-    assert_one_line(e)
-
-
-def test_weights_fit_by_name_and_shape() -> None:
-    expected = {"a": torch.zeros(2), "b": torch.zeros(3, 1)}
-    check_fit("rule", {"a": torch.ones(2), "b": torch.ones(3, 1)}, expected)
-    check_fit("rule", {}, {})
-    with pytest.raises(ValueError, match=r"^rule: 1 weight is of another size, first b$"):
-        check_fit("rule", {"a": torch.ones(2), "b": torch.ones(1, 3)}, expected)
-    with pytest.raises(ValueError, match=r"^rule: 2 weights are missing, first a$"):
-        check_fit("rule", {}, expected)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "must hold an undamaged best.json, got "),
+        ('{"overall": null}', "must hold an undamaged best.json, got "),
+        ('{"qqp": 2}', "'overall'; known: qqp"),
+        ("{}", "must hold weights of a best epoch, got "),
+    ],
+)
+def test_best_epochs_that_are_damaged_or_pruned_are_one_line(
+    text: str, message: str, trial_folder: Path, begin: Begin
+) -> None:
+    (trial_folder / "checkpoint" / "best.json").write_text(text)
+    assert message in one_line_error(begin, trial_folder)
 
 
 def test_a_run_and_its_mean_teacher_start_from_the_weights(
@@ -360,17 +281,14 @@ def test_a_state_with_other_starting_weights_is_not_resumed(
 ) -> None:
     config = tiny_config.override({"encoder.start_from": str(model_folder)})
     states, start = StateFolder(path=tmp_path / "states", checkpoint_steps=1), read_starting_weights(config.encoder)
-    with pytest.raises(Interrupted):
-        train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 2, start=start)
-    with pytest.raises(Interrupted):  # the same weights
-        train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda progress: progress.step < 3, start=start)
-    kept = json.loads(max((tmp_path / "states").glob("state-*/state.json")).read_text())
-    assert json.loads(kept["numbers"])["step"] == 3
+    for step in (2, 3):  # of the same weights it is
+        with pytest.raises(Interrupted):
+            train(config, tiny_corpus, tiny_encoder, states=states, on_step=lambda now: now.step < step, start=start)  # noqa: B023
+        assert saved_states(states)[0].startswith(f"state-{step:09d}")
     weights = load_file(model_folder / ENCODER_FILE)
     save_file({name: weight + 1 for name, weight in weights.items()}, model_folder / ENCODER_FILE)
-    with pytest.raises(ValueError, match="a saved state must be of the same starting weights, ") as e:
+    with pytest.raises(ValueError, match="a saved state must be of the same starting weights, "):
         train(config, tiny_corpus, tiny_encoder, states=states, start=read_starting_weights(config.encoder))
-    assert_one_line(e)
 
 
 def test_heads_after_start_from_use_another_stream(tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load
 import mtlib.checkpoints.saver
 from mtlib.checkpoints.best_weights import keep_best, read_best, read_weights
 from mtlib.checkpoints.saver import Saver
-from mtlib.checkpoints.state import State, StateFolder, load_state, save_state, saved_states
+from mtlib.checkpoints.state import State, StateFolder, load_state, newest_numbers, save_state, saved_states
 from mtlib.runtime.storage import list_files
 
 
@@ -77,28 +77,25 @@ def test_what_is_saved_does_not_change_with_later_steps(in_background: StateFold
         sums["sst"]["loss"] = (3.0, 16)
         gate.set()
     assert saved_values(in_background) == [1, 1]
-    found = load_state(in_background)
-    assert found is not None
-    assert found.numbers == {"sums": {"sst": {"loss": [1.5, 8]}}}
+    assert newest_numbers(in_background) == {"sums": {"sst": {"loss": [1.5, 8]}}}
 
 
 def test_kept_weights_do_not_change_with_later_steps(in_background: StateFolder, gate: threading.Event) -> None:
-    trained = torch.ones(2)
-    best = {"overall": 1}
+    trained, best = torch.ones(2), {"overall": 1}
     with Saver(in_background) as saver:
         saver.keep(1, best, {"w": trained})
         trained.zero_()
         best["overall"] = 2
         gate.set()
     assert read_best(in_background) == {"overall": 1}
-    assert torch.ones(2).numpy().tobytes() in read_weights(in_background, 1)
+    assert load(read_weights(in_background, 1))["w"].tolist() == [1, 1]
 
 
 def test_trial_trains_on_until_it_saves_again(in_background: StateFolder, gate: threading.Event) -> None:
     with Saver(in_background) as saver:
         saver.save(1, state(torch.ones(1)), {})
         assert saved_states(in_background) == []
-        threading.Timer(0.2, gate.set).start()
+        threading.Timer(0.05, gate.set).start()
         saver.save(2, state(torch.full((1,), 2.0)), {})
         assert "state-000000001-000" in saved_states(in_background)
         saver.wait()
@@ -118,7 +115,7 @@ def test_tensors_are_copied_once_the_last_ones_are_written(
 
     with Saver(in_background) as saver:
         saver.save(1, state(torch.ones(1)), {})
-        threading.Timer(0.2, finish_writing).start()
+        threading.Timer(0.05, finish_writing).start()
         if is_state:
             saver.save(2, state(trained), {})
         else:
@@ -127,15 +124,7 @@ def test_tensors_are_copied_once_the_last_ones_are_written(
     assert content == [2]
 
 
-def test_later_writes_follow_earlier_ones(folder: StateFolder) -> None:
-    with Saver(folder) as saver:
-        for step in range(1, 20):
-            saver.keep(step, {"overall": step}, {"w": torch.full((1,), float(step))})
-            saver.save(step, state(torch.full((1,), float(step))), {"overall": step})
-    assert (saved_values(folder), read_best(folder)) == ([19], {"overall": 19})
-
-
-@pytest.mark.parametrize("how", ["wait", "keep", "save", "end"])
+@pytest.mark.parametrize("how", ["keep", "save", "end"])
 def test_error_of_the_thread_is_raised_at_the_next_call(
     how: str, in_background: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,8 +133,6 @@ def test_error_of_the_thread_is_raised_at_the_next_call(
     def save_and_call() -> None:
         with Saver(in_background) as saver:
             saver.save(1, state(torch.ones(1)), {})
-            if how == "wait":
-                saver.wait()
             if how == "keep":
                 saver.keep(2, {"overall": 2}, {"w": torch.ones(1)})
             if how == "save":
@@ -157,26 +144,22 @@ def test_error_of_the_thread_is_raised_at_the_next_call(
     assert list_files(in_background.root, "") == []
 
 
-def save_and_fail(folder: StateFolder) -> None:
-    with Saver(folder) as saver:
-        saver.save(1, state(torch.ones(1)), {})
-        raise ZeroDivisionError
-
-
-def test_error_of_training_is_not_replaced_by_one_of_the_thread(
-    in_background: StateFolder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_write", [True, False])
+def test_error_of_training_goes_through_and_what_was_given_is_written_if_it_can(
+    can_write: bool, in_background: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mtlib.checkpoints.saver, "save_state", refuse)
-    with pytest.raises(ZeroDivisionError):
-        save_and_fail(in_background)
+    def save_and_fail() -> None:
+        with Saver(in_background) as saver:
+            saver.save(1, state(torch.ones(1)), {})
+            raise ZeroDivisionError
 
-
-def test_thread_ends_with_the_saver(in_background: StateFolder) -> None:
+    if not can_write:
+        monkeypatch.setattr(mtlib.checkpoints.saver, "save_state", refuse)
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
-        save_and_fail(in_background)
+        save_and_fail()
     assert threading.active_count() == before
-    assert saved_values(in_background) == [1], "what was given is written"
+    assert len(saved_states(in_background)) == can_write
 
 
 def test_states_are_not_closer_than_the_least_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,14 @@
 """States are restored bit for bit, a damaged one falls back to the previous, and only the newest are kept."""
 
 import errno
-import json
 import math
-import subprocess
-import sys
-import zlib
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import SafetensorError
 
 import mtlib.checkpoints.state
 from mtlib.checkpoints.best_weights import keep_best, weights_file
@@ -37,9 +33,6 @@ from mtlib.runtime.storage import join_location, read_bytes, subfolder, write_by
 from mtlib.training.optimizer import make_optimizer, optimizer_tensors
 from tests.killed import Killed
 from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, remove, state
-
-ROOT = Path(__file__).resolve().parents[3]
-
 
 Damage = Callable[[StateFolder, str], None]
 
@@ -73,12 +66,6 @@ def newest_value(folder: StateFolder) -> float | None:
 def bytes_of(tensor: torch.Tensor) -> list[int]:
     flat = tensor.detach().contiguous().flatten()
     return flat.view(torch.uint8).tolist()
-
-
-def test_empty_and_missing_folders_hold_no_state(folder: StateFolder) -> None:
-    assert load_state(folder) is None
-    Path(folder.path).mkdir()
-    assert load_state(folder) is None
 
 
 def test_tensors_are_restored_bit_for_bit(any_folder: StateFolder) -> None:
@@ -117,25 +104,8 @@ def test_numbers_are_restored_exactly(folder: StateFolder) -> None:
     assert math.copysign(1, found.numbers["sums"]["sst"][3]) == -1
 
 
-def test_model_and_optimizer_of_a_trial_are_restored_bit_for_bit(
-    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder)
-    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-    optimizer.step()
-    tensors = {**model.state_dict(), **optimizer_tensors(optimizer, model)}
-    save_state(folder, 1, State(tensors=tensors, numbers={}))
-    kept = {name: tensor.clone() for name, tensor in tensors.items()}
-    optimizer.step()
-    found = load_state(folder)
-    assert found is not None
-    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in kept.items())
-    assert found.tensors.keys() == kept.keys()
-
-
 def test_the_newest_state_is_loaded_and_only_two_are_kept(any_folder: StateFolder) -> None:
+    assert loaded_value(any_folder) is newest_value(any_folder) is None
     for step in (3, 9, 10, 200, 1000):
         save_state(any_folder, step, state(step))
         assert loaded_value(any_folder) == newest_value(any_folder) == step
@@ -165,28 +135,22 @@ def test_new_states_are_kept_although_later_ones_are_damaged(folder: StateFolder
     assert saved_states(folder) == ["state-000000004-000", "state-000000003-000"]
 
 
-@pytest.mark.parametrize("checkpoint_steps", [0, -1])
-def test_checkpoint_steps_must_be_at_least_1(checkpoint_steps: int, tmp_path: Path) -> None:
+def test_checkpoint_steps_must_be_at_least_1(tmp_path: Path) -> None:
     assert StateFolder(path=tmp_path, checkpoint_steps=1).checkpoint_steps == 1
-    with pytest.raises(ValueError, match=f"^checkpoint_steps must be at least 1, got {checkpoint_steps}$"):
-        StateFolder(path=tmp_path, checkpoint_steps=checkpoint_steps)
-
-
-def test_the_state_after_the_last_epoch_is_kept_only_on_request(tmp_path: Path) -> None:
-    assert not StateFolder(path=tmp_path).keeps_end
-    assert StateFolder(path=tmp_path, keeps_end=True).keeps_end
+    with pytest.raises(ValueError, match="checkpoint_steps must be at least 1, got 0"):
+        StateFolder(path=tmp_path, checkpoint_steps=0)
 
 
 @pytest.mark.parametrize("damage", [cut, empty, flip, remove])
 @pytest.mark.parametrize("file", ["tensors", "state.json"])
-def test_a_damaged_state_is_skipped_for_the_previous_one(damage: Damage, file: str, any_folder: StateFolder) -> None:
-    save_state(any_folder, 1, state(1.0))
-    save_state(any_folder, 2, state(2.0))
-    newest, before = saved_states(any_folder)
-    damage(any_folder, f"{newest}/{file}")
-    assert loaded_value(any_folder) == 1.0
-    damage(any_folder, f"{before}/{file}")
-    assert load_state(any_folder) is None
+def test_a_damaged_state_is_skipped_for_the_previous_one(damage: Damage, file: str, folder: StateFolder) -> None:
+    save_state(folder, 1, state(1.0))
+    save_state(folder, 2, state(2.0))
+    newest, before = saved_states(folder)
+    damage(folder, f"{newest}/{file}")
+    assert loaded_value(folder) == 1.0
+    damage(folder, f"{before}/{file}")
+    assert load_state(folder) is None
 
 
 def test_a_changed_number_in_a_file_is_detected(folder: StateFolder) -> None:
@@ -197,48 +161,20 @@ def test_a_changed_number_in_a_file_is_detected(folder: StateFolder) -> None:
     assert content.count(b"2.0") == 1
     write_bytes(root, path, content.replace(b"2.0", b"3.0"))
     assert loaded_value(folder) == newest_value(folder) == 1.0
-    write_bytes(root, path, content)
-    assert loaded_value(folder) == newest_value(folder) == 2.0
 
 
-def test_a_state_file_holds_checksums_of_its_tensors_and_numbers(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    (name,) = saved_states(folder)
-    described = json.loads(read_bytes(folder.root, f"{name}/state.json"))
-    numbers, tensors = described["numbers"], read_bytes(folder.root, f"{name}/tensors")
-    assert json.loads(numbers) == {"value": 1.0}
-    sums = {"tensors": zlib.crc32(tensors), "numbers": zlib.crc32(numbers.encode())}
-    assert described["checksums"] == sums
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("[]", "null", "{}", '{"checksums": 0}', "\udcff"),
-        '{"checksums": {}, "numbers": "{}"}',
-        '{"checksums": {}, "numbers": {}}',
-        '{"checksums": null, "numbers": 5}',
-    ],
-)
+@pytest.mark.parametrize("text", ["[]", "{}", '{"checksums": {}, "numbers": {}}', '{"checksums": null, "numbers": 5}'])
 def test_json_of_another_shape_counts_as_damaged(text: str, folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    save_state(folder, 2, state(2.0))
-    write_bytes(folder.root, f"{saved_states(folder)[0]}/state.json", text.encode(errors="surrogateescape"))
+    for step in (1, 2):
+        save_state(folder, step, state(step))
+    write_bytes(folder.root, f"{saved_states(folder)[0]}/state.json", text.encode())
     assert loaded_value(folder) == 1.0
-
-
-def test_a_damaged_state_does_not_prevent_the_next_save(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    empty(folder, f"{saved_states(folder)[0]}/state.json")
-    save_state(folder, 2, state(2.0))
-    assert loaded_value(folder) == 2.0
 
 
 @pytest.mark.parametrize("step", [2, 3])
 def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
     step: int, folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_state(folder, 1, state(1.0))
     save_state(folder, 2, state(2.0))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", kill)
@@ -252,21 +188,21 @@ def test_a_kill_between_write_and_rename_leaves_the_last_good_state(
 
 @pytest.mark.parametrize("name", ["delete_file", "delete_folder"])
 def test_a_kill_while_old_states_are_removed_leaves_the_new_one(
-    name: str, any_folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in (1, 2):
-        save_state(any_folder, step, state(step))
+        save_state(folder, step, state(step))
     with monkeypatch.context() as patch:
         patch.setattr(mtlib.checkpoints.state, name, kill)
         with pytest.raises(Killed):
-            save_state(any_folder, 3, state(3))
-    assert loaded_value(any_folder) == 3
-    save_state(any_folder, 4, state(4))
-    assert saved_states(any_folder) == ["state-000000004-000", "state-000000003-000"]
-    assert {path.partition("/")[0] for path in listing(any_folder)} == {*saved_states(any_folder)}
+            save_state(folder, 3, state(3))
+    assert loaded_value(folder) == 3
+    save_state(folder, 4, state(4))
+    assert saved_states(folder) == ["state-000000004-000", "state-000000003-000"]
+    assert {path.partition("/")[0] for path in listing(folder)} == {*saved_states(folder)}
 
 
-def test_a_process_killed_during_writing_leaves_the_last_good_state(any_folder: StateFolder) -> None:
+def test_a_kill_before_the_numbers_leaves_the_last_good_state(any_folder: StateFolder) -> None:
     save_state(any_folder, 1, state(1.0))
     partial = "state-000000002-000/tensors"
     write_bytes(any_folder.root, partial, b"all of it, but no numbers")
@@ -323,47 +259,30 @@ def test_a_full_disk_leaves_the_previous_states(
     assert loaded_value(folder) == 2.0
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), SafetensorError("invalid header")])
 def test_another_error_is_not_changed_and_leaves_nothing(
-    error: Exception, folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    error = OSError(errno.EIO, "Input/output error")
+
     def fail(_tensors: Any, path: Path) -> None:
         path.write_bytes(b"half of it")
         raise error
 
     monkeypatch.setattr(mtlib.checkpoints.state, "save_file", fail)
-    with pytest.raises(type(error)) as found:
+    with pytest.raises(OSError) as found:
         save_state(folder, 3, state(3.0))
     assert found.value is error
     assert listing(folder) == filled
 
 
-LIMITED = """
-import resource, sys
-from pathlib import Path
-import torch
-from mtlib.checkpoints.best_weights import keep_best
-from mtlib.checkpoints.state import DiskFull, State, StateFolder, save_state
-folder = StateFolder(path=Path(sys.argv[1]))
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-large = {"w": torch.ones(10_000)}
-for attempt in (lambda: save_state(folder, 3, State(tensors=large, numbers={})),
-                lambda: keep_best(folder, 2, {"overall": 2}, large)):
-    try:
-        attempt()
-    except DiskFull as error:
-        print(error)
-"""
-
-
 def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(folder.path)], capture_output=True, text=True, timeout=60, cwd=ROOT
-    )
-    first, second = done.stdout.splitlines()
-    assert first.startswith("the disk must have room for the state after step 3, 40,000 bytes, got ")
-    assert second.startswith("the disk must have room for the weights of epoch 2, 40,000 bytes, got ")
-    assert second.endswith(f" bytes free in {folder.path} (File too large)")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(DiskFull, match=r"after step 3, 40,000 bytes, got .* \(File too large\)$"):
+            save_state(folder, 3, State(tensors={"w": torch.ones(10_000)}, numbers={}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert listing(folder) == filled
 
 
@@ -383,9 +302,3 @@ def test_the_predicted_disk_use_is_the_actual_one(
     expected = weights_bytes, 3 * weights_bytes
     # Names and shapes add a few kilobytes, which count only in a model this small.
     assert all(0 <= size - predicted < 20_000 for size, predicted in zip(sizes, expected, strict=True))
-
-
-def test_nothing_is_pickled(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(2)})
-    assert not any(content.startswith((b"\x80", b"PK")) for content in listing(folder).values())

@@ -7,7 +7,7 @@ import pytest
 
 from mtlib.data.hold_out import group_rows, hold_out_texts, label_strata, normalise, quotas, share_text
 
-SEEDS = range(30)
+SEEDS = range(15)
 Columns = list[list[str]]
 
 
@@ -41,19 +41,13 @@ def held_rows(columns: Columns, share: float) -> set[int]:
     return set(np.flatnonzero(share_text(columns, hold_out_texts(columns, share))).tolist())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_groups_match_those_found_by_hand(seed: int) -> None:
-    columns = [[normalise(text) for text in column] for column in random_texts(seed)]
-    numbers = group_rows(columns)
-    found = {frozenset(np.flatnonzero(numbers == number).tolist()) for number in set(numbers.tolist())}
-    assert found == set(map(frozenset, groups_by_hand(columns)))
-    assert set(numbers.tolist()) == set(range(len(found)))
-
-
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("share", [0.1, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_text_is_on_both_sides_and_the_share_is_filled_as_far_as_groups_fit(seed: int, share: float) -> None:
     columns = random_texts(seed)
+    numbers = group_rows([[normalise(text) for text in column] for column in columns])
+    found = {frozenset(np.flatnonzero(numbers == number).tolist()) for number in range(max(numbers) + 1)}
+    assert found == set(map(frozenset, groups_by_hand(columns)))
     held, texts = held_rows(columns, share), rows_of(columns)
     left = set(range(len(texts))) - held
     assert not set().union(*(texts[row] for row in held)) & set().union(*(texts[row] for row in left))
@@ -61,15 +55,6 @@ def test_no_text_is_on_both_sides_and_the_share_is_filled_as_far_as_groups_fit(s
     assert lacking >= -1e-6
     for group in groups_by_hand(columns):
         assert group <= held or (not group & held and len(group) > lacking - 1e-6)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_order_of_rows_and_columns_and_the_spelling_of_texts_do_not_matter(seed: int) -> None:
-    columns, stream = random_texts(seed), np.random.default_rng(seed)
-    order = stream.permutation(len(columns[0]))
-    shuffled = [[column[row] for row in order] for column in reversed(columns)]
-    plain = [[normalise(text) for text in column] for column in columns]
-    assert hold_out_texts(columns, 0.3) == hold_out_texts(shuffled, 0.3) == hold_out_texts(plain, 0.3)
 
 
 def test_single_texts_are_sorted_by_their_hash() -> None:
@@ -91,11 +76,10 @@ def test_a_group_is_sorted_by_its_smallest_hash_and_skipped_where_it_does_not_fi
     assert hold_out_texts(columns, 0.8) == {"c", "d", "x", "e"}
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_nothing_is_held_out_where_no_group_fits(share: float) -> None:
-    assert hold_out_texts([["only"]], share) == set()
-    assert hold_out_texts([["a", "b", "c"], ["b", "c", "d"]], share) == set()
-    assert held_rows([["only"]], share) == set()
+def test_nothing_is_held_out_where_no_group_fits() -> None:
+    assert hold_out_texts([["only"]], 0.5) == set()
+    assert hold_out_texts([["a", "b", "c"], ["b", "c", "d"]], 0.5) == set()
+    assert held_rows([["a"], ["b"]], 0.0) == set()
 
 
 def test_rows_that_share_a_text_in_any_column_are_one_group() -> None:
@@ -106,12 +90,10 @@ def test_rows_that_share_a_text_in_any_column_are_one_group() -> None:
     assert share_text(columns, set()).tolist() == [False] * 3
 
 
-@pytest.mark.parametrize(
-    "text", ["a fine film", "A Fine FILM", "  a fine\tfilm ", "a\u00a0fine \r\n film", "A FİNE fiLM"]
-)
-def test_case_and_white_space_are_ignored_and_letters_are_not(text: str) -> None:
-    assert (normalise(text) == "a fine film") == ("İ" not in text)
-    assert normalise(normalise(text)) == normalise(text)
+def test_case_and_white_space_are_ignored_and_letters_are_not() -> None:
+    for text in ("a fine film", "A Fine FILM", "  a fine\tfilm ", "a\u00a0fine \r\n film"):
+        assert normalise(text) == "a fine film"
+    assert normalise("A FİNE fiLM") != "a fine film"
     assert normalise("Straße") == normalise("STRASSE")
 
 
@@ -120,7 +102,7 @@ def drawn_rows(columns: list[list[str]], labels: np.ndarray, share: float, least
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("share", [0.1, 0.5])
 def test_each_class_of_single_texts_gets_its_share_within_one_row_and_at_least_one(seed: int, share: float) -> None:
     stream = np.random.default_rng(seed)
     labels = stream.choice(5, size=int(stream.integers(20, 300)), p=[0.6, 0.25, 0.1, 0.03, 0.02])
@@ -140,16 +122,15 @@ def test_the_largest_remainders_are_rounded_up_and_single_rows_stay() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_text_is_on_both_sides_and_the_order_of_rows_does_not_matter(seed: int) -> None:
+def test_order_and_spelling_do_not_matter_and_no_text_is_on_both_sides_of_a_draw(seed: int) -> None:
     stream = np.random.default_rng(seed)
     columns = [[f"Text {number}" for number in stream.integers(0, 150, 200)] for _ in range(2)]
-    labels = stream.integers(0, 3, 200)
+    labels, order = stream.integers(0, 3, 200), stream.permutation(200)
     drawn = drawn_rows(columns, labels, 0.3)
     sides = [{normalise(column[row]) for column in columns for row in np.flatnonzero(side)} for side in (drawn, ~drawn)]
     assert not sides[0] & sides[1]
-    order = stream.permutation(200)
-    shuffled = drawn_rows([[column[row] for row in order] for column in columns], labels[order], 0.3)
-    assert np.array_equal(shuffled, drawn[order])
+    shuffled = [[column[row].upper() for row in order] for column in reversed(columns)]
+    assert np.array_equal(drawn_rows(shuffled, labels[order], 0.3), drawn[order])
 
 
 def test_bins_of_numbers_are_deciles_and_equal_numbers_share_one() -> None:

@@ -7,18 +7,20 @@ from typing import Any
 import datasets
 import pytest
 
-from mtlib.data.file_readers import Row, fit_name
+from mtlib.data.file_readers import fit_name
 from mtlib.data.hub_datasets import make_builder, read_hub_data, split_hub_path
+from mtlib.data.parquet_files import ClassNames
 from tests.one_line_error import one_line_error
 
 COLUMNS = ("id", "premise", "hypothesis", "label")
 ROWS: dict[str, list[Any]] = {
     "idx": [10, 11, 12],
     "premise": [" A man. ", 'A "dog"\tand\na cat.', "Rain, \u2028 snow."],
-    "hypothesis": ["A person.", "Nobody.", None],
+    "hypothesis": ["null", "NA", None],
     "label": [0, 2, -1],
 }
-CELLS = [["A man.", "A person.", "0"], ['A "dog"\tand\na cat.', "Nobody.", "2"], ["Rain, \u2028 snow.", "", "-1"]]
+CELLS = [["A man.", "null", "0"], ['A "dog"\tand\na cat.', "NA", "2"], ["Rain, \u2028 snow.", "", "-1"]]
+NAMES = ("entailment", "neutral", "contradiction")
 
 
 @pytest.fixture(autouse=True)
@@ -29,36 +31,31 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def train() -> datasets.Dataset:
-    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
-    return datasets.Dataset.from_dict(ROWS).cast_column("label", names)
+    return datasets.Dataset.from_dict(ROWS).cast_column("label", datasets.ClassLabel(names=list(NAMES)))
 
 
-def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS) -> list[Row]:
-    return list(read_hub_data(path, split, columns, numbered=True))
+def read(path: str, split: str = "train", columns: tuple[str, ...] = COLUMNS, **options: Any) -> list[list[str]]:
+    return [cells for _, cells in read_hub_data(path, split, columns, numbered=True, **options)]
 
 
-def test_a_saved_dataset_with_splits_has_class_labels_as_numbers(train: datasets.Dataset, tmp_path: Path) -> None:
-    validation = train.select([2, 0])
-    datasets.DatasetDict({"train": train, "validation": validation}).save_to_disk(tmp_path / "nli")
+def test_a_saved_dataset_with_splits_is_read_with_places_ids_and_names(train: datasets.Dataset, tmp_path: Path) -> None:
+    datasets.DatasetDict({"train": train, "validation": train.select([2, 0])}).save_to_disk(tmp_path / "nli")
     path = f"hf://{tmp_path}/nli"
-    assert read(path) == [
-        (fit_name(f"{path} train") + f": row {row}", [str(row), *cells]) for row, cells in enumerate(CELLS)
-    ]
-    assert [cells for _, cells in read(path, "validation")] == [["0", *CELLS[2]], ["1", *CELLS[0]]]
-
-
-def test_ids_come_from_the_id_column(train: datasets.Dataset, tmp_path: Path) -> None:
-    train.save_to_disk(tmp_path / "nli")
-    rows = read(f"hf://{tmp_path}/nli", columns=("idx", *COLUMNS[1:]))
-    assert [cells for _, cells in rows] == [[str(10 + row), *cells] for row, cells in enumerate(CELLS)]
+    rows = list(read_hub_data(path, "train", COLUMNS, numbered=True))
+    assert rows == [(fit_name(f"{path} train") + f": row {n}", [str(n), *cells]) for n, cells in enumerate(CELLS)]
+    assert read(path, "validation") == [["0", *CELLS[2]], ["1", *CELLS[0]]]
+    assert [cells[0] for cells in read(path, columns=("idx", *COLUMNS[1:]))] == ["10", "11", "12"]
+    carried = ClassNames(names=NAMES, mapping="labels")
+    assert [cells[-1] for cells in read(path, class_names=carried)] == ["entailment", "contradiction", ""]
+    message = one_line_error(read, path, columns=("idx", "premises", "label"))
+    assert message.startswith(f"{fit_name(f'{path} train')}: column premises is missing; did you mean 'premise'?")
 
 
 def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_path: Path) -> None:
+    path = f"hf://{tmp_path}/nli"
     train.save_to_disk(tmp_path / "nli")
-    assert [cells[1:] for _, cells in read(f"hf://{tmp_path}/nli")] == CELLS
-    assert (
-        one_line_error(read, f"hf://{tmp_path}/nli", "dev") == f"hf://{tmp_path}/nli has no split 'dev'; known: train"
-    )
+    assert [cells[1:] for cells in read(path)] == CELLS
+    assert one_line_error(read, path, "dev") == f"{path} has no split 'dev'; known: train"
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "json"])
@@ -67,9 +64,23 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
     folder.mkdir()
     for split, rows in (("train", train), ("validation", train.select([1]))):
         getattr(rows, f"to_{suffix}")(folder / f"{split}.{suffix}")
-    assert [cells[1:] for _, cells in read(f"hf://{folder}")] == CELLS
-    assert [cells[1:] for _, cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
-    assert "known: train, validation" in one_line_error(read, f"hf://{folder}", "dev")
+    assert [cells[1:] for cells in read(f"hf://{folder}")] == CELLS
+    assert [cells[1:] for cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.csv", b"text,label\nfine,1\na caf\xe9,1\n"),
+        ("train.parquet", b"PAR1"),
+        ("train.tsv", b"text\tlabel\rfine\t1\ra caf\xe9\t1\r"),
+    ],
+)
+def test_a_damaged_file_is_named(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / name).write_bytes(content)
+    message = one_line_error(read, f"hf://{tmp_path}/hub", columns=("", "text", "label"))
+    assert f"{name}{':3: column text' if name.endswith('sv') else ' must be a Parquet'}" in message
 
 
 def test_name_and_configuration_are_passed_to_the_library(
@@ -94,29 +105,10 @@ def test_name_and_configuration_are_passed_to_the_library(
     assert calls == [("nyu-mll/glue", "qqp"), ("snli", None)]
 
 
-def test_a_missing_column_is_refused_with_the_nearest(train: datasets.Dataset, tmp_path: Path) -> None:
-    train.save_to_disk(tmp_path / "nli")
-    message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("idx", "premises", "label"))
-    name = fit_name(f"hf://{tmp_path}/nli train")
-    assert message.startswith(f"{name}: column premises is missing; did you mean 'premise'?")
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"hf://{tmp_path}/nowhere"
+    assert one_line_error(read, path).startswith(f"{path} must be a data set that can be read, got: ")
 
-
-def test_a_value_that_is_not_text_is_refused_with_its_row(tmp_path: Path) -> None:
-    datasets.Dataset.from_dict({"premise": [["a"], ["b"]], "label": [0, 1]}).save_to_disk(tmp_path / "nli")
-    message = one_line_error(read, f"hf://{tmp_path}/nli", columns=("id", "premise", "label"))
-    assert (
-        message
-        == f"{fit_name(f'hf://{tmp_path}/nli train')}: row 0: column premise must be text or a number, got ['a']"
-    )
-
-
-def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
-    assert one_line_error(read, f"hf://{tmp_path}/nowhere").startswith(
-        f"hf://{tmp_path}/nowhere must be a data set that can be"
-    )
-
-
-def test_an_error_of_the_hub_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: object) -> None:
         raise ConnectionError("no route\nto the hub")
 
@@ -143,17 +135,9 @@ def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: 
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    assert "needs the library datasets: pip install 'multitask-sweeps[datasets]'" in one_line_error(read, "hf://snli")
+    assert "pip install 'multitask-sweeps[datasets]'" in one_line_error(read, "hf://snli")
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("hf://a", ("hf://a", "dev")),
-        ("hf://a/b#c", ("hf://a/b#c", "dev")),
-        ("hf://a/b#c:validation_matched", ("hf://a/b#c", "validation_matched")),
-        ("hf:///data/a:validation", ("hf:///data/a", "validation")),
-    ],
-)
-def test_a_path_may_name_its_split(path: str, expected: tuple[str, str]) -> None:
-    assert split_hub_path(path, "dev") == expected
+def test_a_path_may_name_its_split() -> None:
+    assert split_hub_path("hf://a/b#c", "dev") == ("hf://a/b#c", "dev")
+    assert split_hub_path("hf:///data/a#c:validation_matched", "dev") == ("hf:///data/a#c", "validation_matched")

@@ -1,8 +1,12 @@
-"""Parquet files are read as the same rows are from CSV."""
+"""Parquet files are read as the same rows are from CSV, and labels by the names that files carry."""
 
 import json
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,57 +17,108 @@ from mtlib.data.parquet_files import ClassNames, read_parquet_file
 from tests.one_line_error import one_line_error
 
 ROWS = pd.DataFrame({"id": [3, 1, 2], "text": [" a ", 'b "quoted", c', None], "extra": [1, 2, 3], "grade": [0.5, 1, 2]})
+COLUMNS = ("", "text", "label")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    ROWS.to_parquet(tmp_path / "rows.parquet")
-    return tmp_path / "rows.parquet"
+def read(path: Path, table: pa.Table, columns: Sequence[str] = COLUMNS, **options: Any) -> list[list[str]]:
+    """The cells of a file with this table, the numbers of rows first."""
+    pq.write_table(table, path)
+    return [cells for _, cells in read_parquet_file(path, columns, numbered=True, **options)]
 
 
 @pytest.mark.parametrize("columns", [("id", "text", "grade"), ("key", "grade", "text")])
-def test_rows_are_those_of_a_csv_file_with_the_same_table(path: Path, columns: tuple[str, ...]) -> None:
-    ROWS.to_csv(path.with_suffix(".csv"), index=False)
-    expected = [cells for _, cells in read_file(path.with_suffix(".csv"), "csv", columns, numbered=True)]
-    assert [cells for _, cells in read_parquet_file(path, columns, numbered=True)] == expected
+def test_rows_are_those_of_a_csv_file_with_the_same_table(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    ROWS.to_csv(tmp_path / "rows.csv", index=False)
+    expected = [cells for _, cells in read_file(tmp_path / "rows.csv", "csv", columns, numbered=True)]
+    assert read(tmp_path / "rows.parquet", pa.Table.from_pandas(ROWS), columns) == expected
 
 
-def test_files_of_several_row_groups_and_types_are_read_whole(tmp_path: Path) -> None:
-    texts, labels = pa.array(["x", "y"] * 500).dictionary_encode(), pa.array([1, 2] * 500, pa.int8())
-    table = pa.table({"text": texts, "label": labels})
+def test_files_of_several_row_groups_are_read_whole(tmp_path: Path) -> None:
+    table = pa.table({"text": ["x", "y"] * 500, "label": [1, 2] * 500})
     pq.write_table(table, tmp_path / "many.parquet", row_group_size=70)
-    rows = list(read_parquet_file(tmp_path / "many.parquet", ("id", "text", "label"), numbered=True))
+    rows = list(read_parquet_file(tmp_path / "many.parquet", COLUMNS, numbered=True))
     assert [cells for _, cells in rows] == [[str(n), "xy"[n % 2], str(1 + n % 2)] for n in range(1000)]
     assert rows[70][0] == "many.parquet: row 70"
 
 
-def test_a_missing_column_is_named(path: Path) -> None:
-    line = one_line_error(lambda: list(read_parquet_file(path, ("id", "txt", "grade"))))
-    assert line.startswith("rows.parquet: column txt is missing; did you mean 'text'?")
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (pa.array([2.9, None, float("nan")], pa.float32()), ["2.9", "", ""]),
+        (pa.array(np.array([2.5, 0.1], np.float16)), ["2.5", "0.1"]),
+        (pa.array([Decimal("2.50"), Decimal("0.10")]), ["2.50", "0.10"]),
+        (pa.array([True, False]), ["true", "false"]),
+        (pa.array(["null", "NA", None]).dictionary_encode(), ["null", "NA", ""]),
+    ],
+)
+def test_values_of_every_type_are_read_as_they_were_written(values: pa.Array, texts: list[str], tmp_path: Path) -> None:
+    rows = read(tmp_path / "rows.parquet", pa.table({"text": values, "label": [1.0] * len(values)}))
+    assert [cells[1] for cells in rows] == texts
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "no.parquet").write_text("id,text\n")
-    line = one_line_error(lambda: list(read_parquet_file(tmp_path / "no.parquet", ("id", "text"))))
-    assert "no.parquet must be a Parquet file that can be read" in line
-    line = one_line_error(lambda: list(read_parquet_file(tmp_path / "none.parquet", ("id", "text"))))
-    assert "none.parquet must be a Parquet file that can be read" in line
+def test_mistakes_are_named_with_row_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    message = one_line_error(read, path, pa.table({"txt": ["a"], "label": [1]}))
+    assert message.startswith("rows.parquet: column text is missing; did you mean 'txt'?")
+    message = one_line_error(read, path, pa.table({"text": ["a", "b"], "label": [[1.0], [2.0] * 999]}))
+    assert message.startswith("rows.parquet: row 0: column label must be text or a number, got [1.0]")
+    offsets = pa.array([b"fine", b"a caf\xe9"], pa.binary()).buffers()
+    wrong = pa.table({"text": pa.Array.from_buffers(pa.string(), 2, offsets), "label": [1.0, 1.0]})
+    assert one_line_error(read, path, wrong) == "rows.parquet: row 1: column text must be UTF-8 text, got byte 0xe9"
 
 
-def test_a_value_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"id": [1], "text": [["a", "b"]]}), tmp_path / "lists.parquet")
-    line = one_line_error(lambda: list(read_parquet_file(tmp_path / "lists.parquet", ("id", "text"))))
-    assert line.startswith("lists.parquet: row 0: column text must be text or a number")
+def test_a_file_that_is_missing_of_another_kind_or_damaged_is_refused(tmp_path: Path) -> None:
+    def error() -> str:
+        return one_line_error(lambda: list(read_parquet_file(tmp_path / "a.parquet", COLUMNS, numbered=True)))
+
+    assert "a.parquet must be a Parquet file that can be read, got: No such file" in error()
+    (tmp_path / "a.parquet").write_text("id,text\n")
+    assert error().startswith("a.parquet must be a Parquet file that can be read")
+    damage_page(tmp_path / "a.parquet")
+    assert error().startswith("a.parquet: rows 1000 to 1999: column text must be whole")
+
+
+def damage_page(path: Path) -> None:
+    """Writes a file of two row groups, with a damaged page in the text column of the second."""
+    table = pa.table({"text": [f"text {number}" for number in range(2000)], "label": [1.0] * 2000})
+    pq.write_table(table, path, row_group_size=1000, use_dictionary=False, write_page_checksum=True)
+    place = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    content[place.data_page_offset + place.total_compressed_size // 2] ^= 255
+    path.write_bytes(content)
+
+
+def named(labels: pa.Array, feature: dict[str, Any]) -> pa.Table:
+    """A table whose labels have names, as the library `datasets` notes them."""
+    table = pa.table({"text": ["a", "b", "c"], "label": labels})
+    return table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": {"label": feature}}})})
+
+
+def class_names(*names: str) -> ClassNames:
+    return ClassNames(names=names, mapping="labels = {...}")
+
+
+def test_labels_are_called_as_the_file_calls_them(tmp_path: Path) -> None:
+    table = named(pa.array([1, 0, -1]), {"names": ["neg", "pos"]})
+    for names in (class_names("neg", "pos"), class_names()):
+        rows = read(tmp_path / "rows.parquet", table, class_names=names)
+        assert [cells[2] for cells in rows] == ["pos", "neg", ""]
+    assert [cells[2] for cells in read(tmp_path / "rows.parquet", table)] == ["1", "0", "-1"], "numbers are asked for"
 
 
 def test_lists_are_read_in_the_column_that_may_hold_them_with_the_names_of_their_numbers(tmp_path: Path) -> None:
-    names = {"info": {"features": {"tags": {"feature": {"names": ["red", "green"], "_type": "ClassLabel"}}}}}
-    table = pa.table({"text": ["a", "b", "c"], "tags": [[1, 0], [], None]})
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(names)}), tmp_path / "tags.parquet")
-    (tmp_path / "tags.jsonl").write_text('{"text": "a", "tags": ["green", "red"]}\n{"text": "b", "tags": []}\n')
-    known = ClassNames(names=("red", "green"), mapping="labels")
-    columns = ("", "text", "tags")
-    rows = read_parquet_file(tmp_path / "tags.parquet", columns, numbered=True, class_names=known, list_column="tags")
-    assert [cells[1:] for _, cells in rows] == [["a", '["green", "red"]'], ["b", "[]"], ["c", ""]]
-    lines = read_file(tmp_path / "tags.jsonl", "jsonl", columns, numbered=True, list_column="tags")
-    assert [cells[1:] for _, cells in lines] == [["a", '["green", "red"]'], ["b", "[]"]]
+    table = named(pa.array([[1, 0], [], None]), {"feature": {"names": ["red", "green"], "_type": "ClassLabel"}})
+    rows = read(tmp_path / "a.parquet", table, class_names=class_names("red", "green"), list_column="label")
+    assert [cells[2] for cells in rows] == ['["green", "red"]', "[]", ""]
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"), [(("pos", "neg"), "pos, neg"), (("neg",), "neg"), (("neg", "p" * 40), f"..., {'p' * 24}...")]
+)
+def test_names_that_contradict_the_file_are_refused_with_both_orders(
+    labels: tuple[str, ...], shown: str, tmp_path: Path
+) -> None:
+    table = named(pa.array([1, 0, -1]), {"names": ["neg", "pos"]})
+    assert one_line_error(read, tmp_path / "a.parquet", table, class_names=class_names(*labels)) == (
+        f"a.parquet: column label: labels must be neg, pos as in the data, or mapped by labels = {{...}}, got {shown}"
+    )

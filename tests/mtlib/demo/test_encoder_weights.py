@@ -7,7 +7,7 @@ from transformers import BertConfig, BertModel
 
 from mtlib.demo import vocabulary as words
 from mtlib.demo.encoder import make_vocabulary, model_config
-from mtlib.demo.encoder_weights import HALF_WORD, WORD, equal_halves, make_weights
+from mtlib.demo.encoder_weights import HALF_WORD, WORD, make_weights
 
 VOCABULARY = make_vocabulary()
 
@@ -38,13 +38,6 @@ def test_names_and_shapes_are_those_of_bert(model: BertModel) -> None:
     assert all(value.dtype == np.float32 and np.isfinite(value).all() for value in weights.values())
 
 
-def test_the_weights_depend_on_the_seed() -> None:
-    first, again, other = (make_weights(VOCABULARY, seed) for seed in (0, 0, 1))
-    assert all(np.array_equal(first[name], again[name]) for name in first)
-    name = "embeddings.word_embeddings.weight"
-    assert not np.array_equal(first[name], other[name])
-
-
 @pytest.mark.parametrize(("head", "distance"), [(0, -1), (1, -2), (2, 1)])
 def test_heads_of_the_first_layer_attend_to_neighbours(model: BertModel, head: int, distance: int) -> None:
     pieces, attention = attend(model, 0, "why do teachers help students ?", "why are pupils assisted by teachers ?")
@@ -68,6 +61,8 @@ def test_heads_of_the_second_layer_attend_to_a_synonym_in_the_other_text(model: 
 
 def test_synonyms_are_nearest_followed_by_words_of_the_same_kind() -> None:
     table = make_weights(VOCABULARY, 0)["embeddings.word_embeddings.weight"][:, WORD]
+    halves = table[VOCABULARY.index("plot")].reshape(2, HALF_WORD)
+    assert np.allclose((halves**2).sum(axis=1), HALF_WORD, atol=1e-3)  # so that all words match themselves equally well
 
     def nearness(first: str, second: str) -> float:
         one, other = table[VOCABULARY.index(first)], table[VOCABULARY.index(second)]
@@ -78,9 +73,3 @@ def test_synonyms_are_nearest_followed_by_words_of_the_same_kind() -> None:
     strangers = [nearness(word, "station") for word in ("plot", "bigger", "music", "paris")]
     assert np.mean(synonyms) > np.mean(kin) > np.mean(strangers)
     assert min(synonyms) > 0.5
-
-
-def test_halves_of_word_vectors_have_equal_length() -> None:
-    vectors = equal_halves(np.random.default_rng(0).standard_normal((5, WORD.stop)))
-    halves = vectors.reshape(5, 2, HALF_WORD)
-    assert np.allclose((halves**2).sum(axis=2), HALF_WORD)

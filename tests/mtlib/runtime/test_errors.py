@@ -6,66 +6,44 @@ from mtlib.runtime.errors import first_line, nearest_first, require, require_nam
 from tests.one_line_error import one_line_error
 
 
-def test_require_raises_only_for_a_broken_rule() -> None:
+def test_a_broken_rule_is_followed_by_the_value() -> None:
     require(True, "size must be at least 1", 0)
-    assert one_line_error(lambda: require(False, "size must be at least 1", 0)) == "size must be at least 1, got 0"
-
-
-def test_repeated_entries_follow_the_rule() -> None:
-    for entries in ((), ("a",), ("a", "b"), [1, 2, 3]):
+    assert one_line_error(require, False, "size must be at least 1", 0) == "size must be at least 1, got 0"
+    for entries in ((), ("a", "b"), [1, 2, 3]):
         require_once(entries, "names must differ")
-    assert one_line_error(lambda: require_once(("a", "b", "a"), "names must differ")) == (
-        "names must differ, got ['a', 'b', 'a']"
-    )
+    message = one_line_error(require_once, ("a", "b", "a"), "names must differ")
+    assert message == "names must differ, got ['a', 'b', 'a']"
 
 
 def test_a_wrong_name_lists_all_names_nearest_first() -> None:
     names = ["alpha", "batch_size", "zeta"]
     require_name("zeta", names, "key")
-    assert one_line_error(lambda: require_name("bath_size", names, "key")) == (
+    assert one_line_error(require_name, "bath_size", names, "key") == (
         "unknown key 'bath_size'; did you mean 'batch_size'? known: batch_size, alpha, zeta"
     )
-
-
-def test_capitals_do_not_change_which_name_is_nearest() -> None:
-    assert nearest_first("SST", ["qqp", "sst"]) == "did you mean 'sst'? known: sst, qqp"
-    assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
-
-
-def test_an_alias_is_listed_but_not_suggested() -> None:
-    names = ["text1", "text", "label"]
-    assert nearest_first("text2", names) == "did you mean 'text'? known: text, text1, label"
-    assert nearest_first("text2", names, taken=["text"]) == "did you mean 'text1'? known: text1, label, text"
-    assert nearest_first("text2", ["text1"], taken=["text1"]) == "known: text1"
-
-
-def test_a_name_near_none_gets_the_list_without_a_suggestion() -> None:
     assert nearest_first("qqqq", ["beta", "alpha"]) == "known: alpha, beta"
-
-
-def test_dashes_of_flags_do_not_count_as_similarity() -> None:
-    flags = ["--search", "--seed"]
-    assert nearest_first("--epochs", flags) == "known: --search, --seed"
-    assert nearest_first("--sed", flags) == "did you mean '--seed'? known: --seed, --search"
-
-
-def test_near_names_are_sorted_by_nearness() -> None:
     assert nearest_first("stage", ["stages", "state", "zeta", "age"]).endswith("known: stages, state, age, zeta")
 
 
-def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
-    assert first_line(OSError("  no such file\nat all\n")) == "no such file"
-    assert first_line(KeyError()) == "KeyError"
+def test_capitals_and_dashes_of_flags_make_no_difference() -> None:
+    assert nearest_first("SST", ["qqp", "sst"]) == "did you mean 'sst'? known: sst, qqp"
+    assert nearest_first("rate", ["Rate", "other"]) == "did you mean 'Rate'? known: Rate, other"
+    assert nearest_first("--epochs", ["--search", "--seed"]) == "known: --search, --seed"
+    assert nearest_first("--sed", ["--search", "--seed"]) == "did you mean '--seed'? known: --seed, --search"
+
+
+def test_a_taken_name_is_listed_but_not_suggested() -> None:
+    names = ["text1", "text", "label"]
+    assert nearest_first("text2", names) == "did you mean 'text'? known: text, text1, label"
+    assert nearest_first("text2", names, taken=["text"]) == "did you mean 'text1'? known: text1, label, text"
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("optimizer.lr", "optimizer.learning_rate"),
-        ("optimizer.wd", "optimizer.weight_decay"),
         ("optimizer.learning_rat", "optimizer.learning_rate"),
         ("tasks.sst.bs", "tasks.sst.batch_size"),
-        ("lr", "optimizer.learning_rate"),
         ("batch_size", "tasks.sst.batch_size"),
     ],
 )
@@ -84,7 +62,8 @@ def test_names_elsewhere_are_listed_only_where_they_are_near() -> None:
     )
 
 
-def test_line_has_the_type_of_an_error_that_is_not_for_users() -> None:
+def test_one_line_shows_the_first_line_of_an_error_or_its_type() -> None:
+    assert first_line(OSError("  no such file\nat all\n")) == "no such file"
+    assert first_line(KeyError()) == "KeyError"
     assert typed_line(ValueError("x must be 1, got 2\nmore")) == "x must be 1, got 2"
-    assert typed_line(KeyError("x")) == "KeyError: 'x'"
     assert typed_line(UnicodeError("bad")) == "UnicodeError: bad"

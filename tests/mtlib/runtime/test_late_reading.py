@@ -1,6 +1,7 @@
 """Losses that are read late are added once and in order; a trial ends as it does otherwise, some steps later."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,9 @@ def test_values_are_used_in_order_after_the_delay_and_the_rest_when_asked() -> N
     for number in range(5):
         reader.submit(torch.tensor([float(number), 0.5]), used.append)
         assert used == [[float(early), 0.5] for early in range(max(0, number - 1))]
-    reader.read()
-    assert used == [[float(number), 0.5] for number in range(5)]
-    reader.read()
-    assert len(used) == 5
+    for _ in range(2):
+        reader.read()
+        assert used == [[float(number), 0.5] for number in range(5)]
 
 
 def test_an_error_leaves_what_waits_behind_it() -> None:
@@ -56,29 +56,16 @@ def test_an_error_leaves_what_waits_behind_it() -> None:
 
 def test_only_a_gpu_is_read_late() -> None:
     assert late_reader(torch.device("cpu")) is None
-    assert late_reader(torch.device("cuda")) is not None
+    found = late_reader(torch.device("cuda"))
+    assert found is not None
+    assert found.delay == GPU_DELAY
 
 
-@pytest.mark.parametrize("delay", [1, 4, 100])
-def test_losses_and_weights_are_those_of_reading_at_once(new_run: NewRun, delay: int) -> None:
-    at_once, late = new_run(SMALL), new_run(SMALL)
-    late.unread = LateReader(delay=delay)
-    for step in STEPS:
-        take_step(at_once, step)
-        take_step(late, step)
-    assert late.sums != at_once.sums
-    read_waiting(late)
-    assert late.sums == at_once.sums
-    pairs = zip(late.model.state_dict().values(), at_once.model.state_dict().values(), strict=True)
-    assert all(torch.equal(one, other) for one, other in pairs)
-
-
-@pytest.mark.parametrize(("delay", "raised_after"), [(1, 3), (3, 5)])
-def test_divergence_names_its_own_step_and_is_raised_after_the_delay(
-    new_run: NewRun, monkeypatch: pytest.MonkeyPatch, delay: int, raised_after: int
+def test_divergence_names_its_own_step_and_is_raised_after_the_delay_or_when_all_is_read(
+    new_run: NewRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run(SMALL)
-    run.unread = LateReader(delay=delay)
+    run.unread = LateReader(delay=3)
     sum_details = mtlib.training.step.sum_details
 
     def poisoned(details: torch.Tensor, is_wanted: bool) -> torch.Tensor:
@@ -86,19 +73,15 @@ def test_divergence_names_its_own_step_and_is_raised_after_the_delay(
         return found * float("nan") if run.total_step == 2 else found
 
     monkeypatch.setattr(mtlib.training.step, "sum_details", poisoned)
-    for step in STEPS[:raised_after]:
+    for step in STEPS[:5]:
         take_step(run, step)
     with pytest.raises(TrainingDiverged, match=r"^sst: loss is nan at step 3$"):
-        take_step(run, STEPS[raised_after])
-
-
-def test_divergence_is_raised_at_the_latest_when_all_is_read(new_run: NewRun, monkeypatch: pytest.MonkeyPatch) -> None:
+        take_step(run, STEPS[5])
     run = new_run(SMALL)
     run.unread = LateReader(delay=8)
-    sum_details = mtlib.training.step.sum_details
-    monkeypatch.setattr(mtlib.training.step, "sum_details", lambda *given: sum_details(*given) * float("inf"))
-    take_step(run, STEPS[0])
-    with pytest.raises(TrainingDiverged, match="at step 1"):
+    for step in STEPS[:4]:
+        take_step(run, step)
+    with pytest.raises(TrainingDiverged, match="at step 3"):
         read_waiting(run)
 
 
@@ -120,28 +103,23 @@ def test_a_trial_as_on_a_gpu_gives_what_a_cpu_gives(
     tiny_config: TrialConfig, tiny_corpus: Corpus, tiny_encoder: PretrainedEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches built ahead in training and evaluation, and losses read late, over stages and epochs."""
+    late, plain = list[EpochReport](), list[EpochReport]()
 
-    def reports() -> list[EpochReport]:
-        found: list[EpochReport] = []
-
-        def note(report: EpochReport) -> bool:
+    def note(found: list[EpochReport]) -> Callable[[EpochReport], bool]:
+        def add(report: EpochReport) -> bool:
             found.append(report)
             return True
 
-        train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=note)
-        return found
+        return add
 
-    plain = reports()
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=note(plain))
     monkeypatch.setattr(mtlib.train, "late_reader", lambda _device: LateReader(delay=GPU_DELAY))
     for module in (mtlib.train, mtlib.training.evaluation):
         monkeypatch.setattr(module, "num_ahead", lambda _device: GPU_AHEAD)
-    late = reports()
-    assert len(late) == len(plain)
+    train(tiny_config, tiny_corpus, tiny_encoder, on_epoch=note(late))
     for one, other in zip(late, plain, strict=True):
-        assert values_of(one) == values_of(other)
+        assert {replace(point, seconds=0.0) for point in one.points} == {
+            replace(point, seconds=0.0) for point in other.points
+        }
         for mine, its in zip(one.predictions, other.predictions, strict=True):
             assert np.array_equal(mine.logits, its.logits)
-
-
-def values_of(report: EpochReport) -> dict[tuple[int, str, str, str], float]:
-    return {(point.step, point.task, point.split, point.metric): point.value for point in report.points}

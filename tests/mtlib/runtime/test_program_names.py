@@ -10,25 +10,24 @@ from mtlib.runtime.program_names import SCRIPTS, as_typed, console_program
 TEXT = "python sweeps/run.py --resume A, python results/selector.py; python my-bundle/predict.py"
 
 
-@pytest.mark.parametrize("started", ["sweeps/run.py", "/usr/bin/pytest", "-c", "", "my/__main__.py"])
-def test_scripts_keep_their_names(started: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [started])
-    assert console_program() is None
-    assert as_typed(TEXT) == TEXT
-
-
 @pytest.mark.parametrize(
     ("started", "program"),
     [
+        ("sweeps/run.py", None),
+        ("", None),
+        ("my/__main__.py", None),
         ("/usr/bin/multitask-sweeps", "multitask-sweeps"),
         ("C/multitask-sweeps.exe", "multitask-sweeps"),
         ("/lib/sweeps/__main__.py", "python -m sweeps"),
     ],
 )
-def test_the_one_command_names_itself(started: str, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_keep_their_names_and_the_one_command_names_itself(
+    started: str, program: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", [started, "run"])
     assert console_program() == program
-    assert as_typed(TEXT) == f"{program} run --resume A, {program} select; python my-bundle/predict.py"
+    typed = f"{program} run --resume A, {program} select; python my-bundle/predict.py" if program else TEXT
+    assert as_typed(TEXT) == typed
     assert as_typed("ray job submit -- python sweeps/run.py") == "ray job submit -- python sweeps/run.py"
 
 

@@ -2,12 +2,11 @@
 
 import errno
 import os
-import shutil
 import threading
-import time
+import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.fs as fs
 import pytest
@@ -21,7 +20,6 @@ from mtlib.runtime.storage import (
     delete_file,
     delete_folder,
     exists,
-    full_path,
     is_file,
     is_temporary,
     join_location,
@@ -41,8 +39,6 @@ from tests.killed import Killed
 from tests.one_line_error import one_line_error
 from tests.s3_server import BUCKET
 
-QUERY = "?scheme=http&region=here"
-
 
 def paths(root: fs.SubTreeFileSystem, folder: str = "") -> list[str]:
     return [info.path for info in list_files(root, folder)]
@@ -53,38 +49,24 @@ def paths(root: fs.SubTreeFileSystem, folder: str = "") -> list[str]:
 
 @pytest.mark.parametrize(
     ("start", "query"),
-    [("/disk/a?b", ""), ("s3://bucket/sweeps", ""), ("s3://bucket/sweeps", QUERY), ("gs://bucket", QUERY)],
+    [("/disk/a?b", ""), ("s3://bucket/sweeps", ""), ("s3://bucket/sweeps", "?scheme=http&region=x")],
 )
 def test_names_join_and_split(start: str, query: str) -> None:
     joined = join_location(start + query, "first", "trials")
     assert joined == f"{start}/first/trials{query}"
     assert split_location(joined) == (f"{start}/first{query}", "trials")
+    if start.startswith("s3"):  # a slash at the end does not matter
+        assert absolute_location(f"{start}/{query}") == start + query
+        assert join_location(f"{start}/{query}", "a") == f"{start}/a{query}"
 
 
-@pytest.mark.parametrize("query", ["", QUERY])
-def test_slash_at_the_end_of_a_uri_does_not_matter(query: str) -> None:
-    assert absolute_location(f"s3://bucket/sweeps/{query}") == f"s3://bucket/sweeps{query}"
-    assert join_location(f"s3://bucket/sweeps/{query}", "a") == f"s3://bucket/sweeps/a{query}"
-    assert split_location(f"s3://bucket/sweeps/a/{query}") == (f"s3://bucket/sweeps{query}", "a")
-
-
-def test_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_become_absolute_and_a_file_uri_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert absolute_location("sweeps") == str(tmp_path / "sweeps")
     assert absolute_location("~/sweeps") == str(Path.home().resolve() / "sweeps")
     assert local_path("sweeps") == local_path((tmp_path / "sweeps").as_uri()) == tmp_path / "sweeps"
-    assert open_folder("sweeps").base_path.rstrip("/") == str(tmp_path / "sweeps")
-
-
-def test_file_uri_is_on_the_disk_and_a_bucket_is_not(tmp_path: Path, bucket: str) -> None:
-    write_bytes(open_folder(tmp_path.as_uri()), "a", b"1")
-    assert (tmp_path / "a").read_bytes() == b"1"
-    assert local_path(bucket) is None
-
-
-@pytest.mark.parametrize("uri", ["nonsense://bucket/sweeps", "s3://bucket/sweeps?unknown=1"])
-def test_uri_that_cannot_be_opened_is_one_line(uri: str) -> None:
-    assert one_line_error(open_folder, uri).startswith(f"cannot open {uri}: ")
+    write_bytes(open_folder((tmp_path / "sweeps").as_uri()), "a", b"1")
+    assert read_bytes(open_folder("sweeps"), "a") == b"1"
 
 
 # Files.
@@ -122,7 +104,6 @@ def test_missing_files_are_named(location: str) -> None:
         with pytest.raises(FileNotFoundError, match="missing"):
             attempt()
     assert paths(root) == ["a"]
-    assert full_path(root, "missing").endswith("/sweeps/missing")
 
 
 def test_files_are_copied_and_moved(location: str) -> None:
@@ -139,18 +120,10 @@ def test_files_are_copied_and_moved(location: str) -> None:
 def test_folders_exist_once_something_is_in_them(location: str) -> None:
     assert not exists(location)
     assert make_folder(location)
+    assert exists(location) == (local_path(location) is not None)
     write_bytes(open_folder(location), "a/b", b"")
     assert not make_folder(location)
-    assert exists(location)
-    assert exists(join_location(location, "a"))
-    assert exists(join_location(location, "a", "b"))
-    assert not exists(join_location(location, "a", "c"))
-
-
-def test_folder_made_on_a_disk_is_there(tmp_path: Path) -> None:
-    assert make_folder(tmp_path / "a" / "b")
-    assert not make_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "a" / "b").is_dir()
+    assert [exists(join_location(location, *names)) for names in ((), "a", "ab", "ac")] == [True, True, True, False]
 
 
 # On a disk.
@@ -176,10 +149,6 @@ def test_copy_to_another_disk_has_bytes_of_its_own(tmp_path: Path, monkeypatch: 
     copy_file(root, "a", root, "b")
     (tmp_path / "a").write_bytes(b"2")
     assert read_bytes(root, "b") == b"1"
-    monkeypatch.setattr(shutil, "copyfile", refuse)
-    with pytest.raises(OSError, match="cross-device"):
-        copy_file(root, "a", root, "c")
-    assert paths(root) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["write_bytes", "rename"])
@@ -224,26 +193,19 @@ def failing(error: Exception, times: float) -> Callable[[], str]:
     return request
 
 
-@pytest.mark.parametrize("error", [OSError("AWS Error NETWORK_CONNECTION"), ConnectionResetError(), TimeoutError()])
+@pytest.mark.parametrize("error", [OSError("reading 'ACCESS_DENIED': AWS Error NETWORK_CONNECTION"), TimeoutError()])
 def test_request_is_repeated_with_growing_pauses(error: Exception, pauses: list[float]) -> None:
     assert retry(failing(error, 8)) == "answer"
     assert pauses == [0.5, 1, 2, 4, 8, 15, 15, 15]
 
 
-def test_request_is_given_up_after_a_while_with_its_last_error(pauses: list[float]) -> None:
+def test_request_is_given_up_after_a_while_and_later_ones_are_made_once_until_one_succeeds(pauses: list[float]) -> None:
     error = OSError("AWS Error SLOW_DOWN")
-    with pytest.raises(OSError) as found:
-        retry(failing(error, float("inf")))
-    assert found.value is error
-    assert storage.RETRY_SECONDS - storage.LONGEST_PAUSE <= sum(pauses) <= storage.RETRY_SECONDS
-
-
-def test_requests_after_one_that_was_given_up_are_made_once_until_one_succeeds(pauses: list[float]) -> None:
-    error = OSError("AWS Error NETWORK_CONNECTION")
     for _ in range(3):
-        with pytest.raises(OSError):
+        with pytest.raises(OSError) as found:
             retry(failing(error, float("inf")))
-    assert sum(pauses) <= storage.RETRY_SECONDS
+        assert found.value is error
+        assert storage.RETRY_SECONDS - storage.LONGEST_PAUSE <= sum(pauses) <= storage.RETRY_SECONDS
     pauses.clear()
     assert retry(failing(error, 0)) == retry(failing(error, 2)) == "answer"
     assert len(pauses) == 2
@@ -255,7 +217,6 @@ def test_requests_after_one_that_was_given_up_are_made_once_until_one_succeeds(p
         FileNotFoundError(errno.ENOENT, "No such file or directory"),
         PermissionError(),
         OSError("When writing: AWS Error ACCESS_DENIED during PutObject operation: Access Denied"),
-        OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation"),
         ValueError("not of the storage"),
     ],
 )
@@ -273,73 +234,27 @@ def test_missing_bucket_is_named_at_once(bucket: str, pauses: list[float]) -> No
     assert pauses == []
 
 
-@pytest.mark.parametrize("named", ["key 'Bucket/NO_SUCH_BUCKET'", "bucket 'ACCESS_DENIED'", "'a' in HeadBucket"])
-def test_names_in_a_message_do_not_decide_whether_a_request_is_repeated(named: str, pauses: list[float]) -> None:
-    assert retry(failing(OSError(f"When reading {named}: AWS Error NETWORK_CONNECTION"), 2)) == "answer"
-    assert len(pauses) == 2
+class Flaky:
+    """The local file system, which answers only every so many requests."""
 
+    type_name = "flaky"
 
-class Flaky(fs.FileSystemHandler):  # type: ignore[misc]
-    """A local file system that answers every third request only."""
+    def __init__(self, every: float) -> None:
+        self._every, self._calls = every, 0
+        self.normalize_path = fs.LocalFileSystem().normalize_path
 
-    def __init__(self) -> None:
-        self._disk, self._calls = fs.LocalFileSystem(), 0
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def request(*arguments: Any, **options: Any) -> Any:
+            self._calls += 1
+            if self._calls % self._every:
+                raise OSError("the bucket does not answer")
+            return getattr(fs.LocalFileSystem(), name)(*arguments, **options)
 
-    def _request(self) -> fs.LocalFileSystem:
-        self._calls += 1
-        if self._calls % 3:
-            raise OSError("the bucket does not answer")
-        return self._disk
-
-    def get_type_name(self) -> str:
-        return "flaky"
-
-    def normalize_path(self, path: str) -> str:
-        return str(self._disk.normalize_path(path))
-
-    def get_file_info(self, names: list[str]) -> Any:
-        return self._request().get_file_info(names)
-
-    def get_file_info_selector(self, selector: fs.FileSelector) -> Any:
-        return self._request().get_file_info(selector)
-
-    def create_dir(self, path: str, recursive: bool) -> None:
-        self._request().create_dir(path, recursive=recursive)
-
-    def delete_dir(self, path: str) -> None:
-        self._request().delete_dir(path)
-
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
-        self._request().delete_dir_contents(path, missing_dir_ok=missing_dir_ok)
-
-    def delete_root_dir_contents(self) -> None:
-        raise AssertionError
-
-    def delete_file(self, path: str) -> None:
-        self._request().delete_file(path)
-
-    def move(self, src: str, dest: str) -> None:
-        self._request().move(src, dest)
-
-    def copy_file(self, src: str, dest: str) -> None:
-        self._request().copy_file(src, dest)
-
-    def open_input_stream(self, path: str) -> Any:
-        return self._request().open_input_stream(path)
-
-    def open_input_file(self, path: str) -> Any:
-        return self._request().open_input_file(path)
-
-    def open_output_stream(self, path: str, metadata: Any) -> Any:
-        return self._request().open_output_stream(path, metadata=metadata)
-
-    def open_append_stream(self, path: str, metadata: Any) -> Any:
-        raise NotImplementedError
+        return request
 
 
 def test_bucket_that_often_does_not_answer_works_as_any_other(tmp_path: Path, pauses: list[float]) -> None:
-    root = fs.SubTreeFileSystem(str(tmp_path), fs.PyFileSystem(PatientHandler(fs.PyFileSystem(Flaky()))))
-    assert local_path(root) is None
+    root = fs.SubTreeFileSystem(str(tmp_path), fs.PyFileSystem(PatientHandler(cast(Any, Flaky(3)))))
     write_bytes(root, "a", b"1")
     assert read_bytes(root, "a") == b"1"
     with root.open_input_file("a") as file:
@@ -349,13 +264,8 @@ def test_bucket_that_often_does_not_answer_works_as_any_other(tmp_path: Path, pa
     move_file(root, "b", "c")
     delete_file(root, "a")
     assert (is_file(root, "a"), is_file(root, "c"), exists(root)) == (False, True, True)
-    for _ in range(2):
-        with pytest.raises(FileNotFoundError):
-            read_bytes(root, "missing")
     with pytest.raises(FileNotFoundError):
         copy_file(root, "missing", root, "d")
-    with pytest.raises(FileNotFoundError):
-        move_file(root, "missing", "d")
     root.create_dir("folder")
     delete_folder(root, "folder")
     assert paths(root) == ["c"]
@@ -375,13 +285,17 @@ def test_whole_bucket_is_never_deleted(bucket: str) -> None:
     [
         ("s3:/bucket/sweeps", "a URI must have two slashes after its scheme, got s3:/bucket/sweeps"),
         ("nonsense://a/b", "cannot open nonsense://a/b: "),
-        (f"s3://b/x{QUERY}&endpoint_override=127.0.0.1:9", "cannot reach s3://b/x?"),  # nothing listens on this port
     ],
 )
-def test_mistaken_uri_is_one_line_at_once(location: str, error: str) -> None:
-    began = time.monotonic()
-    assert one_line_error(lambda: check_answer(location)).startswith(error)
-    assert time.monotonic() - began < storage.RETRY_SECONDS / 2
+def test_mistaken_uri_is_one_line(location: str, error: str) -> None:
+    assert one_line_error(check_answer, location).startswith(error)
+
+
+def test_bucket_that_does_not_answer_is_one_line_at_once(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    away = types.SimpleNamespace(from_uri=lambda _uri: (Flaky(float("inf")), "away/x"))
+    monkeypatch.setattr(storage, "fs", types.SimpleNamespace(**{**vars(fs), "FileSystem": away}))
+    assert one_line_error(check_answer, "s3://away/x") == "cannot reach s3://away/x: the bucket does not answer"
+    assert pauses == []
 
 
 def test_bucket_that_answers_and_any_path_are_no_mistake(bucket: str, tmp_path: Path) -> None:
