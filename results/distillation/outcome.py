@@ -12,6 +12,7 @@ from mtlib.data.tables import Table
 from mtlib.runtime.console import output_width, table_lines, wrapped
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, overall_score, overall_slopes
+from results.distillation.students import LABELS_ALONE, STUDENT_KEY
 from results.distillation.verdict import (
     OVERALL,
     Cost,
@@ -38,6 +39,9 @@ from results.stats.resampling import Floats
 from results.stats.trial_scores import TOTAL
 from results.sweep import Sweep
 
+PAIRS = ((1, 0), (2, 0), (2, 1), (2, 3))
+"""The contenders that are compared: ensembles, student and single model, and the student with one that nobody taught.
+"""
 TIMED_ROWS = 256
 """Dev rows of each task on which speed is measured."""
 
@@ -68,49 +72,42 @@ def describe_outcome(
         ValueError: in one line: no student has finished, a model cannot be loaded, or nothing was held out.
     """
     single = select_from(SelectionRequest(sweeps=list(selection.sweeps), method=ONE_MODEL))
-    best = best_student(students)
     tasks = {name: selection.definitions[name] for name in selection.tasks}
     place = str(students.path)
     source = ModelSource(places={**source.places, place: place}, encoder=source.encoder, device=source.device)
+    shown = best_students(students)
     contenders = [
         Contender(title="best single model", replicates=(members_of(single),)),
         Contender(title="ensembles", replicates=(members_of(selection),)),
-        Contender(title=student_title(best), replicates=replicates_of(students, best, tasks)),
+        *(Contender(title=student_title(own), replicates=replicates_of(students, own, tasks)) for own in shown),
     ]
     tables = {name: read_dev_table(home, name, data) for name in tasks}
     costs = [measure(own, tasks, tables, source) for own in contenders]
-    dev = [cross_fitted_cells(single, tasks), cross_fitted_cells(selection, tasks), student_cells(best, tasks)]
-    share = costs[2].num_parameters / costs[1].num_parameters
-    title = "On dev; the first two cross-fitted, the student at its best epoch:"
+    dev = [cross_fitted_cells(own, tasks) for own in (single, selection)] + [student_cells(own, tasks) for own in shown]
+    title = "On dev; the first two cross-fitted, students at their best epochs:"
     lines = [title, *rows_lines(contenders, costs, dev, tasks)]
-    differences = (
-        independent_difference(dev[1][OVERALL], dev[0][OVERALL]),
-        independent_difference(dev[2][OVERALL], dev[0][OVERALL]),
-        independent_difference(dev[2][OVERALL], dev[1][OVERALL]),
-    )
-    if not scores_held_out:
-        lines += ["", *wrapped([" ".join(verdict(*differences, costs[1].num_models, share))], output_width())]
-        return lines
-    held = held_out_tables(home, contenders[1], source, tasks, data)
-    found = [score_contender(own, tasks, held, source) for own in contenders]
-    record_evaluation([home])
-    num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
-    lines += ["", f"On held-out rows ({num_rows}):"]
-    cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
-    lines += rows_lines(contenders, costs, cells, tasks)
-    paired = (
-        difference(found[1], found[0], OVERALL),
-        difference(found[2], found[0], OVERALL),
-        difference(found[2], found[1], OVERALL),
-    )
-    return [*lines, "", *wrapped([" ".join(verdict(*paired, costs[1].num_models, share))], output_width())]
+    differences = [independent_difference(dev[one][OVERALL], dev[other][OVERALL]) for one, other in PAIRS[: len(dev)]]
+    if scores_held_out:
+        held = held_out_tables(home, contenders[1], source, tasks, data)
+        found = [score_contender(own, tasks, held, source) for own in contenders]
+        record_evaluation([home])
+        num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
+        cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
+        lines += ["", f"On held-out rows ({num_rows}):", *rows_lines(contenders, costs, cells, tasks)]
+        differences = [difference(found[one], found[other], OVERALL) for one, other in PAIRS[: len(found)]]
+    share = costs[2].num_parameters / costs[1].num_parameters
+    return [*lines, "", *wrapped([" ".join(verdict(differences, costs[1].num_models, share))], output_width())]
 
 
-def best_student(students: Sweep) -> RankedConfiguration:
-    """The students' configuration with the highest mean overall dev score; ValueError if none has finished."""
+def best_students(students: Sweep) -> list[RankedConfiguration]:
+    """The best of the students that were taught, by dev, and the one that was not, if there is one.
+
+    ValueError if none that was taught has finished.
+    """
     finished = [own for own in students.ranked if own.is_finished and TOTAL in own.scores]
-    require(bool(finished), f"a student of {students.name} must have finished", "none")
-    return finished[0]
+    taught = [own for own in finished if own.params[STUDENT_KEY] != LABELS_ALONE]
+    require(bool(taught), f"a student of {students.name} must have finished", "none")
+    return [taught[0], *(own for own in finished if own.params[STUDENT_KEY] == LABELS_ALONE)]
 
 
 def student_title(best: RankedConfiguration) -> str:

@@ -10,6 +10,8 @@ from search_spaces.space import SearchSpace
 SPACE_NAME = "students"
 STUDENT_KEY = "student"
 """The searched name."""
+LABELS_ALONE = "labels"
+"""The student that nobody taught."""
 
 
 def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
@@ -24,13 +26,14 @@ def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
     sources = {f"data.sources.{file.name}.{key}": value for file in taught for key, value in file.settings.items()}
     tasks = list(dict.fromkeys(file.task.name for file in taught))
     # The files lack the rows that were held out, and seed and replicate are the students' own.
-    base = config.override({**sources, "data.hold_out": 0, "seed": 0, "replicate": 0})
-    base = base.override({"distillation.tasks": tasks, "distillation.weight": 1.0, "distillation.label_weight": 1.0})
+    own = {"data.hold_out": 0, "seed": 0, "replicate": 0}
+    term = {"distillation.tasks": tasks, "distillation.weight": 1.0, "distillation.label_weight": 1.0}
+    base = config.override({**sources, **own, **term})
     kinds: dict[str, dict[str, Any]] = {
         "teacher": {"distillation.label_weight": 0.0},
         "both": {"distillation.label_weight": 1.0},
     }
     if all(file.role == "train" for file in taught):
-        kinds["labels"] = {"distillation.weight": 0.0}
+        kinds[LABELS_ALONE] = {"distillation.weight": 0.0}
     question = "Is one student, taught by the ensembles, as good as they are?"
     return SearchSpace(name=SPACE_NAME, question=question, base=base, grid={STUDENT_KEY: kinds})

@@ -111,20 +111,18 @@ def independent_difference(first: tuple[float, float], second: tuple[float, floa
     return Difference(value=value, low=value - half, high=value + half, knows_training=True)
 
 
-def verdict(gain: Difference, own: Difference, behind: Difference, models: int, share: float) -> list[str]:
-    """What the overall scores say, in sentences.
+def verdict(differences: Sequence[Difference], models: int, share: float) -> list[str]:
+    """What overall scores say, in sentences.
 
     Args:
-        gain: of the ensembles over the best single model.
-        own: of the student over the best single model.
-        behind: of the student over the ensembles.
+        differences: of the ensembles from the best single model, of the student from it, of the student from the
+            ensembles; and, where there is one, of the student from one that labels alone have taught.
         models: of the ensembles.
         share: the student's parameters over those of the ensembles.
     """
-    sentences = [
-        f"Overall the ensembles are {text_of(gain)} above the best single model.",
-        f"The student is {text_of(own)} above it, and {text_of(behind)} from the ensembles.",
-    ]
+    gain, own, behind, *untaught = differences
+    sentences = [f"Overall the ensembles differ by {text_of(gain)} from the best single model."]
+    sentences.append(f"The student differs by {text_of(own)} from it, and by {text_of(behind)} from the ensembles.")
     if own.low > 0 and gain.value > 0:
         saved = f"with {share:.0%} of the parameters of their {counted(models, 'model')}"
         sentences.append(f"It has {own.value / gain.value:.0%} of their gain, {saved}.")
@@ -132,6 +130,9 @@ def verdict(gain: Difference, own: Difference, behind: Difference, models: int, 
         sentences.append("It is worse than the best single model: deploy that one.")
     else:
         sentences.append("It is not shown to gain anything over the best single model.")
+    sentences += [
+        f"Its teachers are worth {text_of(found)}: so much it differs from one by labels alone." for found in untaught
+    ]
     if not own.knows_training:
         sentences.append("The student was trained once: how far another training would move it is not known.")
     return sentences
