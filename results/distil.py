@@ -25,10 +25,10 @@ from mtlib.runtime.command_line import (
 from mtlib.runtime.console import COMMAND_INDENT, show_lines
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import absolute_location, is_file, join_location, local_path, open_folder, split_location
-from results.distillation.outcome import describe_outcome
-from results.distillation.students import student_space
-from results.distillation.teacher import TEACHERS_FOLDER, FurtherText, Taught, teach
 from results.inference.dev_texts import data_folder
+from results.inference.distillation.outcome import distillation_lines
+from results.inference.distillation.students import student_space
+from results.inference.distillation.teacher import TEACHERS_FOLDER, FurtherText, Taught, teach
 from results.inference.models import ModelSource, find_sweeps
 from results.records.files import find_sweep
 from results.records.selection import Selection, read_selection
@@ -47,7 +47,7 @@ examples:
   teach one model what the ensembles of a sweep know (choose them first: python results/selector.py SWEEP)
     python results/distil.py ~/multitask-sweeps/NAME
   by further text without labels, in files that results/predict.py reads; #COLUMN for columns of other names
-    python results/distil.py ~/multitask-sweeps/NAME --unlabelled sst=reviews.txt --unlabelled qqp=pairs.csv#left,right
+    python results/distil.py ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
   a smaller student; flags after -- go to sweeps/run.py
     python results/distil.py ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
   once, at the very end: all of them on the rows that run.py --hold-out kept from all trials
@@ -75,28 +75,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
-    plan = read_plan(words)
-    code = train_students(plan, teach_all(plan))
-    if code == SUCCESS and not plan.is_dry_run:
-        show_lines(["", *outcome_lines(plan)])
+    request = read_request(words)
+    code = train_students(request, teach_all(request))
+    if code == SUCCESS and not request.is_dry_run:
+        show_lines(["", *outcome_lines(request)])
     return code
 
 
-def outcome_lines(plan: "Plan") -> list[str]:
+def outcome_lines(request: "DistilRequest") -> list[str]:
     """The verdict, and what to type next."""
-    home, students = str(plan.home), load_sweep(plan.students)
-    found = describe_outcome(
-        home, plan.selection, students, plan.data, plan.source, scores_held_out=plan.scores_held_out
+    home, students = str(request.home), load_sweep(request.students)
+    found = distillation_lines(
+        home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
     )
-    export = f"python sweeps/export.py {shlex.quote(plan.students)} best FOLDER"
+    export = f"python sweeps/export.py {shlex.quote(request.students)} best FOLDER"
     score = f"python results/distil.py {shlex.quote(home)} --score-hold-out"
-    has_held_out = plan.config.data.hold_out > 0 and not plan.scores_held_out
+    has_held_out = request.config.data.hold_out > 0 and not request.scores_held_out
     once = ["  once, at the end: all three on the rows that were held out", f"    {score}"] if has_held_out else []
     return [*found, "Next:", *once, "  the best student as a folder that transformers loads", f"    {export}"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DistilRequest:
     """What the command line asks for."""
 
     home: Path
@@ -116,7 +116,7 @@ class Plan:
     is_dry_run: bool
 
 
-def read_plan(words: Sequence[str]) -> Plan:
+def read_request(words: Sequence[str]) -> DistilRequest:
     """Reads the command line; ValueError for any mistake in it."""
     at = list(words).index("--") if "--" in words else len(words)
     options, further = parse_words(build_parser(), words[:at]), words[at + 1 :]
@@ -131,7 +131,7 @@ def read_plan(words: Sequence[str]) -> Plan:
     rule = "every task must have an ensemble (python results/selector.py SWEEP)"
     require(not missing, rule, f"none of {', '.join(missing)}")
     storage, name = split_location(place)
-    return Plan(
+    return DistilRequest(
         home=home,
         selection=selection,
         data=data_folder(place, None if options.data is None else Path(options.data).expanduser()),
@@ -177,7 +177,7 @@ def best_config(sweep: str) -> TrialConfig:
 def further_text(text: str, selection: Selection) -> FurtherText:
     """A `TASK=FILE#COLUMN,COLUMN` of the command line; ValueError if it is none."""
     task, equals, rest = text.partition("=")
-    require(bool(equals and rest), "--unlabelled must be TASK=FILE, e.g. sst=reviews.txt", f"'{text}'")
+    require(bool(equals and rest), "--unlabelled must be TASK=FILE", f"'{text}'")
     require_name(task, selection.tasks, "task of the selection")
     place, _, columns = rest.partition("#")
     names = tuple(name.strip() for name in columns.split(",")) if columns else ()
@@ -186,31 +186,33 @@ def further_text(text: str, selection: Selection) -> FurtherText:
     return FurtherText(task=task, place=place, columns=names)
 
 
-def teach_all(plan: Plan) -> list[Taught]:
+def teach_all(request: DistilRequest) -> list[Taught]:
     """What the ensembles of all tasks teach, each written once."""
     found: list[Taught] = []
-    for task in plan.config.active_tasks:
-        found += teach(plan.selection, task, plan.source, plan.home, plan.data, plan.further, print_note)
+    for task in request.config.active_tasks:
+        found += teach(request.selection, task, request.source, request.home, request.data, request.further, show_note)
     return found
 
 
-def train_students(plan: Plan, taught: Sequence[Taught]) -> int:
+def train_students(request: DistilRequest, taught: Sequence[Taught]) -> int:
     """Trains the students that are not trained yet, as `sweeps/run.py` does; returns its exit code."""
-    begun = is_file(open_folder(plan.students), SWEEP_FILE)
-    if begun and not any(record.status in UNFINISHED for record in load_sweep(plan.students).records):
+    begun = is_file(open_folder(request.students), SWEEP_FILE)
+    if begun and not any(record.status in UNFINISHED for record in load_sweep(request.students).records):
         return SUCCESS
-    storage, name = split_location(plan.students)
-    space = plan.home / TEACHERS_FOLDER / STUDENTS_FILE
+    storage, name = split_location(request.students)
+    space = request.home / TEACHERS_FOLDER / STUDENTS_FILE
     if not begun:
-        space.write_text(space_source(student_space(plan.config, taught)), encoding="utf-8")
-    new = ["--space", str(space), "--data", str(plan.data), "--encoder", plan.encoder]
-    words = ["--resume", plan.students] if begun else [*new, "--storage", storage, "--name", name, *plan.run_words]
-    command = [sys.executable, str(RUN_SCRIPT), *words, *(["--dry-run"] if plan.is_dry_run else [])]
+        space.write_text(space_source(student_space(request.config, taught)), encoding="utf-8")
+    new = ["--space", str(space), "--data", str(request.data), "--encoder", request.encoder]
+    words = (
+        ["--resume", request.students] if begun else [*new, "--storage", storage, "--name", name, *request.run_words]
+    )
+    command = [sys.executable, str(RUN_SCRIPT), *words, *(["--dry-run"] if request.is_dry_run else [])]
     show_lines([f"{COMMAND_INDENT}{shlex.join(command)}"])
     return subprocess.run(command, check=False).returncode
 
 
-def print_note(line: str) -> None:
+def show_note(line: str) -> None:
     """Prints a line on standard error."""
     show_lines([line], sys.stderr)
 

@@ -141,7 +141,7 @@ class LabelReader:
         raise UnknownLabelsError(message, self.task, self.layout.label_column, self.unknown, known)
 
 
-def read_logits(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
+def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
     """A teacher's logits, a number in each cell; ValueError if one is none."""
     values = [as_number(cell) for cell in cells]
     for column, cell, value in zip(columns, cells, values, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.data.row_labels import LabelReader, Layout, RowLabel, UnknownLabelsError, describe_unnamed, read_logits
+from mtlib.data.row_labels import LabelReader, Layout, RowLabel, UnknownLabelsError, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
@@ -71,7 +71,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
             require(cells[0] not in place_of, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {place_of.get(cells[0])} again")
             place_of[cells[0]] = where
         kept.append(cells[:first_teacher])
-        logits.append(read_logits(where, layout.teacher_columns, cells[first_teacher:first_label]))
+        logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
     reader.check()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
-from results.distillation.teacher import Taught
+from results.inference.distillation.teacher import Taught
 from search_spaces.space import SearchSpace
 
 SPACE_NAME = "students"

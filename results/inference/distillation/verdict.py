@@ -10,9 +10,8 @@ from scipy.stats import t as student_t
 from mtlib.runtime.command_line import counted
 from mtlib.runtime.console import PrintedTable
 from mtlib.tasks import Task, overall_score
+from results.records.trials import OVERALL
 from results.stats.resampling import CONFIDENCE, Floats, bootstrap_scores, score_examples
-
-OVERALL = "overall"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,7 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class ScoreDifference:
     """A mean difference of two scores and its 95 % interval."""
 
     value: float
@@ -66,12 +65,12 @@ def scored(
         for name, found in values.items()
     }
     return Scored(
-        scores={**scores, OVERALL: combine(scores, tasks)},
-        resampled={**resampled, OVERALL: combine(resampled, tasks)},
+        scores={**scores, OVERALL: overall_score_of_each(scores, tasks)},
+        resampled={**resampled, OVERALL: overall_score_of_each(resampled, tasks)},
     )
 
 
-def combine(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
+def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
     """The overall score of arrays of scores, element by element."""
     stacked = np.stack([scores[name] for name in scores])
     flat = stacked.reshape(len(scores), -1)
@@ -79,7 +78,7 @@ def combine(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
     return np.array(totals).reshape(stacked.shape[1:])
 
 
-def difference(first: Scored, second: Scored, name: str) -> Difference:
+def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
     """The mean score of one less that of another, paired by examples.
 
     The variance is that over examples of the mean difference, by the bootstrap, plus that of each mean over its
@@ -101,17 +100,17 @@ def difference(first: Scored, second: Scored, name: str) -> Difference:
     degrees = total**2 / spread if spread > 0 else np.inf
     half = float(student_t.ppf((1 + CONFIDENCE) / 2, degrees)) * total**0.5
     value = first.mean(name) - second.mean(name)
-    return Difference(value=value, low=value - half, high=value + half, knows_training=bool(repeated))
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=bool(repeated))
 
 
-def independent_difference(first: tuple[float, float], second: tuple[float, float]) -> Difference:
+def independent_difference(first: tuple[float, float], second: tuple[float, float]) -> ScoreDifference:
     """The difference of two scores, each with its standard error, as if of different examples: a wide interval."""
     value, error = first[0] - second[0], float(np.hypot(first[1], second[1]))
     half = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
-    return Difference(value=value, low=value - half, high=value + half, knows_training=True)
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=True)
 
 
-def verdict(differences: Sequence[Difference], models: int, share: float) -> list[str]:
+def distillation_verdict(differences: Sequence[ScoreDifference], models: int, share: float) -> list[str]:
     """What overall scores say, in sentences.
 
     Args:
@@ -121,8 +120,10 @@ def verdict(differences: Sequence[Difference], models: int, share: float) -> lis
         share: the student's parameters over those of the ensembles.
     """
     gain, own, behind, *untaught = differences
-    sentences = [f"Overall the ensembles differ by {text_of(gain)} from the best single model."]
-    sentences.append(f"The student differs by {text_of(own)} from it, and by {text_of(behind)} from the ensembles.")
+    sentences = [f"Overall the ensembles differ by {interval_text(gain)} from the best single model."]
+    sentences.append(
+        f"The student differs by {interval_text(own)} from it, and by {interval_text(behind)} from the ensembles."
+    )
     if own.low > 0 and gain.value > 0:
         saved = f"with {share:.0%} of the parameters of their {counted(models, 'model')}"
         sentences.append(f"It has {own.value / gain.value:.0%} of their gain, {saved}.")
@@ -131,14 +132,15 @@ def verdict(differences: Sequence[Difference], models: int, share: float) -> lis
     else:
         sentences.append("It is not shown to gain anything over the best single model.")
     sentences += [
-        f"Its teachers are worth {text_of(found)}: so much it differs from one by labels alone." for found in untaught
+        f"Its teachers are worth {interval_text(found)}: so much it differs from one by labels alone."
+        for found in untaught
     ]
     if not own.knows_training:
         sentences.append("The student was trained once: how far another training would move it is not known.")
     return sentences
 
 
-def text_of(found: Difference) -> str:
+def interval_text(found: ScoreDifference) -> str:
     """A difference with its interval."""
     return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
 

@@ -12,26 +12,25 @@ from mtlib.data.tables import Table
 from mtlib.runtime.console import output_width, table_lines, wrapped
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, overall_score, overall_slopes
-from results.distillation.students import LABELS_ALONE, STUDENT_KEY
-from results.distillation.verdict import (
-    OVERALL,
+from results.ensembles.methods import ONE_MODEL
+from results.ensembles.outputs import values_of
+from results.inference.dev_texts import read_dev_table
+from results.inference.distillation.students import LABELS_ALONE, STUDENT_KEY
+from results.inference.distillation.verdict import (
     Cost,
     Scored,
     TableRow,
     difference,
+    distillation_verdict,
     independent_difference,
     score_table,
     scored,
-    verdict,
 )
-from results.ensembles.methods import ONE_MODEL
-from results.ensembles.outputs import values_of
-from results.inference.dev_texts import read_dev_table
 from results.inference.models import ModelSource, find_trials, load_models
 from results.inference.predictor import Predictor, ensemble_of, predict_texts
 from results.records.examples import check_held_out_rows, read_hold_out
 from results.records.selection import Member, Selection
-from results.records.trials import COMPLETED
+from results.records.trials import COMPLETED, OVERALL
 from results.selection.hold_out_score import predict_table, record_evaluation, text_groups_of
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.ranking import RankedConfiguration
@@ -39,7 +38,7 @@ from results.stats.resampling import Floats
 from results.stats.trial_scores import TOTAL
 from results.sweep import Sweep
 
-PAIRS = ((1, 0), (2, 0), (2, 1), (2, 3))
+COMPARED = ((1, 0), (2, 0), (2, 1), (2, 3))
 """The contenders that are compared: ensembles, student and single model, and the student with one that nobody taught.
 """
 TIMED_ROWS = 256
@@ -47,7 +46,7 @@ TIMED_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
+class Deployable:
     """What can be deployed: an ensemble for each task, the best single model, or a student."""
 
     title: str
@@ -55,7 +54,7 @@ class Contender:
     """For each training of it the members by task; of an ensemble once."""
 
 
-def describe_outcome(
+def distillation_lines(
     home: str, selection: Selection, students: Sweep, data: Path, source: ModelSource, *, scores_held_out: bool
 ) -> list[str]:
     """The tables and the verdict.
@@ -77,16 +76,18 @@ def describe_outcome(
     source = ModelSource(places={**source.places, place: place}, encoder=source.encoder, device=source.device)
     shown = best_students(students)
     contenders = [
-        Contender(title="best single model", replicates=(members_of(single),)),
-        Contender(title="ensembles", replicates=(members_of(selection),)),
-        *(Contender(title=student_title(own), replicates=replicates_of(students, own, tasks)) for own in shown),
+        Deployable(title="best single model", replicates=(ensemble_members(single),)),
+        Deployable(title="ensembles", replicates=(ensemble_members(selection),)),
+        *(Deployable(title=student_title(own), replicates=replicates_of(students, own, tasks)) for own in shown),
     ]
     tables = {name: read_dev_table(home, name, data) for name in tasks}
-    costs = [measure(own, tasks, tables, source) for own in contenders]
+    costs = [measure_cost(own, tasks, tables, source) for own in contenders]
     dev = [cross_fitted_cells(own, tasks) for own in (single, selection)] + [student_cells(own, tasks) for own in shown]
     title = "On dev; the first two cross-fitted, students at their best epochs:"
     lines = [title, *rows_lines(contenders, costs, dev, tasks)]
-    differences = [independent_difference(dev[one][OVERALL], dev[other][OVERALL]) for one, other in PAIRS[: len(dev)]]
+    differences = [
+        independent_difference(dev[one][OVERALL], dev[other][OVERALL]) for one, other in COMPARED[: len(dev)]
+    ]
     if scores_held_out:
         held = held_out_tables(home, contenders[1], source, tasks, data)
         found = [score_contender(own, tasks, held, source) for own in contenders]
@@ -94,9 +95,13 @@ def describe_outcome(
         num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
         cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
         lines += ["", f"On held-out rows ({num_rows}):", *rows_lines(contenders, costs, cells, tasks)]
-        differences = [difference(found[one], found[other], OVERALL) for one, other in PAIRS[: len(found)]]
+        differences = [difference(found[one], found[other], OVERALL) for one, other in COMPARED[: len(found)]]
     share = costs[2].num_parameters / costs[1].num_parameters
-    return [*lines, "", *wrapped([" ".join(verdict(differences, costs[1].num_models, share))], output_width())]
+    return [
+        *lines,
+        "",
+        *wrapped([" ".join(distillation_verdict(differences, costs[1].num_models, share))], output_width()),
+    ]
 
 
 def best_students(students: Sweep) -> list[RankedConfiguration]:
@@ -115,7 +120,7 @@ def student_title(best: RankedConfiguration) -> str:
     return f"student ({', '.join(map(str, best.params.values()))})"
 
 
-def members_of(selection: Selection) -> dict[str, tuple[Member, ...]]:
+def ensemble_members(selection: Selection) -> dict[str, tuple[Member, ...]]:
     """The members of a selection's ensembles by task."""
     return {name: own.members for name, own in selection.tasks.items()}
 
@@ -133,7 +138,9 @@ def replicates_of(
     return tuple(found)
 
 
-def measure(contender: Contender, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource) -> Cost:
+def measure_cost(
+    contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
+) -> Cost:
     """A contender's models and parameters, and the rows of all tasks that it predicts in a second."""
     members, rows, seconds = contender.replicates[0], 0, 0.0
     sizes: dict[tuple[str, str, int], int] = {}
@@ -178,7 +185,7 @@ def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, T
 
 
 def held_out_tables(
-    home: str, ensembles: Contender, source: ModelSource, tasks: Mapping[str, Task], data: Path
+    home: str, ensembles: Deployable, source: ModelSource, tasks: Mapping[str, Task], data: Path
 ) -> dict[str, Table]:
     """The held-out rows of the sweep that taught; ValueError if it held nothing out, or they have changed."""
     record, found = read_hold_out(home), dict[str, Table]()
@@ -191,7 +198,7 @@ def held_out_tables(
 
 
 def score_contender(
-    contender: Contender, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
+    contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
 ) -> Scored:
     """A contender's scores on rows of all tasks, for each of its trainings."""
     values: dict[str, Floats] = {}
@@ -203,7 +210,7 @@ def score_contender(
 
 
 def rows_lines(
-    contenders: Sequence[Contender],
+    contenders: Sequence[Deployable],
     costs: Sequence[Cost],
     cells: Sequence[Mapping[str, tuple[float, float]]],
     tasks: Mapping[str, Task],

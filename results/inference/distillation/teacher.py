@@ -133,8 +133,8 @@ class FurtherText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
-    """Rows that an ensemble teaches."""
+class TaughtRows:
+    """TaughtRows that an ensemble teaches."""
 
     ids: Sequence[str]
     texts: Sequence[tuple[str, ...]]
@@ -150,14 +150,14 @@ def read_rows(config: TrialConfig, data: Path, name: str) -> dict[str, Table]:
     return {split: table for (_, split), table in read_all({**wanted, **held}, data).items()}
 
 
-def train_rows(table: Table) -> Rows:
+def train_rows(table: Table) -> TaughtRows:
     """A task's own train rows, without augmentation."""
     own = slice(table.num_own_rows)
     texts = list(zip(*table.texts, strict=True))
-    return Rows(ids=table.ids[own], texts=texts[own], labels=table.labels[own])
+    return TaughtRows(ids=table.ids[own], texts=texts[own], labels=table.labels[own])
 
 
-def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str, Table], note: Note) -> Rows:
+def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str, Table], note: Note) -> TaughtRows:
     """The texts of files for a task, each once; those of train, dev and held-out rows, and blank ones, are left out."""
     texts: dict[tuple[str, ...], None] = {}
     for file in further:
@@ -167,13 +167,13 @@ def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str
             rows = read_texts(stream, file.place, find_format(file.place), file.columns or task.text_columns)
             texts |= dict.fromkeys(row.texts for row in rows if not row.is_blank)
     if not texts:
-        return Rows(ids=[], texts=[], labels=None)
+        return TaughtRows(ids=[], texts=[], labels=None)
     known = frozenset(text for table in tables.values() for text in normalised(table))
     is_known = share_text(list(zip(*texts, strict=True)), known)
     kept = [text for text, is_there in zip(texts, is_known, strict=True) if not is_there]
     note(f"{task.title}: {counted(len(kept), 'further text')}, {int(is_known.sum()):,} left out that the data has")
     require(bool(kept), f"--unlabelled must have texts of {task.name} that its data does not have", "none")
-    return Rows(ids=[str(number) for number in range(len(kept))], texts=kept, labels=None)
+    return TaughtRows(ids=[str(number) for number in range(len(kept))], texts=kept, labels=None)
 
 
 def normalised(table: Table) -> Iterable[str]:
@@ -181,7 +181,7 @@ def normalised(table: Table) -> Iterable[str]:
     return (normalise(text) for column in table.texts for text in column)
 
 
-def ensemble_logits(selection: Selection, name: str, source: ModelSource, rows: Rows) -> Floats:
+def ensemble_logits(selection: Selection, name: str, source: ModelSource, rows: TaughtRows) -> Floats:
     """An ensemble's predictions as logits, (rows, num_logits); of a regression the predictions."""
     predictor = load_predictor(selection, name, source)
     texts = (TextRow(where="", id=own, texts=text) for own, text in zip(rows.ids, rows.texts, strict=True))
@@ -189,7 +189,7 @@ def ensemble_logits(selection: Selection, name: str, source: ModelSource, rows: 
     return outputs if predictor.task.is_regression else logits_behind(predictor.task, outputs)
 
 
-def table_of(task: Task, rows: Rows, logits: Floats) -> pa.Table:
+def table_of(task: Task, rows: TaughtRows, logits: Floats) -> pa.Table:
     """The file of taught rows."""
     texts = dict(zip(text_columns(task), map(list, zip(*rows.texts, strict=True)), strict=True))
     values = dict(zip(logit_columns(task), logits.astype(np.float32).T, strict=True))

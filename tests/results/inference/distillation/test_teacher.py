@@ -9,9 +9,9 @@ import pytest
 from mtlib.config.trial import TrialConfig
 from mtlib.data.load import read_data
 from mtlib.tasks import TASKS
-from results.distillation import teacher
-from results.distillation.students import student_space
-from results.distillation.teacher import FurtherText, Taught, teach
+from results.inference.distillation import teacher
+from results.inference.distillation.students import student_space
+from results.inference.distillation.teacher import FurtherText, Taught, teach
 from results.inference.models import ModelSource
 from results.predict import main as predict
 from results.records.selection import read_selection

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from mtlib.tasks import TASKS
-from results.distillation.outcome import (
-    Contender,
+from results.inference.dev_texts import read_dev_table
+from results.inference.distillation.outcome import (
+    Deployable,
     cross_fitted_cells,
+    ensemble_members,
     held_out_tables,
-    measure,
-    members_of,
+    measure_cost,
     score_contender,
 )
-from results.distillation.verdict import OVERALL
-from results.inference.dev_texts import read_dev_table
 from results.inference.models import ModelSource, load_models
+from results.records.trials import OVERALL
 from results.selection.hold_out_score import score_held_out
 from tests.results.inference.trained_sweep import hold_out_rows, select_pairs
 
@@ -31,7 +31,7 @@ def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
 
 def test_ensembles_score_on_held_out_rows_as_their_selection_does(folder: Path, tiny_folder: Path) -> None:
     selection, source = select_pairs(folder), ModelSource(places={str(folder): folder}, device="cpu")
-    contender = Contender(title="ensembles", replicates=(members_of(selection),) * 2)
+    contender = Deployable(title="ensembles", replicates=(ensemble_members(selection),) * 2)
     tables = held_out_tables(str(folder), contender, source, TASKS, tiny_folder)
     found = score_contender(contender, TASKS, tables, source)
     wanted = score_held_out(selection, source, tiny_folder)
@@ -42,10 +42,10 @@ def test_ensembles_score_on_held_out_rows_as_their_selection_does(folder: Path, 
 
 def test_a_model_of_several_ensembles_counts_once(folder: Path, tiny_folder: Path) -> None:
     selection, source = select_pairs(folder), ModelSource(places={str(folder): folder}, device="cpu")
-    contender = Contender(title="ensembles", replicates=(members_of(selection),))
+    contender = Deployable(title="ensembles", replicates=(ensemble_members(selection),))
     tables = {name: read_dev_table(str(folder), name, tiny_folder) for name in TASKS}
-    cost = measure(contender, TASKS, tables, source)
-    members = {member for own in members_of(selection).values() for member in own}
+    cost = measure_cost(contender, TASKS, tables, source)
+    members = {member for own in ensemble_members(selection).values() for member in own}
     distinct = {(member.trial, member.epoch) for member in members}
     sizes = {
         (member.trial, member.epoch): sum(part.numel() for part in loaded.model.parameters())

@@ -7,8 +7,8 @@ import pytest
 from mtlib.config.methods import BUILT_IN
 from mtlib.config.trial import TrialConfig
 from mtlib.tasks import TASKS
-from results.distillation.students import LABELS_ALONE, STUDENT_KEY, student_space
-from results.distillation.teacher import Taught
+from results.inference.distillation.students import LABELS_ALONE, STUDENT_KEY, student_space
+from results.inference.distillation.teacher import Taught
 from search_spaces.space import grid_configs
 from search_spaces.space_file import run_space_file
 from search_spaces.space_source import space_source

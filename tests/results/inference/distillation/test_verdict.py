@@ -5,16 +5,16 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from mtlib.tasks import TASKS, overall_score
-from results.distillation.verdict import (
-    OVERALL,
-    Difference,
+from results.inference.distillation.verdict import (
     Scored,
-    combine,
+    ScoreDifference,
     difference,
+    distillation_verdict,
     independent_difference,
+    overall_score_of_each,
     scored,
-    verdict,
 )
+from results.records.trials import OVERALL
 
 
 def of_scores(scores: list[float], resampled: np.ndarray | None = None) -> Scored:
@@ -61,13 +61,13 @@ def test_equal_examples_pair_what_is_compared() -> None:
 def test_the_overall_score_of_arrays_is_that_of_each_element() -> None:
     draw = np.random.default_rng(0)
     scores = {name: draw.random((2, 3)) for name in TASKS}
-    found = combine(scores, TASKS)
+    found = overall_score_of_each(scores, TASKS)
     assert found.shape == (2, 3)
     assert found[1, 2] == pytest.approx(overall_score({name: own[1, 2] for name, own in scores.items()}, TASKS))
 
 
-def near(value: float, half: float = 0.01) -> Difference:
-    return Difference(value=value, low=value - half, high=value + half, knows_training=True)
+def near(value: float, half: float = 0.01) -> ScoreDifference:
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=True)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def near(value: float, half: float = 0.01) -> Difference:
     ],
 )
 def test_a_verdict_says_what_is_shown_and_no_more(own: float, words: str) -> None:
-    text = " ".join(verdict([near(0.04), near(own), near(own - 0.04)], 12, 0.25))
+    text = " ".join(distillation_verdict([near(0.04), near(own), near(own - 0.04)], 12, 0.25))
     assert words in text
     assert sum(part in text for part in ("of their gain", "not shown to gain", "worse than")) == 1
 
 
-def test_a_student_that_was_trained_once_is_said_to_be() -> None:
-    once = Difference(value=0.03, low=0.01, high=0.05, knows_training=False)
-    assert "trained once" in verdict([near(0.04), once, near(-0.01)], 3, 0.3)[-1]
+def test_a_student_that_was_trained_once_is_named_as_such() -> None:
+    once = ScoreDifference(value=0.03, low=0.01, high=0.05, knows_training=False)
+    assert "trained once" in distillation_verdict([near(0.04), once, near(-0.01)], 3, 0.3)[-1]
