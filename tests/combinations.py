@@ -1,7 +1,6 @@
 """Batch orders and gradient methods that tests train, and pairs that cover them."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 from mtlib.config.trial import TrialConfig
@@ -148,7 +147,6 @@ def cover() -> list[tuple[str, str]]:
     return pairs
 
 
-MATRIX = [pair for pair in itertools.product(ORDERS, EVERY_METHOD) if fits(*pair)]
 COVER = cover()
 
 

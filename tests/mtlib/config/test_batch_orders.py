@@ -1,6 +1,8 @@
-"""The table of batch orders: each entry matches its function."""
+"""The functions of batch orders: rounds by hand, probabilities and shares by the papers' formulas."""
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,12 @@ from mtlib.config.batch_orders import (
     BATCH_ORDERS,
     Rounds,
     StageSets,
+    divide_steps,
     unimax_counts,
     unimax_counts_in_rounds,
 )
 from mtlib.config.schema import fields_of
-from tests.config_cases import RANDOM_ORDERS, undescribed_fields
+from tests.config_cases import assert_range
 from tests.method_tables import ROUND_ORDERS
 
 
@@ -21,68 +24,125 @@ def rounds_in(
     order: str,
     number: int = 0,
     seed: int = 0,
-    steps_per_epoch: int | None = None,
-    sums_rounds: bool = False,
-    **changes: int,
+    settings: dict[str, Any] | None = None,
+    **facts: Any,
 ) -> Rounds:
     """The rounds of an order for sets of 2, 4 and 3 batches, with its default settings but for the changes."""
-    sets = StageSets(
-        batches=(2, 4, 3),
-        rows=(20, 40, 30),
-        own_rows=(20, 40, 30),
-        probability_factors=(1.0, 1.0, 1.0),
-        num_epochs=5,
-        steps_per_epoch=steps_per_epoch,
-        sums_rounds=sums_rounds,
-        stream=lambda epoch: np.random.default_rng([seed, epoch]),
-    )
-    settings = {name: default for name, (_, default) in fields_of([BATCH_ORDERS[order].settings]).items()}
-    return BATCH_ORDERS[order].function(sets, number, **{**settings, **changes})
+    plain: dict[str, Any] = {
+        "batches": (2, 4, 3),
+        "rows": (20, 40, 30),
+        "own_rows": (20, 40, 30),
+        "probability_factors": (1.0, 1.0, 1.0),
+        "num_epochs": 5,
+        "steps_per_epoch": None,
+        "sums_rounds": False,
+        "stream": lambda epoch: np.random.default_rng([seed, epoch]),
+    }
+    defaults = {name: default for name, (_, default) in fields_of([BATCH_ORDERS[order].settings]).items()}
+    return BATCH_ORDERS[order].function(StageSets(**plain | facts), number, **defaults | (settings or {}))
 
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_every_function_takes_the_settings_by_name_and_yields_sets_by_position(order: str) -> None:
-    signature = inspect.signature(BATCH_ORDERS[order].function)
-    parameters = [name for name, given in signature.parameters.items() if given.default is inspect.Parameter.empty]
-    assert parameters[2:] == list(fields_of([BATCH_ORDERS[order].settings]))
-    assert {position for step in rounds_in(order) for position in step} <= {0, 1, 2}
-
-
-@pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_orders_without_rounds_give_one_set_at_a_time(order: str) -> None:
-    has_several = any(len(step) > 1 for number in range(3) for step in rounds_in(order, number))
-    assert has_several == (order in ROUND_ORDERS)
-
-
-@pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_only_random_orders_depend_on_the_stream(order: str) -> None:
+def test_every_function_takes_the_settings_by_name_and_does_what_its_entry_says(order: str) -> None:
+    entry = BATCH_ORDERS[order]
+    parameters = inspect.signature(entry.function).parameters.items()
+    required = [name for name, given in parameters if given.default is inspect.Parameter.empty]
+    assert required[2:] == list(fields_of([entry.settings]))
+    passes = [rounds_in(order, number) for number in range(3)]
+    assert {position for rounds in passes for step in rounds for position in step} == {0, 1, 2}
+    assert any(len(step) > 1 for rounds in passes for step in rounds) == entry.has_rounds
     depends = rounds_in(order, seed=0, steps_per_epoch=50) != rounds_in(order, seed=1, steps_per_epoch=50)
-    assert depends == (order in RANDOM_ORDERS)
+    assert depends == entry.is_random
+    if entry.is_random or entry.is_one_set_per_epoch:
+        assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
 
 
-@pytest.mark.parametrize("order", [*RANDOM_ORDERS, "epoch_round_robin"])
-def test_orders_that_depend_on_the_epoch_have_its_number_of_rounds(order: str) -> None:
-    assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
+def test_no_order_has_rounds_and_is_random() -> None:
+    assert not any(BATCH_ORDERS[name].is_random for name in ROUND_ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("order", "number", "rounds"),
+    [
+        ("batch_round_robin", 0, [(0, 1, 2), (0, 1, 2), (1, 2), (1,)]),
+        ("smallest_round_robin", 0, [(0, 1, 2)] * 2),
+        ("sampled_round_robin", 0, [(0, 1, 2), (0, 1, 2), (1, 2)]),
+        ("max_size_cycle", 0, [(0, 1, 2)] * 4),
+        ("sequential", 0, [(0,)] * 2 + [(1,)] * 4 + [(2,)] * 3),
+        ("epoch_round_robin", 1, [(1,)] * 4),
+        ("epoch_round_robin", 5, [(2,)] * 3),
+        ("unimax", 0, [(0, 1, 2), (1, 2), (0, 1, 2)]),
+    ],
+)
+def test_rounds_known_by_hand(order: str, number: int, rounds: Rounds) -> None:
+    assert rounds_in(order, number, num_epochs=2) == rounds
+
+
+def test_a_sampled_round_robin_draws_from_the_set_of_most_rows_not_of_most_batches() -> None:
+    rounds = rounds_in("sampled_round_robin", rows=(20, 40, 90), batches=(2, 6, 4))
+    assert [sum(position in step for step in rounds) for position in range(3)] == [2, 6, 4]
+    alone = rounds_in("sampled_round_robin", rows=(20,), batches=(4,))
+    assert alone == [(0,)] * 4
+
+
+@pytest.mark.parametrize("batches", [(7,), (1, 1), (534, 2419, 378), (1, 5000), (5000, 1), (1, 1, 1, 900)])
+def test_steps_are_divided_in_proportion_with_at_least_one_each(batches: tuple[int, ...]) -> None:
+    assert divide_steps(sum(batches), batches) == list(batches)
+    for steps in (*range(len(batches), 60), 200, 100_003):
+        shares = divide_steps(steps, batches)
+        assert sum(shares) == steps
+        exact = [max(1.0, steps * count / sum(batches)) for count in batches]
+        most = 1 if min(batches) * steps >= sum(batches) else len(batches)  # sets of less than a step take from others
+        assert all(share >= 1 and abs(share - part) <= most for share, part in zip(shares, exact, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("order", "exponent"),
+    [
+        ("uniform", lambda _epoch: 0),
+        ("proportional", lambda _epoch: 1),
+        ("square_root", lambda _epoch: 0.5),
+        ("annealed", lambda epoch: 1 - 0.8 * epoch / 4),
+    ],
+)
+def test_sets_are_drawn_with_the_probabilities_of_the_papers(order: str, exponent: Callable[[int], float]) -> None:
+    """Against the inverse of the distribution function, on the same draws; augmented rows do not count."""
+    factors, own_rows = np.array([0.5, 1, 3]), np.array([4, 25, 11])
+    for epoch in range(5):
+        weights = factors * own_rows ** exponent(epoch)
+        expected = np.searchsorted(np.cumsum(weights) / weights.sum(), np.random.default_rng([0, epoch]).random(999))
+        facts: dict[str, Any] = {"probability_factors": factors, "own_rows": own_rows, "steps_per_epoch": 999}
+        assert rounds_in(order, epoch, **facts) == [(position,) for position in expected]
+
+
+def test_annealing_by_0_is_proportional_and_by_1_ends_uniform() -> None:
+    def last(order: str, **settings: float) -> Rounds:
+        return rounds_in(order, 4, settings=settings, steps_per_epoch=500)
+
+    assert last("annealed", annealing=0) == last("proportional") != last("annealed") != last("uniform")
+    assert last("annealed", annealing=1) == last("uniform")
+    assert rounds_in("annealed", num_epochs=1) == rounds_in("proportional", num_epochs=1)
+
+
+@pytest.mark.parametrize("order", ["uniform", "annealed"])
+def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: str) -> None:
+    assert len(rounds_in(order, 1)) == 2 + 4 + 3
 
 
 @pytest.mark.parametrize(
     ("steps", "max_passes", "counts"),
     [
-        (600, 3, [200, 200, 200]),  # no set has three passes
-        (1530, 3, [510, 510, 510]),  # the smallest has just three
+        (1530, 3, [510, 510, 510]),  # the smallest has just three passes
         (1531, 3, [510, 511, 510]),
         (3260, 3, [723, 2027, 510]),  # two sets have three, the largest has the rest
         (4497, 3, [723, 3264, 510]),  # all have three
         (4498, 3, [723, 3264, 511]),  # more than three: each as many
         (8994, 3, [1446, 6528, 1020]),
-        (3260, 1, [524, 2366, 370]),
         (2, 3, [1, 1, 0]),
     ],
 )
 def test_unimax_divides_the_steps_as_by_hand(steps: int, max_passes: int, counts: list[int]) -> None:
-    found = unimax_counts([241, 1088, 170], steps, max_passes)
-    assert sum(found) == steps
-    assert found == counts
+    assert unimax_counts([241, 1088, 170], steps, max_passes) == counts
 
 
 def naive_unimax(sizes: list[int], budget: float, max_passes: int) -> list[float]:
@@ -98,7 +158,7 @@ def naive_unimax(sizes: list[int], budget: float, max_passes: int) -> list[float
 @pytest.mark.parametrize("max_passes", [1, 2, 5])
 def test_unimax_counts_are_the_published_proportions(max_passes: int) -> None:
     stream = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(100):
         sizes = stream.integers(1, 1000, size=stream.integers(2, 6)).tolist()
         steps = int(stream.integers(1, 2 * max_passes * sum(sizes)))
         found = unimax_counts(sizes, steps, max_passes)
@@ -112,22 +172,16 @@ def test_unimax_spreads_the_batches_of_each_set_evenly_over_the_stage(
     steps_per_epoch: int | None, sums_rounds: bool
 ) -> None:
     """Sets of 2, 4 and 3 batches, five epochs: 45 steps or 20 rounds are five passes, 40 batches more than four."""
-    epochs = [rounds_in("unimax", number, 0, steps_per_epoch, sums_rounds) for number in range(5)]
+    facts: dict[str, Any] = {"steps_per_epoch": steps_per_epoch, "sums_rounds": sums_rounds}
+    epochs = [rounds_in("unimax", number, **facts) for number in range(5)]
     counts = np.array([[sum(position in step for step in epoch) for position in range(3)] for epoch in epochs])
     assert counts.sum(axis=0).tolist() == ([8, 18, 14] if steps_per_epoch is None else [10, 20, 15])
     assert np.ptp(counts, axis=0).max() <= 1
 
 
-def test_unimax_rounds_by_hand() -> None:
-    """Two epochs of a set in every round, one in half and one in three quarters of the rounds."""
-    epochs = [rounds_in("unimax", number, steps_per_epoch=9) for number in range(2)]
-    assert epochs == [[(1, 2), (0, 1), (1, 2), (0, 1, 2)], [(1, 2), (0, 1), (1, 2), (0, 1, 2)]]
-
-
-@pytest.mark.parametrize("sums_rounds", [False, True])
-def test_unimax_takes_turns_where_no_set_reaches_its_passes(sums_rounds: bool) -> None:
-    steps = 1 if sums_rounds else 3
-    assert rounds_in("unimax", 1, steps_per_epoch=steps, sums_rounds=sums_rounds, max_passes=3) == [(0, 1, 2)]
+def test_unimax_takes_turns_where_no_set_reaches_its_passes() -> None:
+    assert rounds_in("unimax", 1, settings={"max_passes": 3}, steps_per_epoch=3) == [(0, 1, 2)]
+    assert rounds_in("unimax", 1, settings={"max_passes": 3}, steps_per_epoch=1, sums_rounds=True) == [(0, 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +191,8 @@ def test_unimax_counts_in_rounds_by_hand(rounds: int, counts: list[int]) -> None
     assert unimax_counts_in_rounds([241, 1088, 170], rounds, 3) == counts
 
 
-def test_titles_are_unique() -> None:
-    assert len({order.title for order in BATCH_ORDERS.values()}) == len(BATCH_ORDERS)
-
-
-def test_every_field_has_a_docstring() -> None:
-    assert undescribed_fields("batch_orders.py") == []
+@pytest.mark.parametrize(
+    ("name", "outside", "inside"), [("annealing", -1e-9, 0.0), ("annealing", 1.001, 1.0), ("max_passes", 0, 1)]
+)
+def test_settings_have_ranges(name: str, outside: float, inside: float) -> None:
+    assert_range(f"stages.0.{name}", outside, inside)

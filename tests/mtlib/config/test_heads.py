@@ -1,19 +1,9 @@
-"""The table of heads."""
-
-import pytest
+"""The table of heads: what each entry's facts demand of a task's settings."""
 
 from mtlib.config.heads import HEADS
 from mtlib.config.network import TaskConfig
-from mtlib.runtime.lazy_functions import load_function
+from tests.config_cases import assert_range
 from tests.one_line_error import one_line_error
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_each_entry_has_a_function_and_says_what_it_is(name: str) -> None:
-    entry = HEADS[name]
-    assert callable(load_function(entry.function))
-    assert entry.title
-    assert entry.description
 
 
 def test_head_that_gives_one_number_needs_a_loss_of_one_number() -> None:
@@ -27,3 +17,15 @@ def test_head_reads_only_its_encodings() -> None:
         if entry.encodings:
             error = one_line_error(TaskConfig, loss="mean_squared_error", encoding="cross", head=name)
             assert error == f"head {name} must have encoding {' or '.join(entry.encodings)}, got cross"
+
+
+def test_a_cosine_has_weights_only_with_its_projection() -> None:
+    settings = [
+        TaskConfig(loss="mean_squared_error", encoding="bi", head="cosine", cosine_projection=has_projection)
+        for has_projection in (True, False)
+    ]
+    assert [HEADS["cosine"].has_weights(own) for own in settings] == [True, False]
+
+
+def test_hidden_units_have_a_range() -> None:
+    assert_range("tasks.sst.hidden_units", 0, 1)

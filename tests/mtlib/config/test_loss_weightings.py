@@ -4,7 +4,7 @@ import pytest
 
 from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.runtime.lazy_functions import load_function
-from tests.config_cases import undescribed_fields
+from tests.config_cases import assert_range
 
 
 @pytest.mark.parametrize("name", LOSS_WEIGHTINGS)
@@ -16,5 +16,14 @@ def test_a_weight_is_fixed_or_learned_with_the_model_or_set_by_each_step(name: s
         assert function is None or callable(load_function(function))
 
 
-def test_every_field_has_a_docstring() -> None:
-    assert undescribed_fields("loss_weightings.py") == []
+@pytest.mark.parametrize(
+    ("name", "outside", "inside"),
+    [
+        ("famo_learning_rate", 0.0, 1e-9),
+        ("famo_weight_decay", -1e-9, 0.0),
+        ("dwa_temperature", 0.0, 1e-9),
+        ("stch_mu", 0.0, 1e-9),
+    ],
+)
+def test_settings_have_ranges(name: str, outside: float, inside: float) -> None:
+    assert_range(name, outside, inside)

@@ -10,25 +10,31 @@ from mtlib.config.schema import fields_of
 from mtlib.kinds import KINDS
 from mtlib.runtime.lazy_functions import load_function
 from mtlib.tasks import TASKS
-from tests.config_cases import undescribed_fields
+from tests.config_cases import BASE, assert_range, override_error
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_every_function_exists_and_takes_the_settings_by_name(name: str) -> None:
+def test_every_function_takes_the_settings_by_name_and_gives_losses_of_the_labels_shape(name: str) -> None:
     loss = LOSSES[name]
     fields = fields_of([loss.settings])
     for kind, place in loss.functions.items():
         function = load_function(place)
         assert list(inspect.signature(function).parameters)[2:] == list(fields)
-        defaults = {field: default for field, (_, default) in fields.items()}
         logits = torch.zeros(3, KINDS[kind].num_logits(5))
         labels = torch.ones_like(logits) if KINDS[kind].has_several_labels else torch.ones(3)
-        found = function(logits, labels, **defaults)
+        found = function(logits, labels, **{field: default for field, (_, default) in fields.items()})
         assert found.shape == labels.shape
 
 
-def test_the_default_loss_of_every_task_suits_it() -> None:
-    assert all(task.default_loss in losses_for(task.kind) for task in TASKS.values())
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_accepts_the_losses_of_its_kind_alone(name: str) -> None:
+    fitting = losses_for(TASKS[name].kind)
+    assert TASKS[name].default_loss in fitting
+    for loss in LOSSES:
+        if loss in fitting:
+            assert BASE.override({f"tasks.{name}.loss": loss}).tasks[name].loss == loss
+        else:
+            assert override_error({f"tasks.{name}.loss": loss}).startswith(f"tasks.{name}.loss must be one of")
 
 
 def test_only_a_binary_task_can_have_two_outputs_for_its_logit() -> None:
@@ -37,9 +43,19 @@ def test_only_a_binary_task_can_have_two_outputs_for_its_logit() -> None:
     assert LOSSES["mean_squared_error"].num_outputs("regression", 1) == 1
 
 
-def test_titles_are_unique() -> None:
-    assert len({loss.title for loss in LOSSES.values()}) == len(LOSSES)
+def test_a_cosine_is_enough_for_losses_of_one_number() -> None:
+    fits = {name: LOSSES[name].fits_cosine for name in ("cross_entropy", "ordinal_log_loss", "focal")}
+    assert fits == {"cross_entropy": False, "ordinal_log_loss": False, "focal": True}
 
 
-def test_every_field_has_a_docstring() -> None:
-    assert undescribed_fields("losses.py") == []
+@pytest.mark.parametrize(
+    ("name", "outside", "inside"),
+    [
+        ("label_smoothing", -1e-9, 0.0),
+        ("label_smoothing", 1.0, 0.999),
+        ("focal_gamma", -1e-9, 0.0),
+        ("ordinal_alpha", 0.0, 1e-9),
+    ],
+)
+def test_settings_have_ranges(name: str, outside: float, inside: float) -> None:
+    assert_range(f"tasks.qqp.{name}", outside, inside)

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from mtlib.config.methods import BUILT_IN, Methods, join_methods, load_methods, 
 from mtlib.config.trial import TrialConfig, trial_class, with_methods
 from mtlib.runtime.method_file import read_method_file
 from mtlib.stages.effective_settings import effective_settings
-from mtlib.tasks import TASKS, overall_score
+from mtlib.tasks import TASKS
 from tests.config_cases import BASE
 from tests.one_line_error import one_line_error
 
@@ -107,21 +108,30 @@ def test_built_in_methods_need_no_further_class() -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_own_methods_and_their_settings_are_named_like_built_in_ones(change: str, methods: Methods) -> None:
     config = with_methods(ALL, methods).override(CHANGES[change] | SETTINGS[change])
-    assert isinstance(config, TrialConfig)
     with pytest.raises(ValueError, match=r"^(unknown key|.*must be one of)"):
         ALL.override(CHANGES[change])
-    again = type(config).from_json(config.to_json())
+    again = TrialConfig.from_json(config.to_json())
     assert (again, again.content_hash) == (config, config.content_hash)
+    for own in (config, config.stages[0], config.tasks["sst"], config.penalties["twice"]):
+        for copied in (pickle.loads(pickle.dumps(own)), copy.deepcopy(own)):
+            assert copied == own
+            assert type(copied) is type(own)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_setting_counts_where_its_method_is_used_and_nowhere_else(change: str, methods: Methods) -> None:
+def test_setting_and_code_count_where_a_method_is_used(change: str, methods: Methods, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE.replace("raise NotImplementedError", "return None"))
+    other = read_methods([tmp_path / "mine.py"])
     plain = with_methods(ALL, methods)
-    used = plain.override(CHANGES[change])
-    assert used.override(SETTINGS[change]).content_hash != used.content_hash
-    assert effective_settings(used.override(SETTINGS[change]), 0, 1) != effective_settings(used, 0, 1)
+    used, recoded = (with_methods(ALL, own).override(CHANGES[change]) for own in (methods, other))
+    configs = [plain, used, recoded, used.override(SETTINGS[change])]
+    assert len({config.content_hash for config in configs}) == 4
+    keys = [effective_settings(config, 0, 1) for config in configs]
+    assert all(one != other for one, other in itertools.combinations(keys, 2))
     if change != "penalty":  # whose weight turns it on
-        assert effective_settings(plain.override(SETTINGS[change]), 0, 1) == effective_settings(plain, 0, 1)
+        unused = plain.override(SETTINGS[change])
+        assert unused.content_hash not in {config.content_hash for config in configs}
+        assert effective_settings(unused, 0, 1) == keys[0]
 
 
 def test_configuration_that_uses_no_own_method_has_the_hash_and_keys_that_it_has_without_them(
@@ -133,88 +143,52 @@ def test_configuration_that_uses_no_own_method_has_the_hash_and_keys_that_it_has
     assert config.override({"stages": [ALL.stages[0]]}).content_hash == ALL.content_hash
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_code_of_a_file_counts_where_one_of_its_methods_is_used(change: str, methods: Methods, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(FILE.replace("raise NotImplementedError", "return None"))
-    other = read_methods([tmp_path / "mine.py"])
-    hashes = {with_methods(ALL, own).override(CHANGES[change]).content_hash for own in (methods, other)}
-    keys = [effective_settings(with_methods(ALL, own).override(CHANGES[change]), 0, 1) for own in (methods, other)]
-    assert (len(hashes), keys[0] == keys[1]) == (2, False)
-
-
-def test_whole_and_parts_are_pickled_and_copied(methods: Methods) -> None:
-    config = with_methods(ALL, methods).override(CHANGES["loss"] | CHANGES["penalty"])
-    for own in (config, config.stages[0], config.tasks["sst"], config.twice):  # type: ignore[attr-defined]
-        for again in (pickle.loads(pickle.dumps(own)), copy.deepcopy(own)):
-            assert again == own
-            assert type(again) is type(own)
-
-
-def test_task_may_have_a_metric_of_a_file(methods: Methods) -> None:
-    file = methods.own_metrics["agreed"]
-    own = dataclasses.replace(TASKS["sst"], metric="agreed", metric_file=file)
-    assert own.metric_entry.title == "agreed"
-    assert pickle.loads(pickle.dumps(own)) == own
-    with pytest.raises(ValueError, match="unknown metric of a classes task 'agreed'"):
-        dataclasses.replace(TASKS["sst"], metric="agreed")
-    config = ALL.override({"data.tasks.sst": own})
-    assert TrialConfig.from_json(config.to_json()).task("sst").metric_entry.title == "agreed"
-    assert overall_score({"sst": 1.0}, config.data.tasks) == 1.0
-
-
-def test_code_of_a_metric_counts_and_its_comments_do_not(methods: Methods) -> None:
+def test_task_may_have_a_metric_of_a_file_whose_code_counts(methods: Methods) -> None:
     file = methods.own_metrics["agreed"]
     same, other = (dataclasses.replace(file, source=file.source + text) for text in ("# a comment\n", "x = 1\n"))
+    with pytest.raises(ValueError, match="unknown metric of a classes task 'agreed'"):
+        dataclasses.replace(TASKS["sst"], metric="agreed")
     configs = [
         ALL.override({"data.tasks.sst": dataclasses.replace(TASKS["sst"], metric="agreed", metric_file=own)})
         for own in (file, same, other)
     ]
-    assert [one.content_hash == configs[0].content_hash for one in configs] == [True, True, False]
-    keys = [effective_settings(one, 0, 1) for one in configs]
-    assert [one == keys[0] for one in keys] == [True, True, False]
-
-
-@pytest.mark.parametrize("change", ["loss", "head", "order"])
-def test_grid_of_a_method_and_its_setting_has_different_trials(change: str, methods: Methods) -> None:
-    plain = with_methods(ALL, methods)
-    grid = [{}, CHANGES[change], SETTINGS[change], CHANGES[change] | SETTINGS[change]]
-    assert len({plain.override(changes).content_hash for changes in grid}) == 4
+    for config in configs:
+        assert TrialConfig.from_json(config.to_json()).task("sst").metric_entry.title == "agreed"
+    assert [config.content_hash == configs[0].content_hash for config in configs] == [True, True, False]
+    keys = [effective_settings(config, 0, 1) for config in configs]
+    assert [key == keys[0] for key in keys] == [True, True, False]
 
 
 def test_kept_file_counts_where_its_method_has_been_built_in_since(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(
-        FILE.replace('{"sharp": Loss', '{"ordinal_log_loss": Loss').replace("sharp_gamma", "ordinal_log_loss_gamma")
-    )
-    assert "must not be that of a built-in one, got 'ordinal_log_loss'" in one_line_error(read_methods, [path])
+    path.write_text(FILE.replace('{"sharp": Loss', '{"focal": Loss').replace("sharp_gamma", "focal_gamma"))
     kept = load_methods((read_method_file(path),))
-    config = with_methods(ALL, kept).override({"tasks.sst.loss": "ordinal_log_loss"})
+    config = with_methods(ALL, kept).override({"tasks.sst.loss": "focal"})
     assert config.tasks["sst"].loss_entry.title == "sharp"
-    assert config.content_hash != ALL.override({"tasks.sst.loss": "ordinal_log_loss"}).content_hash
+    assert config.content_hash != ALL.override({"tasks.sst.loss": "focal"}).content_hash
 
 
 def test_joined_methods_have_each_file_once(methods: Methods, tmp_path: Path) -> None:
-    (tmp_path / "other.py").write_text(
-        "from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'more': ALL['f1']}\n"
-    )
-    more = read_methods([tmp_path / "other.py"])
-    both = join_methods(methods, more)
+    path = tmp_path / "other.py"
+    path.write_text("from mtlib.metrics.table import METRICS as ALL\nMETRICS = {'more': ALL['f1']}\n")
+    both = join_methods(methods, read_methods([path]))
     assert [file.name for file in both.files] == ["mine.py", "other.py"]
-    assert join_methods(both, more) is both
-    assert {"sharp", "more"} <= {*both.losses, *both.metrics}
+    assert join_methods(both, methods) is both
 
 
-@pytest.mark.parametrize("name", ["task", "override", "penalties", "data", "tasks", "methods"])
-def test_penalty_called_like_another_part_of_the_configuration_is_refused(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(FILE.replace('PENALTIES = {"twice"', f'PENALTIES = {{"{name}"'))
-    error = one_line_error(with_methods, ALL, read_methods([path]))
-    rule = "mine.py: the name of a penalty must not be that of another group or attribute"
-    assert error == f"{rule}, got '{name}'"
-
-
-def test_setting_called_like_another_field_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(FILE.replace('LOSSES = {"sharp"', 'LOSSES = {"loss"').replace("sharp_gamma", "loss_weight"))
-    error = one_line_error(with_methods, ALL, read_methods([path]))
-    assert error == "mine.py: a setting of 'loss' must not be called like another one, got 'loss_weight'"
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({'{"twice"': '{"task"'}, "mine.py: the name of a penalty must not be that of another group or attribute"),
+        ({'{"twice"': '{"data"'}, "mine.py: the name of a penalty must not be that of another group or attribute"),
+        ({'{"sharp"': '{"loss"', "sharp_gamma": "loss_weight"}, "mine.py: a setting of 'loss' must not be called"),
+    ],
+)
+def test_names_of_other_parts_of_the_configuration_are_refused(
+    changes: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    text = FILE
+    for right, wrong in changes.items():
+        text = text.replace(right, wrong)
+    (tmp_path / "mine.py").write_text(text)
+    assert one_line_error(with_methods, ALL, read_methods([tmp_path / "mine.py"])).startswith(words)

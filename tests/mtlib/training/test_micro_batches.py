@@ -1,5 +1,6 @@
 """Micro-batches are halved until the longest steps of a stage fit a GPU's memory, which a fake error stands for."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,12 @@ from mtlib.training.micro_batches import fitting_micro_batches, take_longest_ste
 from tests.config_cases import override_error
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-SUMMED = {"stages.1.order": "batch_round_robin", "stages.1.sum_losses": True, "smart.weight": 0}
+PCGRAD = {
+    "stages.1.order": "batch_round_robin",
+    "stages.1.sum_losses": True,
+    "smart.weight": 0,
+    "gradients": "pcgrad",
+}
 Fit = Callable[..., tuple[int | None, ...]]
 
 
@@ -39,7 +45,7 @@ def fit(
     return choose
 
 
-@pytest.mark.parametrize(("most", "sizes"), [(8, None), (7, 4), (4, 4), (3, 2), (1, 1)])
+@pytest.mark.parametrize(("most", "sizes"), [(8, None), (7, 4), (4, 4), (1, 1)])
 def test_the_part_is_halved_until_it_fits(most: int, sizes: int | None, fit: Fit) -> None:
     assert fit(most) == (sizes, sizes)
 
@@ -66,7 +72,7 @@ def test_on_a_cpu_nothing_is_tried(
     assert fitting_micro_batches(tiny_config, tiny_corpus, tiny_encoder, CPU) == (None, None)
 
 
-@pytest.mark.parametrize("changes", [{}, SUMMED, {**SUMMED, "gradients": "pcgrad"}])
+@pytest.mark.parametrize("changes", [{}, PCGRAD])
 def test_the_longest_rows_pass_in_parts(
     changes: dict[str, Any],
     tiny_config: TrialConfig,
@@ -91,9 +97,15 @@ def test_the_longest_rows_pass_in_parts(
     assert max(rows for _, rows, _ in seen) == 3
 
 
-def test_parts_are_refused_where_a_penalty_compares_rows() -> None:
-    parts = {"stages.0.micro_batch_size": 4, "simcse.weight": 1, "simcse.tasks": ["sst"]}
-    assert override_error(parts).startswith(
-        "stages.0.micro_batch_size must be none where loss_weighting is fixed or a penalty"
-    )
-    assert override_error({"stages.0.micro_batch_size": 0}).startswith("stages.0: micro_batch_size must be at least 1")
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        (
+            {"stages.0.micro_batch_size": 4, "simcse.weight": 1, "simcse.tasks": ["sst"]},
+            "must be none where .* penalty",
+        ),
+        ({"stages.0.micro_batch_size": 0}, "must be at least 1"),
+    ],
+)
+def test_parts_are_refused_where_a_penalty_compares_rows(changes: dict[str, Any], rule: str) -> None:
+    assert re.search(f"micro_batch_size {rule}", override_error(changes))

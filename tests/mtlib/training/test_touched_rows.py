@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.optimizer import AdamW, optimizer_tensors
 from mtlib.training.run import Run, restore, state_of
-from mtlib.training.step import batch_of, take_step
+from mtlib.training.step import take_step
 from mtlib.training.touched_rows import ALIGNED_ROWS, MOST_FACTORS, TouchedRows
 
 NewRun = Callable[..., Run]
@@ -70,34 +70,17 @@ class Pair:
         assert {name for name in state if not torch.equal(state[name], moments[name])} == set()
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_steps_are_those_of_torch_bit_for_bit(tables: tuple[nn.Embedding, TouchedRows], decay: float) -> None:
+    """With sparse gradients and with dense ones."""
     pair, num_steps = Pair(*tables, decay), 2 * MOST_FACTORS + 20
     for number, ids in enumerate(batches(num_steps)):
-        pair.step(ids, rate=1e-2 * (1 - number / num_steps))
+        pair.step(ids, rate=1e-2 * (1 - number / num_steps), is_sparse=number % 3 > 0)
         if number in (0, 1, 50, MOST_FACTORS - 1, MOST_FACTORS):
             pair.assert_equal()
     pair.assert_equal()
     touched = len(pair.words.rows)
     assert ALIGNED_ROWS < touched < ROWS
-
-
-def test_a_dense_gradient_takes_the_same_steps(tables: tuple[nn.Embedding, TouchedRows]) -> None:
-    pair = Pair(*tables, 0.1)
-    for number, ids in enumerate(batches(30)):
-        pair.step(ids, rate=1e-2, is_sparse=number % 3 > 0)
-    pair.assert_equal()
-
-
-def test_a_row_keeps_moving_after_its_batch_and_others_only_decay(tables: tuple[nn.Embedding, TouchedRows]) -> None:
-    pair = Pair(*tables, 0.0)
-    before = pair.plain.weight.detach().clone()
-    pair.step([5], rate=1e-2)
-    first = pair.words.table.state_dict()["weight"][5].clone()
-    pair.step([6], rate=1e-2)
-    after = pair.words.table.state_dict()["weight"]
-    assert (after[5] != first).all()
-    assert torch.equal(after[7:], before[7:])
 
 
 def test_a_step_without_a_gradient_changes_nothing(tables: tuple[nn.Embedding, TouchedRows]) -> None:
@@ -142,20 +125,16 @@ def test_restored_moments_continue_bit_for_bit(tables: tuple[nn.Embedding, Touch
 
 def test_a_run_steps_as_one_whose_table_is_stepped_whole(new_run: NewRun) -> None:
     run, plain = new_run(), new_run()
-    assert run.words is not None
     plain.words = plain.optimizer.words = None
     for number, step in enumerate(epoch_steps(run.config, 0, 0, run.lengths, run.own_rows)[:6]):
         for each in (run, plain):
             take_step(each, step)
-        given = batch_of(run, step[0]).inputs[0].input_ids
-        assert (run.words.slots[given[given != run.words.table.padding_idx]] >= 0).all()
         if number == 3:  # a resumed run has other rows in its buffers, in another order
             state = state_of(run)
             run = new_run()
             restore(run, state)
-            assert run.words is not None
     assert run.words is not None
-    assert len(run.words.rows) < run.words.table.num_embeddings
+    assert 0 < len(run.words.rows) < run.words.table.num_embeddings
     ours, torchs = (
         {**each.model.state_dict(), **optimizer_tensors(each.optimizer, each.model)} for each in (run, plain)
     )

@@ -1,7 +1,4 @@
-"""A trial that continues from another trial's first stage ends like a whole one, bit for bit.
-
-The ordinary tests try a third of `COVER` with one worker and an eighth of it with two; the whole matrix is slow.
-"""
+"""A trial that continues from another trial's first stage ends like a whole one, bit for bit."""
 
 import json
 import shutil
@@ -25,7 +22,7 @@ from mtlib.stages.keys import list_cuts
 from mtlib.stages.plan import plan_stages
 from mtlib.train import origin_of, train
 from mtlib.training.epoch_report import EpochReport
-from tests.combinations import COVER, MATRIX, ORDERS, Changes, Material
+from tests.combinations import ORDERS, Changes, Material
 from tests.worker_pair import RunOnBoth
 
 Build = Callable[[str, str, Changes], Material]
@@ -33,54 +30,33 @@ Observed = dict[str, Any]
 """A trial's results after its first stage, as plain data: reports, weights, and files."""
 
 SHORT = {"stages.1.steps_per_epoch": 3}
-ONE_WORKER = [
-    *COVER[::3],
-    *(pair for pair in COVER if pair[1] in ("polynomial-decay averaging", "lora, smart, layer decay")),
+CASES = [
+    ("sequential", "relational, hidden, mean pooling"),
+    ("best of the first stage", "mean teacher"),
+    ("extra data", "linear probing, mean teacher"),
+    ("sampled_round_robin, summed", "lora, pals, averages"),
+    ("batch_round_robin, summed", "famo, smart"),
 ]
-TWO_WORKERS = COVER[1::8]
+"""Pairs in which more than weights and moments is carried over the first stage's end, or a new task has more than a
+head."""
 
 
 def earlier_trial(config: TrialConfig) -> TrialConfig:
-    """The trial that is trained first: nearly every setting of its second stage differs."""
-    second = config.stages[1]
-    is_short = second.order == "epoch_round_robin"  # it must use all its sets
+    """The trial that is trained first: nearly every setting of its second stage and of the tasks in it differs."""
     changes: Changes = {
         "tasks.sst.batch_size": 3,
-        "tasks.sst.loss": "cross_entropy" if config.tasks["sst"].loss == "ordinal_log_loss" else "ordinal_log_loss",
-        "tasks.sst.pooling": "mean" if config.tasks["sst"].pooling == "cls" else "cls",
+        "tasks.sst.loss": "ordinal_log_loss",
         "tasks.sst.hidden_units": 5,
         "tasks.sts.probability_factor": 7,
         "tasks.sts.scored_train_rows": 4,
-        "stages.1.order": "max_size_cycle" if second.sum_losses else "sequential",
-        "stages.1.tasks": ["sts", "sst"] if config.gradients == "sum" else ["sts", "sst", "qqp"],
-        "stages.1.epochs": 5 if is_short else 3,
+        "stages.1.order": "max_size_cycle" if config.stages[1].sum_losses else "sequential",
+        "stages.1.tasks": ["sts", "sst"],
+        "stages.1.epochs": 5,
         "stages.1.extra_data": [],
         "stages.1.steps_per_epoch": 4,
-        "stages.1.reset_optimizer": not second.reset_optimizer,
-        **({"tasks.sst.loss_weight": 3} if config.loss_weighting == "fixed" else {}),
+        "stages.1.reset_optimizer": not config.stages[1].reset_optimizer,
     }
-    return config.override({**changes, **terms_of_later_tasks(config)})
-
-
-def terms_of_later_tasks(config: TrialConfig) -> Changes:
-    """Terms that a configuration has on SST are removed from it; terms that it does not use are put on SST."""
-    changes: Changes = {}
-    is_refused = {
-        "simcse": config.stages[1].micro_batch_size is not None,
-        "pals": config.encoder.gradient_checkpointing,
-    }
-    for name, weight in (("smart", "smart.weight"), ("simcse", "simcse.weight"), ("pals", "pals.size")):
-        carried = config.tasks_by_group[f"{name}.tasks"]
-        if carried:
-            changes[f"{name}.tasks"] = [task for task in carried if task != "sst"]
-        elif config.encoder.trained_layers != () and not is_refused.get(name, False):
-            changes |= {f"{name}.tasks": ["sst"], weight: 4 if name == "pals" else 0.5}
-            changes |= {"pals.num_heads": 2} if name == "pals" else {}
-    if config.proximal.weight > 0:
-        changes["proximal.tasks"] = ["qqp", "sts"]
-    if config.relational_tasks:
-        changes["relational_tasks"] = ["qqp"]
-    return changes
+    return config.override(changes)
 
 
 def first_key(inputs: Material, config: TrialConfig) -> str:
@@ -182,43 +158,22 @@ def compare(first_epochs: int, whole: Observed, forked: Observed) -> None:
         assert forked[name] == whole[name], name
 
 
-def check_alone(build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepare(build, order, method, folder)
+@pytest.mark.parametrize(("order", "method"), CASES)
+def test_a_fork_ends_like_the_whole_trial(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
+    first_epochs, given = prepare(inputs, order, method, tmp_path)
     compare(first_epochs, *train_three(lambda objective: objective, *given))
 
 
-def check_both(run_on_both: RunOnBoth, build: Build, order: str, method: str, folder: Path) -> None:
-    first_epochs, given = prepare(build, order, method, folder)
-    for whole, forked in run_on_both(train_three, *given):
-        compare(first_epochs, whole, forked)
-
-
-@pytest.mark.parametrize(("order", "method"), ONE_WORKER)
-def test_a_fork_ends_like_the_whole_trial(order: str, method: str, inputs: Build, tmp_path: Path) -> None:
-    check_alone(inputs, order, method, tmp_path)
-
-
-@pytest.mark.parametrize(("order", "method"), TWO_WORKERS)
+@pytest.mark.parametrize(
+    ("order", "method"),
+    [("augmentation", "linear probing"), ("new optimizer", "learned weights")],
+)
 def test_a_fork_with_two_workers_ends_like_the_whole_trial(
     order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
 ) -> None:
-    check_both(run_on_both, inputs, order, method, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in ONE_WORKER])
-def test_a_fork_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
-    order: str, method: str, inputs: Build, tmp_path: Path
-) -> None:
-    check_alone(inputs, order, method, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("order", "method"), [pair for pair in MATRIX if pair not in TWO_WORKERS])
-def test_a_fork_with_two_workers_ends_like_the_whole_trial_in_the_rest_of_the_matrix(
-    order: str, method: str, inputs: Build, run_on_both: RunOnBoth, tmp_path: Path
-) -> None:
-    check_both(run_on_both, inputs, order, method, tmp_path)
+    first_epochs, given = prepare(inputs, order, method, tmp_path)
+    for whole, forked in run_on_both(train_three, *given):
+        compare(first_epochs, whole, forked)
 
 
 def test_a_state_of_one_worker_is_continued_by_two_and_marked(
