@@ -16,6 +16,7 @@ import mtlib.training.step
 from mtlib.config.penalties import PENALTIES
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place
+from mtlib.loss.objective import all_terms
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
