@@ -15,6 +15,7 @@ PURPOSES = {
     "run": "train every configuration of a search space, and rank them",
     "select": "choose an ensemble of trials for each task",
     "predict": "predict new text with what was chosen",
+    "distil": "teach one model what the chosen ensembles know",
     "table": "print the answer and the ranking of a sweep",
     "report": "write a page about a sweep, or several: answers, figures, health",
     "export": "write a trial's weights so that transformers loads them",

@@ -11,7 +11,7 @@ from mtlib.config.schema import check_types
 from mtlib.runtime.errors import require, require_name, require_once
 from mtlib.tasks import FURTHER_SETS, TASKS, Task
 
-Role = Literal["extra", "augment", "replace"]
+Role = Literal["extra", "augment", "replace", "train"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 """Suffixes of files that can be read."""
@@ -40,7 +40,7 @@ class SourceConfig:
     role: Role = "extra"
     """`extra`: a set of its own, trained where a stage names it in `extra_data`. `augment`: its rows join the task's
     train rows; sampling still counts the task's own rows only (Tuning Up BERT 4.5). `replace`: these are the task's
-    train and dev rows, in place of the files in the data folder."""
+    train and dev rows, in place of the files in the data folder. `train`: likewise, but of train alone."""
     text_columns: tuple[str, ...] = ()
     """Columns of the texts, as many as the task has. Empty: named as the task's."""
     label_column: str = ""
@@ -50,6 +50,10 @@ class SourceConfig:
     labels: tuple[str, ...] = ()
     """`from:to` for each value of the label column that is used, e.g. `0:1, 2:0`; rows with other values are left out
     and counted. Empty: labels are the task's own, by name where they have names."""
+    teacher_columns: tuple[str, ...] = ()
+    """Of role `augment` and `train`: columns with a teacher's logits for each row, as many as the task has, from which
+    `distillation` learns; of a regression its prediction. Rows of role `augment` may then have a blank label: they are
+    learned from the teacher alone. Empty: none."""
     dev_split: str = "dev"
     """Name of the dev split, in place of `{split}` or in the data set, e.g. `validation`."""
     batch_size: int = 16
@@ -66,6 +70,8 @@ class SourceConfig:
         require(not is_pattern(self.path), "path must name one file, not a pattern", self.path)
         require(self.batch_size >= 1, "batch_size must be at least 1", self.batch_size)
         require(self.probability_factor > 0, "probability_factor must be above 0", self.probability_factor)
+        rule = "teacher_columns must be left out unless role is augment or train"
+        require(self.role in ("augment", "train") or not self.teacher_columns, rule, self.role)
         has_dev = "{split}" in self.path or self.path.startswith(HUB_PREFIX)
         require(self.role != "replace" or has_dev, "path of role replace must hold {split}", self.path)
 
@@ -81,6 +87,9 @@ def check_source(source: SourceConfig, task: Task) -> None:
     require(given in (0, wanted), f"text_columns must name {wanted}, as many as {task.name} has", given)
     for entry in source.labels:
         check_label(entry, task)
+    given = len(source.teacher_columns)
+    rule = f"teacher_columns must name {task.num_logits}, one for each logit of {task.name}"
+    require(given in (0, task.num_logits), rule, given)
 
 
 def check_label(entry: str, task: Task) -> None:
@@ -143,7 +152,7 @@ class DataConfig:
         object.__setattr__(self, "sources", types.MappingProxyType(dict(sorted(sources.items()))))
         require(self.bucket_batches >= 0, "data.bucket_batches must be at least 0", self.bucket_batches)
         require(0 <= self.hold_out <= 0.5, "data.hold_out must be from 0 to 0.5", self.hold_out)
-        replaced = [source.task for source in self.sources.values() if source.role == "replace"]
+        replaced = [source.task for source in self.sources.values() if source.role in ("replace", "train")]
         require_once(replaced, "data.sources must replace a task only once")
         for name, task in self.tasks.items():
             require(name == task.name, f"data.tasks.{name}.name must be {name}", task.name)

@@ -166,6 +166,32 @@ class SimcseConfig:
         check_penalty("simcse", self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """Knowledge distillation (Hinton et al. 2015): predictions come near those of a teacher.
+
+    Its logits are in columns of a data source (`data.sources.NAME.teacher_columns`), such as those of an ensemble.
+    """
+
+    weight: float = 0.0
+    """Weight of the term, at least 0; 0 turns it off."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that have a teacher."""
+    temperature: float = 1.0
+    """T, divides the logits of both before their probabilities are compared, above 0; the term is multiplied by T^2, so
+    that its gradient keeps its size. No effect for a regression. Source: Hinton et al. 2015 try 1 to 20; Liu et al.
+    2019 ("Improving Multi-Task Deep Neural Networks via Knowledge Distillation") have 1."""
+    label_weight: float = 1.0
+    """Factor of the loss from labels of these tasks, at least 0: with 0 they learn from the teacher alone. Where a row
+    has no teacher it counts 1."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.temperature > 0, "distillation.temperature must be above 0", self.temperature)
+        require(self.label_weight >= 0, "distillation.label_weight must be at least 0", self.label_weight)
+        check_penalty("distillation", self)
+
+
 def check_penalty(name: str, settings: Any) -> None:
     """Checks the fields that all penalties have: the weight, and the tasks where it is above 0."""
     require(settings.weight >= 0, f"{name}.weight must be at least 0", settings.weight)
@@ -179,6 +205,14 @@ def check_smart_precision(smart: SmartConfig, config: Any) -> None:
     is_lost = config.precision == "bf16" and smart.mode == "paper"
     rule = "smart.mode must not be paper under precision bf16, which rounds its noise away"
     require(not is_lost, rule, smart.mode)
+
+
+def check_teachers(distillation: DistillationConfig, config: Any) -> None:
+    """Checks that the data of each task of the term have a teacher; `config` is a `TrialConfig`."""
+    taught = {source.task for source in config.data.sources.values() if source.teacher_columns}
+    without = [task for task in distillation.tasks if task not in taught]
+    rule = "distillation.tasks must each have a source in data.sources with teacher_columns"
+    require(not without, rule, ", ".join(without))
 
 
 PENALTIES: dict[str, Penalty] = {
@@ -208,6 +242,13 @@ PENALTIES: dict[str, Penalty] = {
         terms=("simcse",),
         needs_whole_batch=True,
         needs_encoder=True,
+    ),
+    "distillation": Penalty(
+        title="distillation",
+        function="mtlib.loss.distillation:distillation_penalty",
+        settings=DistillationConfig,
+        terms=("distillation",),
+        check=check_teachers,
     ),
 }
 """By the name of the penalty's group. A new penalty is one entry here, its group and its function."""

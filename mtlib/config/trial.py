@@ -18,7 +18,14 @@ from mtlib.config.loss_weightings import LOSS_WEIGHTINGS, LossWeighting
 from mtlib.config.methods import BUILT_IN, METHODS_KEY, Methods, methods_of_tree, methods_to_tree
 from mtlib.config.network import AdapterConfig, EncoderConfig, PalsConfig, TaskConfig, check_task
 from mtlib.config.own_methods import extended_classes
-from mtlib.config.penalties import PENALTIES, Penalty, ProximalConfig, SimcseConfig, SmartConfig
+from mtlib.config.penalties import (
+    PENALTIES,
+    DistillationConfig,
+    Penalty,
+    ProximalConfig,
+    SimcseConfig,
+    SmartConfig,
+)
 from mtlib.config.schema import (
     check_types,
     fields_of,
@@ -83,6 +90,7 @@ class TrialConfig:
         smart: SmartConfig = field(default_factory=SmartConfig)
         proximal: ProximalConfig = field(default_factory=ProximalConfig)
         simcse: SimcseConfig = field(default_factory=SimcseConfig)
+        distillation: DistillationConfig = field(default_factory=DistillationConfig)
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     relational_tasks: tuple[str, ...] = ()
@@ -376,6 +384,11 @@ def check_groups(config: TrialConfig) -> None:
         require_name(name, config.tasks, "task")
     require_name(config.encoder.start_epoch, ("overall", *config.data.tasks), "encoder.start_epoch")
     check_stages(config.stages, config.data.sources)
+    taught = config.distillation.tasks if config.distillation.weight > 0 else ()
+    for name, source in config.data.sources.items():
+        needs_teacher = source.role == "augment" and source.teacher_columns and source.task in config.active_tasks
+        rule = f"distillation.tasks must hold {source.task}, with distillation.weight above 0, for data.sources.{name}"
+        require(not needs_teacher or source.task in taught, rule, list(taught))
     for index, stage in enumerate(config.stages):
         is_whole = stage.micro_batch_size is None or not config.needs_whole_batches(stage)
         where = f"loss_weighting is {config.loss_weighting} or a penalty compares the rows of a batch, as SimCSE does"

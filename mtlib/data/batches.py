@@ -32,6 +32,8 @@ class Batch:
     `cross_and_bi`, the pair first."""
     labels: torch.Tensor
     """(rows,) float32; NaN for a missing label."""
+    teacher: torch.Tensor | None = None
+    """(rows, num_logits) float32, a teacher's logits, NaN for a row without; None where no row of the table has any."""
     rows: np.ndarray
     """Row numbers of this shard in the table."""
     num_rows: int
@@ -74,6 +76,7 @@ def make_batch(
         task=table.task,
         inputs=tuple(make_inputs(table, rows, positions, sides, encoding, max_length) for sides in SIDES[encoding]),
         labels=torch.from_numpy(table.labels[rows[positions]]),
+        teacher=None if table.teacher is None else torch.from_numpy(table.teacher[rows[positions]]),
         rows=rows[positions],
         num_rows=len(rows),
         positions=positions,
@@ -95,7 +98,8 @@ def with_tensors(batch: Batch, change: Callable[[torch.Tensor], torch.Tensor]) -
     """The batch with all its tensors changed."""
     names = [field.name for field in fields(Inputs)]
     inputs = tuple(replace(one, **{name: change(getattr(one, name)) for name in names}) for one in batch.inputs)
-    return replace(batch, inputs=inputs, labels=change(batch.labels))
+    teacher = None if batch.teacher is None else change(batch.teacher)
+    return replace(batch, inputs=inputs, labels=change(batch.labels), teacher=teacher)
 
 
 def some_rows(batch: Batch, places: np.ndarray) -> Batch:

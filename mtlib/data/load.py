@@ -8,7 +8,7 @@ from mtlib.config.trial import TrialConfig
 from mtlib.data.hub_datasets import split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from mtlib.data.row_labels import Layout
-from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables
+from mtlib.data.row_sources import HELD, HoldOut, RowSource, RowSources, check_files, expand_home, read_tables, train_of
 from mtlib.data.tables import Table, prefixed_table
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task, TaskFiles
@@ -64,7 +64,7 @@ def find_row_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSou
         if name not in config.tasks:
             wanted[name, "train"] = (configured_source(config, name, "train"),)
     own = tuple(wanted[task, "train"][0] for task in config.active_tasks)
-    drawn = tuple(source for source in own if source.dev_share)
+    drawn = tuple(train_of(wanted[task, "dev"][0]) for task in config.active_tasks if wanted[task, "dev"][0].dev_share)
     hold_out = HoldOut(share=config.data.hold_out, sources=own) if config.data.hold_out > 0 else None
     return {
         key: tuple(dataclasses.replace(one, hold_out=hold_out, drawn_dev=drawn) for one in sources)
@@ -85,8 +85,10 @@ def find_held_sources(config: TrialConfig, folder: Path) -> dict[TableKey, RowSo
 
 
 def task_source(config: TrialConfig, folder: Path, name: str, split: str) -> RowSource:
-    """A task's own rows: from the source that replaces them, else in the CS224N layout, else in that of GLUE."""
+    """A task's own rows: from a source that replaces them, else in the CS224N layout, else in that of GLUE."""
     for source in config.data.of_role("replace", name):
+        return configured_source(config, source, split)
+    for source in config.data.of_role("train", name) if split == "train" else ():
         return configured_source(config, source, split)
     task = config.task(name)
     if task.files is not None:
@@ -152,6 +154,8 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         text_columns=source.text_columns or task.text_columns,
         label_column=source.label_column or task.label_column,
         indicator_columns=indicators,
+        teacher_columns=source.teacher_columns,
+        may_lack_label=source.role == "augment" and bool(source.teacher_columns),
         labels=source.labels or (() if indicators else label_mapping(task)),
         has_all_labels=not source.labels and bool(task.labels),
         class_names=None if source.labels or indicators else names_to_carry(task, f"data.sources.{name}.labels"),

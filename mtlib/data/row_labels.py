@@ -22,7 +22,7 @@ SINGLE_PRECISION = 2.0**-24
 
 
 RowLabel = float | np.ndarray
-"""A class or a number; of several labels (num_classes,) float32, 0 or 1."""
+"""A class or a number; of several labels (num_classes,) float32, 0 or 1; NaN for a missing label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,10 @@ class Layout:
     """Empty where `indicator_columns` has the labels."""
     indicator_columns: tuple[str, ...] = ()
     """A column of 0 and 1 for each of several labels."""
+    teacher_columns: tuple[str, ...] = ()
+    """Columns of a teacher's logits; none without a teacher."""
+    may_lack_label: bool = False
+    """Whether rows may have a blank label."""
     labels: tuple[str, ...] = ()
     """`from:to` for each value in use; empty: the values are the task's own labels."""
     has_all_labels: bool = False
@@ -56,12 +60,12 @@ class Layout:
 
     @property
     def unlabelled_columns(self) -> tuple[str, ...]:
-        """The wanted columns of rows without labels: id, texts."""
-        return (self.id_column, *self.text_columns)
+        """The wanted columns of rows without labels: id, texts, teacher."""
+        return (self.id_column, *self.text_columns, *self.teacher_columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The wanted columns: id, texts, label."""
+        """The wanted columns: id, texts, teacher, label."""
         return (*self.unlabelled_columns, *self.label_columns)
 
 
@@ -86,6 +90,7 @@ class LabelReader:
         self.task, self.layout = task, layout
         self.has_several = task.kind_entry.has_several_labels
         self.mapping = read_mapping(layout.labels)
+        self.missing: RowLabel = np.full(task.num_classes, np.nan, np.float32) if self.has_several else math.nan
         self.known, self.unknown = set[str](), Counter[str]()
         """The labels of rows that the task has; rows by label that it lacks."""
         self.unnamed = Counter[str]()
@@ -104,6 +109,8 @@ class LabelReader:
             ValueError: the label of a regression is no number in its range, an indicator is neither 0 nor 1, or a list
                 is no JSON.
         """
+        if not any(cells):
+            return self.missing
         if self.layout.indicator_columns:
             return read_indicators(where, self.layout.indicator_columns, cells)
         given = split_labels(where, cells[0]) if self.has_several else [cells[0]]
@@ -132,6 +139,14 @@ class LabelReader:
             raise ValueError(message)
         known = self.task.labels or sorted(self.known)
         raise UnknownLabelsError(message, self.task, self.layout.label_column, self.unknown, known)
+
+
+def read_teacher(where: str, columns: Sequence[str], cells: Sequence[str]) -> list[float]:
+    """A teacher's logits, a number in each cell; ValueError if one is none."""
+    values = [as_number(cell) for cell in cells]
+    for column, cell, value in zip(columns, cells, values, strict=True):
+        require(isinstance(value, float), f"{where}: column {column} must be a number", cell[:MAX_QUOTED_VALUE])
+    return [float(value) for value in values]
 
 
 def read_indicators(where: str, columns: Sequence[str], cells: Sequence[str]) -> np.ndarray:

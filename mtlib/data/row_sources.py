@@ -368,6 +368,7 @@ def pick_rows(table: Table, rows: np.ndarray) -> Table:
         places=[table.places[row] for row in rows],
         texts=tuple([column[row] for row in rows] for column in table.texts),
         labels=table.labels[rows],
+        teacher=None if table.teacher is None else table.teacher[rows],
         num_own_rows=len(rows),
     )
 
@@ -385,6 +386,17 @@ def join_tables(tables: list[Table]) -> Table:
             [text for column in columns for text in column] for columns in zip(*(t.texts for t in tables), strict=True)
         ),
         labels=np.concatenate([table.labels for table in tables]),
+        teacher=join_teachers(tables),
         skipped=tuple(line for table in tables for line in table.skipped),
         left_out=tuple(line for table in tables for line in table.left_out),
     )
+
+
+def join_teachers(tables: Sequence[Table]) -> np.ndarray | None:
+    """The teachers' logits of tables one after the other, NaN for the rows of a table without; None without any."""
+    width = next((table.teacher.shape[1] for table in tables if table.teacher is not None), None)
+    if width is None:
+        return None
+    none = (np.full((len(table.labels), width), np.nan, dtype=np.float32) for table in tables)
+    both = zip(tables, none, strict=True)
+    return np.concatenate([other if table.teacher is None else table.teacher for table, other in both])

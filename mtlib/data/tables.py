@@ -11,7 +11,7 @@ import numpy as np
 
 from mtlib.data.file_readers import MAX_QUOTED_VALUE, Row, errors_in_one_line, short_name
 from mtlib.data.file_suggestions import describe_missing, near_folder
-from mtlib.data.row_labels import LabelReader, Layout, RowLabel, UnknownLabelsError, describe_unnamed
+from mtlib.data.row_labels import LabelReader, Layout, RowLabel, UnknownLabelsError, describe_unnamed, read_teacher
 from mtlib.runtime.errors import require
 from mtlib.tasks import Task
 
@@ -33,6 +33,8 @@ class Table:
     """One list per text column, stripped."""
     labels: np.ndarray
     """(rows,) float32, within the task's range; of several labels (rows, num_classes), 0 or 1."""
+    teacher: np.ndarray | None = None
+    """(rows, num_logits) float32, a teacher's logits, NaN for a row without; None where no row has any."""
     num_own_rows: int
     """Number of the set's own rows, which come first; the others are augmentation."""
     skipped: tuple[str, ...]
@@ -53,21 +55,23 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         ValueError: in one line. There are no usable rows; a label of a regression is no number, not finite or outside
             the task's range (with its position and column); an id that must be unique is there twice.
     """
-    reader, num_labels = LabelReader(task, layout), len(layout.label_columns)
-    kept, labels, skipped = [], list[RowLabel](), list[str]()
+    reader, first_label = LabelReader(task, layout), len(layout.unlabelled_columns)
+    first_teacher = first_label - len(layout.teacher_columns)
+    kept, logits, labels, skipped = [], list[list[float]](), list[RowLabel](), list[str]()
     place_of, places = dict[str, str](), list[str]()
     for where, cells in rows:
-        if not all(cells):
+        if not all(cells[:first_label] if layout.may_lack_label else cells):
             skipped.append(describe_blank(where, layout.columns, cells))
             continue
-        label = reader.read(where, cells[-num_labels:])
+        label = reader.read(where, cells[first_label:])
         if label is None:
             continue
         if layout.has_unique_ids:
             rule = f"{where}: column {layout.id_column} must hold each id once"
             require(cells[0] not in place_of, rule, f"{cells[0][:MAX_QUOTED_VALUE]} of {place_of.get(cells[0])} again")
             place_of[cells[0]] = where
-        kept.append(cells[:-num_labels])
+        kept.append(cells[:first_teacher])
+        logits.append(read_teacher(where, layout.teacher_columns, cells[first_teacher:first_label]))
         places.append(where)
         labels.append(label)
     reader.check()
@@ -85,6 +89,7 @@ def make_table(task: Task, split: str, layout: Layout, path: Path, rows: Iterabl
         places=places,
         texts=tuple(texts),
         labels=np.array(labels, dtype=np.float32),
+        teacher=np.array(logits, dtype=np.float32) if layout.teacher_columns else None,
         num_own_rows=len(ids),
         skipped=tuple(skipped),
         left_out=left_out,
@@ -104,6 +109,8 @@ def content_fingerprint(tables: Mapping[tuple[str, str], Table]) -> str:
         fields = [name, table.task, split, table.num_own_rows, table.ids, table.texts]
         digest.update(json.dumps(fields).encode())
         digest.update(table.labels.astype("<f4").tobytes())
+        if table.teacher is not None:
+            digest.update(table.teacher.astype("<f4").tobytes())
     return digest.hexdigest()
 
 

@@ -57,6 +57,8 @@ class TokenTable:
     id_column: pa.Array
     labels: np.ndarray
     """(rows,) float32, NaN for a missing label; of several labels (rows, num_classes), 0 or 1."""
+    teacher: np.ndarray | None = None
+    """As in `mtlib.data.tables.Table`."""
     pieces: tuple[np.ndarray, ...]
     """Per text column the word pieces of all rows, concatenated: (pieces,) int32."""
     offsets: tuple[np.ndarray, ...]
@@ -71,7 +73,8 @@ class TokenTable:
 
     @property
     def num_bytes(self) -> int:
-        arrays = (self.id_column, self.labels, *self.pieces, *self.offsets)
+        teacher = () if self.teacher is None else (self.teacher,)
+        arrays = (self.id_column, self.labels, *teacher, *self.pieces, *self.offsets)
         return sum(int(array.nbytes) for array in arrays)
 
     @cached_property
@@ -145,6 +148,7 @@ def view_tokens(table: Table, tokens: pa.Table, special: SpecialTokens, fingerpr
         num_own_rows=table.num_own_rows,
         id_column=tokens.column("id").chunk(0),
         labels=array_of(tokens.column("label").chunk(0)),
+        teacher=None if table.teacher is None else array_of(tokens.column("teacher").chunk(0)),
         pieces=tuple(text.values.to_numpy() for text in texts),
         offsets=tuple(text.offsets.to_numpy() for text in texts),
         special=special,
@@ -168,6 +172,8 @@ def build_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", path: Path) 
 def write_cache(table: Table, tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
     """Writes the Arrow file and, after it, its checksum."""
     columns: dict[str, Any] = {"id": pa.array(table.ids, pa.string()), "label": column_of(table.labels)}
+    if table.teacher is not None:
+        columns["teacher"] = column_of(table.teacher)
     for side, texts in enumerate(table.texts):
         columns[f"pieces_{side}"] = tokenize_texts(tokenizer, texts)
     batch = pa.record_batch(columns)

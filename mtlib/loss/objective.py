@@ -11,7 +11,8 @@ from mtlib.config.schema import settings_of
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast, clean_pass
-from mtlib.loss.losses import loss_per_example
+from mtlib.loss.distillation import label_weights
+from mtlib.loss.losses import loss_per_example, losses_of_known
 from mtlib.model.multitask import MultiTaskModel
 from mtlib.runtime.errors import require
 from mtlib.runtime.lazy_functions import load_function, name_of
@@ -72,8 +73,10 @@ class Objective(nn.Module):
     def batch_loss(self, batch: Batch, place: Place) -> tuple[Tensor, Tensor]:
         """This shard's part of one batch's weighted loss, and of its details, (terms,)."""
         counts = 0.0 if batch.is_empty else 1.0  # an empty shard takes part with weight 0
-        sums = {name: value.sum() * counts for name, value in self.terms(batch, place).items()}
-        total = sums["loss"]
+        terms = self.terms(batch, place)
+        sums = {name: value.sum() * counts for name, value in terms.items()}
+        factors = label_weights(self.config, batch)
+        total = sums["loss"] if factors is None else (factors * terms["loss"]).sum() * counts
         for name in penalties_of(self.config, batch.task, place.turn):
             settings = getattr(self.config, name)
             is_sum = getattr(settings, "reduction", "mean") == "sum"
@@ -89,7 +92,8 @@ class Objective(nn.Module):
         clean = clean_pass(self.config, self.model, self.teacher, batch, place, keep)
         labels = self.model.to_unit(batch.task, batch.labels)
         settings, weights = self.config.tasks[batch.task], self.class_weights.get(batch.task)
-        values = {"loss": loss_per_example(settings, clean.kind, clean.output.logits, labels, weights)}
+        loss = loss_per_example if batch.teacher is None else losses_of_known
+        values = {"loss": loss(settings, clean.kind, clean.output.logits, labels, weights)}
         for name in carried:
             penalty = self.config.penalty_entry(name)
             found = load_function(penalty.function)(clean, getattr(self.config, name))

@@ -1,6 +1,8 @@
 """Runs a step of each kind that trials take before they start, so that an unsuitable encoder fails at once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,13 +53,16 @@ def check_step_runs(configs: Sequence[TrialConfig], pretrained: PretrainedEncode
 
 
 def without_plain_penalties(config: TrialConfig, on_gpu: bool) -> TrialConfig:
-    """A configuration without the built-in penalties that need nothing of an encoder, and on a GPU in fp32, without the
-    attention that only GPUs have."""
+    """A configuration without the built-in penalties that need nothing of an encoder, and the data for them; and on a
+    GPU in fp32, without the attention that only GPUs have."""
     built_in = [name for name in config.penalties if ("penalties", name) not in config.methods.origins]
-    plain = {f"{name}.weight": 0 for name in built_in if not config.penalty_entry(name).needs_embeddings}
+    plain = [name for name in built_in if not config.penalty_entry(name).needs_embeddings]
+    sources = {name: source for name, source in config.data.sources.items() if not source.teacher_columns}
     has_flash = config.encoder.attention == "flash_attention_2"
-    kernel = {"encoder.attention": "auto"} if on_gpu and has_flash else {}
-    return config.override({**plain, **kernel, **({"precision": "fp32"} if on_gpu else {})})
+    changes: dict[str, Any] = {name: replace(config.penalties[name], weight=0.0) for name in plain}
+    changes |= {"encoder": replace(config.encoder, attention="auto")} if on_gpu and has_flash else {}
+    changes |= {"precision": "fp32"} if on_gpu else {}
+    return replace(config, data=replace(config.data, sources=sources), **changes)
 
 
 def required_features(config: TrialConfig, task: str) -> tuple[str, ...]:

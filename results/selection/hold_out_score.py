@@ -47,12 +47,18 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         groups = text_groups_of(table)
         resampled = bootstrap_scores(definition, values, labels, groups=groups, seed=selection.seed)
         intervals[task] = interval(resampled[0])
-    time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    for place in places_of(selection, list(selection.tasks), source):
-        record = read_hold_out(place)
-        write_hold_out(place, replace(record, evaluations=(*record.evaluations, time)))
+    time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+
+
+def record_evaluation(places: Sequence[str]) -> str:
+    """Records in sweeps that their held-out rows have been scored now; the time, ISO 8601."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    for place in places:
+        record = read_hold_out(place)
+        write_hold_out(place, replace(record, evaluations=(*record.evaluations, time)))
+    return time
 
 
 def places_of(selection: Selection, tasks: Sequence[str], source: ModelSource) -> list[str]:

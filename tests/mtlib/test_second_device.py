@@ -5,6 +5,7 @@ The device `meta` stands for a GPU: it refuses operands of another device, and t
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,20 @@ PRESETS: dict[str, Callable[[], TrialConfig]] = {
     "general": lambda: general(TASKS),
 }
 ALL = "sst,qqp,sts"
+TAUGHT = {
+    f"data.sources.taught_{name}.{key}": value
+    for name, task in TASKS.items()
+    for key, value in {
+        "task": name,
+        "path": "taught.parquet",
+        "role": "train",
+        "teacher_columns": [f"logit_{number}" for number in range(task.num_logits)],
+    }.items()
+}
+"""Sources with a teacher, which are not read here."""
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
-    **{f"penalty {name}": {f"{name}.weight": 1, f"{name}.tasks": ALL} for name in PENALTIES},
+    **{f"penalty {name}": {**TAUGHT, f"{name}.weight": 1, f"{name}.tasks": ALL} for name in PENALTIES},
     "smart of some rows": {"smart.weight": 1, "smart.tasks": ALL, "smart.row_share": 0.5},
     "smart, paper mode": {"smart.weight": 1, "smart.tasks": ALL, "smart.mode": "paper"},
     **{
@@ -78,14 +90,14 @@ def build(config: TrialConfig, encoder: PretrainedEncoder, corpus: Corpus) -> Ob
 
 
 def batches_of(config: TrialConfig, corpus: Corpus) -> tuple[list[Any], list[Place]]:
-    """A batch of each task, on the device."""
-    batches = [
-        moved(
-            make_batch(corpus[task, "train"], np.arange(6), encoding=config.tasks[task].encoding, max_length=32),
-            GPU,
-        )
-        for task in config.active_tasks
-    ]
+    """A batch of each task, on the device; with a teacher's logits where a task has a teacher."""
+    batches = []
+    for name in config.active_tasks:
+        table = corpus[name, "train"]
+        if config.distillation.weight > 0:
+            table = replace(table, teacher=np.zeros((table.num_rows, TASKS[name].num_logits), dtype=np.float32))
+        batch = make_batch(table, np.arange(6), encoding=config.tasks[name].encoding, max_length=32)
+        batches.append(moved(batch, GPU))
     return batches, [Place(noise_seed=1, turn=0, full_size=6) for _ in batches]
 
 

@@ -135,6 +135,9 @@ ALONE: Table = {
     "proximal.weight": case(1, REACHES, {"proximal.tasks": ["sst"]}),  # the teacher is in the state
     **cases("simcse", INERT, tasks=["qqp"], temperature=0.1, projection="none", dropout=0.2),
     "simcse.weight": case(1, INERT, {"simcse.tasks": ["sst"]}),
+    **cases("distillation", INERT, tasks=["qqp"], temperature=2, label_weight=0.5),
+    "distillation.weight": case(1, REFUSED, {"distillation.tasks": ["qqp"]}),  # no data have a teacher
+    **{f"data.sources.{name}.teacher_columns": case(["a"], REFUSED) for name in ("cfimdb", "snli")},
     # Extra data that the first stage does not use; augmentation joins its task's rows.
     **cases("data.sources.cfimdb", INERT, **OF_SOURCE, text_columns=["a"], role="augment"),
     **cases("data.sources.snli", INERT, **OF_SOURCE, text_columns=["a", "b"]),

@@ -16,6 +16,7 @@ import mtlib.training.step
 from mtlib.config.penalties import PENALTIES
 from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place
+from mtlib.loss.objective import all_terms
 from mtlib.runtime.errors import TrainingDiverged
 from mtlib.stages.sampler import StepBatch, epoch_steps
 from mtlib.training.epoch_report import score_epoch
@@ -294,8 +295,9 @@ def test_details_are_counted_with_the_rows_of_the_global_batch(
     parts = [StepBatch(set="sst", rows=np.arange(rows), turn=turn) for turn, rows in enumerate((7, 5, 3))]
     batches, places = [batch_of(run, part) for part in parts], [batch_place(run, part) for part in parts]
     assert [len(batch.rows) for batch in batches] == [4, 3, 2]
-    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, 0.0], [1.0, 0.0, 0.0, 1.0, 0.0]], 1)
-    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, 0.0]], 2)
+    rest = [0.0] * (len(all_terms(run.config)) - 4)
+    count_details(run, batches[:2], places[:2], [[1.5, 0.25, 7.0, 3.0, *rest], [1.0, 0.0, 0.0, 1.0, *rest]], 1)
+    count_details(run, batches[2:], places[2:], [[0.5, 0.5, 7.0, 2.0, *rest]], 2)
     assert run.sums == {
         "sst": {"loss": (3.0, 15), "smart_penalty": (0.75, 10), "noise_norm": (14.0, 10), "proximal": (6.0, 15)}
     }

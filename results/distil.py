@@ -1,0 +1,221 @@
+"""The command that teaches one model what a sweep's ensembles know; `--help` shows how."""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+if not __package__:  # started as a script: imports begin at the project's folder, not at this one
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from mtlib.config.trial import TrialConfig
+from mtlib.model.hub import read_encoder_name
+from mtlib.runtime.command_line import (
+    INTERRUPTED,
+    SUCCESS,
+    WRONG_USE,
+    new_parser,
+    parse_words,
+    run_command,
+    whole_number,
+)
+from mtlib.runtime.console import COMMAND_INDENT, show_lines
+from mtlib.runtime.errors import require, require_name
+from mtlib.runtime.storage import absolute_location, is_file, join_location, local_path, open_folder, split_location
+from results.inference.dev_texts import data_folder
+from results.inference.distillation.outcome import distillation_lines
+from results.inference.distillation.students import student_space
+from results.inference.distillation.teacher import TEACHERS_FOLDER, FurtherText, Taught, teach
+from results.inference.models import ModelSource, find_sweeps
+from results.records.files import find_sweep
+from results.records.selection import Selection, read_selection
+from results.records.tables import read_trials
+from results.records.trials import SWEEP_FILE, UNFINISHED, best_trial
+from results.sweep import load_sweep
+from search_spaces.space_source import space_source
+
+RUN_SCRIPT = Path(__file__).resolve().parent.parent / "sweeps/run.py"
+DEFAULT_REPLICATES = 3
+STUDENTS_FILE = "students.py"
+"""In `TEACHERS_FOLDER`: the search space of the students."""
+
+EXAMPLES = f"""\
+examples:
+  teach one model what the ensembles of a sweep know (choose them first: python results/selector.py SWEEP)
+    python results/distil.py ~/multitask-sweeps/NAME
+  by further text without labels, in files that results/predict.py reads; #COLUMN for columns of other names
+    python results/distil.py ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
+  a smaller student; flags after -- go to sweeps/run.py
+    python results/distil.py ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
+  once, at the very end: all of them on the rows that run.py --hold-out kept from all trials
+    python results/distil.py ~/multitask-sweeps/NAME --score-hold-out
+
+The ensembles predict the train rows once; files in the sweep's folder `{TEACHERS_FOLDER}` keep what they say. Students
+are an ordinary sweep beside it, NAME-students: the best trial's configuration, taught by the ensembles alone, by these
+and the labels, and by the labels alone. The same command again goes on where it stopped, and shows the verdict.
+
+exit codes: {SUCCESS} done, {WRONG_USE} wrong use, {INTERRUPTED} interrupted, else that of sweeps/run.py
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    code = SUCCESS
+
+    def run() -> None:
+        nonlocal code
+        code = run_distil(words)
+
+    return run_command(run) or code
+
+
+def run_distil(words: Sequence[str]) -> int:
+    """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
+    request = read_request(words)
+    code = train_students(request, teach_all(request))
+    if code == SUCCESS and not request.is_dry_run:
+        show_lines(["", *outcome_lines(request)])
+    return code
+
+
+def outcome_lines(request: "DistilRequest") -> list[str]:
+    """The verdict, and what to type next."""
+    home, students = str(request.home), load_sweep(request.students)
+    found = distillation_lines(
+        home, request.selection, students, request.data, request.source, scores_held_out=request.scores_held_out
+    )
+    export = f"python sweeps/export.py {shlex.quote(request.students)} best FOLDER"
+    score = f"python results/distil.py {shlex.quote(home)} --score-hold-out"
+    has_held_out = request.config.data.hold_out > 0 and not request.scores_held_out
+    once = ["  once, at the end: all three on the rows that were held out", f"    {score}"] if has_held_out else []
+    return [*found, "Next:", *once, "  the best student as a folder that transformers loads", f"    {export}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistilRequest:
+    """What the command line asks for."""
+
+    home: Path
+    """The folder of the sweep."""
+    selection: Selection
+    data: Path
+    source: ModelSource
+    config: TrialConfig
+    """Of the sweep's best trial."""
+    further: tuple[FurtherText, ...]
+    students: str
+    """The folder of the sweep of students."""
+    encoder: str
+    run_words: tuple[str, ...]
+    """Further words for `sweeps/run.py`."""
+    scores_held_out: bool
+    is_dry_run: bool
+
+
+def read_request(words: Sequence[str]) -> DistilRequest:
+    """Reads the command line; ValueError for any mistake in it."""
+    at = list(words).index("--") if "--" in words else len(words)
+    options, further = parse_words(build_parser(), words[:at]), words[at + 1 :]
+    require(options.sweep is not None, "SWEEP must name the folder of a sweep (see --help)", "none")
+    place = absolute_location(find_sweep(options.sweep))
+    home = local_path(place)
+    if home is None:
+        raise ValueError(f"SWEEP must be on a disk of this machine, got {place}: copy it to distil it")
+    selection = read_selection(home)
+    config = best_config(place)
+    missing = [task for task in config.active_tasks if task not in selection.tasks]
+    rule = "every task must have an ensemble (python results/selector.py SWEEP)"
+    require(not missing, rule, f"none of {', '.join(missing)}")
+    storage, name = split_location(place)
+    return DistilRequest(
+        home=home,
+        selection=selection,
+        data=data_folder(place, None if options.data is None else Path(options.data).expanduser()),
+        source=ModelSource(places=find_sweeps(selection, place), device=options.device),
+        config=config,
+        further=tuple(further_text(text, selection) for text in options.unlabelled),
+        students=join_location(storage, options.name or f"{name}-students"),
+        encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
+        run_words=("--replicates", str(options.replicates), *further),
+        scores_held_out=options.score_hold_out,
+        is_dry_run=options.dry_run,
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser."""
+    purpose = "Teaches one model what the ensembles of a sweep know, and says how good it is."
+    parser = new_parser("python results/distil.py", "SWEEP [more below] [-- FLAGS of run.py]", purpose, EXAMPLES)
+    add = parser.add_argument
+    add("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep whose ensembles have been selected")
+    words = "texts without labels for a task, from which its ensemble teaches too; may be given several times"
+    add("--unlabelled", metavar="TASK=FILE", action="append", default=[], help=words)
+    add("--student", metavar="NAME|DIR", help="encoder of the students (default: the best trial's)")
+    add("--name", metavar="NAME", help="of the sweep of students (default: SWEEP-students)")
+    words = "trainings of each student (default: %(default)s)"
+    add("--replicates", type=whole_number, default=DEFAULT_REPLICATES, metavar="K", help=words)
+    add("--data", metavar="DIR", help="data folder (default: the sweep's own)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the ensembles predict")
+    words = "score the best student, the best single model and the ensembles on the rows that were held out"
+    add("--score-hold-out", action="store_true", help=words)
+    add("--dry-run", action="store_true", help="write what the ensembles teach, and print the students' plan alone")
+    return parser
+
+
+def best_config(sweep: str) -> TrialConfig:
+    """The configuration of the trial with the highest overall dev score; ValueError if there is none."""
+    best = best_trial(read_trials(sweep))
+    if best is None:
+        raise ValueError(f"{sweep} must hold a trial with an overall dev score, got none")
+    return TrialConfig.from_json(best.config)
+
+
+def further_text(text: str, selection: Selection) -> FurtherText:
+    """A `TASK=FILE#COLUMN,COLUMN` of the command line; ValueError if it is none."""
+    task, equals, rest = text.partition("=")
+    require(bool(equals and rest), "--unlabelled must be TASK=FILE", f"'{text}'")
+    require_name(task, selection.tasks, "task of the selection")
+    place, _, columns = rest.partition("#")
+    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    wanted = len(selection.definitions[task].text_columns)
+    require(len(names) in (0, wanted), f"--unlabelled must name {wanted} columns for {task}", columns)
+    return FurtherText(task=task, place=place, columns=names)
+
+
+def teach_all(request: DistilRequest) -> list[Taught]:
+    """What the ensembles of all tasks teach, each written once."""
+    found: list[Taught] = []
+    for task in request.config.active_tasks:
+        found += teach(request.selection, task, request.source, request.home, request.data, request.further, show_note)
+    return found
+
+
+def train_students(request: DistilRequest, taught: Sequence[Taught]) -> int:
+    """Trains the students that are not trained yet, as `sweeps/run.py` does; returns its exit code."""
+    begun = is_file(open_folder(request.students), SWEEP_FILE)
+    if begun and not any(record.status in UNFINISHED for record in load_sweep(request.students).records):
+        return SUCCESS
+    storage, name = split_location(request.students)
+    space = request.home / TEACHERS_FOLDER / STUDENTS_FILE
+    if not begun:
+        space.write_text(space_source(student_space(request.config, taught)), encoding="utf-8")
+    new = ["--space", str(space), "--data", str(request.data), "--encoder", request.encoder]
+    words = (
+        ["--resume", request.students] if begun else [*new, "--storage", storage, "--name", name, *request.run_words]
+    )
+    command = [sys.executable, str(RUN_SCRIPT), *words, *(["--dry-run"] if request.is_dry_run else [])]
+    show_lines([f"{COMMAND_INDENT}{shlex.join(command)}"])
+    return subprocess.run(command, check=False).returncode
+
+
+def show_note(line: str) -> None:
+    """Prints a line on standard error."""
+    show_lines([line], sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

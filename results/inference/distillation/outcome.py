@@ -1,0 +1,224 @@
+"""The outcome of a distillation: the best student, the best single model and the ensembles, with scores and costs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mtlib.data.load import read_held_out
+from mtlib.data.tables import Table
+from mtlib.runtime.console import output_width, table_lines, wrapped
+from mtlib.runtime.errors import require
+from mtlib.tasks import Task, overall_score, overall_slopes
+from results.ensembles.methods import ONE_MODEL
+from results.ensembles.outputs import values_of
+from results.inference.dev_texts import read_dev_table
+from results.inference.distillation.students import LABELS_ALONE, STUDENT_KEY
+from results.inference.distillation.verdict import (
+    Cost,
+    Scored,
+    TableRow,
+    difference,
+    distillation_verdict,
+    independent_difference,
+    score_table,
+    scored,
+)
+from results.inference.models import ModelSource, find_trials, load_models
+from results.inference.predictor import Predictor, ensemble_of, predict_texts
+from results.records.examples import check_held_out_rows, read_hold_out
+from results.records.selection import Member, Selection
+from results.records.trials import COMPLETED, OVERALL
+from results.selection.hold_out_score import predict_table, record_evaluation, text_groups_of
+from results.selection.select_all import SelectionRequest, select_from
+from results.stats.ranking import RankedConfiguration
+from results.stats.resampling import Floats
+from results.stats.trial_scores import TOTAL
+from results.sweep import Sweep
+
+COMPARED = ((1, 0), (2, 0), (2, 1), (2, 3))
+"""The contenders that are compared: ensembles, student and single model, and the student with one that nobody taught.
+"""
+TIMED_ROWS = 256
+"""Dev rows of each task on which speed is measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployable:
+    """What can be deployed: an ensemble for each task, the best single model, or a student."""
+
+    title: str
+    replicates: tuple[Mapping[str, tuple[Member, ...]], ...]
+    """For each training of it the members by task; of an ensemble once."""
+
+
+def distillation_lines(
+    home: str, selection: Selection, students: Sweep, data: Path, source: ModelSource, *, scores_held_out: bool
+) -> list[str]:
+    """The tables and the verdict.
+
+    Args:
+        home: the folder of the sweep that taught.
+        selection: its ensembles.
+        students: the sweep of students.
+        data: the data folder.
+        source: where models are; it has the places of the sweeps of `selection`.
+        scores_held_out: whether all are scored on the held-out rows of the sweep, which is recorded there.
+
+    Raises:
+        ValueError: in one line: no student has finished, a model cannot be loaded, or nothing was held out.
+    """
+    single = select_from(SelectionRequest(sweeps=list(selection.sweeps), method=ONE_MODEL))
+    tasks = {name: selection.definitions[name] for name in selection.tasks}
+    place = str(students.path)
+    source = ModelSource(places={**source.places, place: place}, encoder=source.encoder, device=source.device)
+    shown = best_students(students)
+    contenders = [
+        Deployable(title="best single model", replicates=(ensemble_members(single),)),
+        Deployable(title="ensembles", replicates=(ensemble_members(selection),)),
+        *(Deployable(title=student_title(own), replicates=replicates_of(students, own, tasks)) for own in shown),
+    ]
+    tables = {name: read_dev_table(home, name, data) for name in tasks}
+    costs = [measure_cost(own, tasks, tables, source) for own in contenders]
+    dev = [cross_fitted_cells(own, tasks) for own in (single, selection)] + [student_cells(own, tasks) for own in shown]
+    title = "On dev; the first two cross-fitted, students at their best epochs:"
+    lines = [title, *rows_lines(contenders, costs, dev, tasks)]
+    differences = [
+        independent_difference(dev[one][OVERALL], dev[other][OVERALL]) for one, other in COMPARED[: len(dev)]
+    ]
+    if scores_held_out:
+        held = held_out_tables(home, contenders[1], source, tasks, data)
+        found = [score_contender(own, tasks, held, source) for own in contenders]
+        record_evaluation([home])
+        num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
+        cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
+        lines += ["", f"On held-out rows ({num_rows}):", *rows_lines(contenders, costs, cells, tasks)]
+        differences = [difference(found[one], found[other], OVERALL) for one, other in COMPARED[: len(found)]]
+    share = costs[2].num_parameters / costs[1].num_parameters
+    return [
+        *lines,
+        "",
+        *wrapped([" ".join(distillation_verdict(differences, costs[1].num_models, share))], output_width()),
+    ]
+
+
+def best_students(students: Sweep) -> list[RankedConfiguration]:
+    """The best of the students that were taught, by dev, and the one that was not, if there is one.
+
+    ValueError if none that was taught has finished.
+    """
+    finished = [own for own in students.ranked if own.is_finished and TOTAL in own.scores]
+    taught = [own for own in finished if own.params[STUDENT_KEY] != LABELS_ALONE]
+    require(bool(taught), f"a student of {students.name} must have finished", "none")
+    return [taught[0], *(own for own in finished if own.params[STUDENT_KEY] == LABELS_ALONE)]
+
+
+def student_title(best: RankedConfiguration) -> str:
+    """A student by what taught it."""
+    return f"student ({', '.join(map(str, best.params.values()))})"
+
+
+def ensemble_members(selection: Selection) -> dict[str, tuple[Member, ...]]:
+    """The members of a selection's ensembles by task."""
+    return {name: own.members for name, own in selection.tasks.items()}
+
+
+def replicates_of(
+    students: Sweep, best: RankedConfiguration, tasks: Mapping[str, Task]
+) -> tuple[Mapping[str, tuple[Member, ...]], ...]:
+    """Each training of a configuration as an ensemble of one, at its best overall epoch."""
+    found = []
+    for record in students.records:
+        if record.number == best.number and record.status in COMPLETED:
+            epoch = students.scores.epochs[record.trial_id]
+            member = Member(sweep=str(students.path), trial=record.trial_id, epoch=epoch, weight=1.0)
+            found.append(dict.fromkeys(tasks, (member,)))
+    return tuple(found)
+
+
+def measure_cost(
+    contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
+) -> Cost:
+    """A contender's models and parameters, and the rows of all tasks that it predicts in a second."""
+    members, rows, seconds = contender.replicates[0], 0, 0.0
+    sizes: dict[tuple[str, str, int], int] = {}
+    for name in tasks:
+        predictor = predictor_of(tasks[name], members[name], source)
+        for member, loaded in zip(members[name], predictor.models, strict=True):
+            key = member.sweep, member.trial, member.epoch
+            sizes[key] = sum(parameter.numel() for parameter in loaded.model.parameters())
+        texts = list(zip(*tables[name].texts, strict=True))[:TIMED_ROWS]
+        predict_texts(predictor, texts[:8])  # the first call is slower
+        started = time.perf_counter()
+        predict_texts(predictor, texts)
+        seconds, rows = seconds + time.perf_counter() - started, rows + len(texts)
+    return Cost(num_models=len(sizes), num_parameters=sum(sizes.values()), rows_per_second=rows / seconds)
+
+
+def predictor_of(task: Task, members: Sequence[Member], source: ModelSource) -> Predictor:
+    """The loaded ensemble of some members."""
+    return Predictor(task=task, models=load_models(members, task.name, source), ensemble=ensemble_of(members))
+
+
+def cross_fitted_cells(selection: Selection, tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
+    """Cross-fitted dev scores and standard errors by task, and overall."""
+    scores = {name: selection.tasks[name].score for name in tasks}
+    return with_overall({name: (own.cross_fitted, own.standard_error) for name, own in scores.items()}, tasks)
+
+
+def student_cells(best: RankedConfiguration, tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
+    """Mean dev scores of a configuration, and standard errors over examples and trainings."""
+    columns = {**{name: (name, "dev") for name in tasks}, OVERALL: TOTAL}
+    found = {name: best.scores[column] for name, column in columns.items()}
+    return {
+        name: (own.value, float(np.hypot(own.example_error, own.replicate_error or 0.0))) for name, own in found.items()
+    }
+
+
+def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, Task]) -> dict[str, tuple[float, float]]:
+    """Scores with the overall one, whose standard error is that of independent tasks."""
+    slopes = overall_slopes(list(cells), tasks)
+    error = float(np.sqrt(sum((slopes[name] * error) ** 2 for name, (_, error) in cells.items())))
+    return {**cells, OVERALL: (overall_score({name: score for name, (score, _) in cells.items()}, tasks), error)}
+
+
+def held_out_tables(
+    home: str, ensembles: Deployable, source: ModelSource, tasks: Mapping[str, Task], data: Path
+) -> dict[str, Table]:
+    """The held-out rows of the sweep that taught; ValueError if it held nothing out, or they have changed."""
+    record, found = read_hold_out(home), dict[str, Table]()
+    for name in tasks:
+        ((_, config),) = find_trials(ensembles.replicates[0][name][:1], name, source)
+        table = read_held_out(config, data)[name]
+        check_held_out_rows(record, {name: table})
+        found[name] = table
+    return found
+
+
+def score_contender(
+    contender: Deployable, tasks: Mapping[str, Task], tables: Mapping[str, Table], source: ModelSource
+) -> Scored:
+    """A contender's scores on rows of all tasks, for each of its trainings."""
+    values: dict[str, Floats] = {}
+    for name, table in tables.items():
+        outputs = [predict_table(predictor_of(tasks[name], own[name], source), table) for own in contender.replicates]
+        values[name] = np.stack([values_of(tasks[name], found, table.labels) for found in outputs])
+    labels = {name: table.labels.astype(np.float64) for name, table in tables.items()}
+    return scored(values, labels, {name: text_groups_of(table) for name, table in tables.items()}, tasks)
+
+
+def rows_lines(
+    contenders: Sequence[Deployable],
+    costs: Sequence[Cost],
+    cells: Sequence[Mapping[str, tuple[float, float]]],
+    tasks: Mapping[str, Task],
+) -> list[str]:
+    """A table with a row for each contender."""
+    rows = [
+        TableRow(title=own.title, cost=cost, cells=found)
+        for own, cost, found in zip(contenders, costs, cells, strict=True)
+    ]
+    titles = {name: task.title for name, task in tasks.items()}
+    return table_lines(output_width(), score_table(rows, (*tasks, OVERALL), titles))

@@ -1,0 +1,180 @@
+"""Is one student as good as the ensembles? Scores side by side, with intervals that know training and examples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student_t
+
+from mtlib.runtime.command_line import counted
+from mtlib.runtime.console import PrintedTable
+from mtlib.tasks import Task, overall_score
+from results.records.trials import OVERALL
+from results.stats.resampling import CONFIDENCE, Floats, bootstrap_scores, score_examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """Scores of what can be deployed, on one set of examples a task."""
+
+    scores: Mapping[str, Floats]
+    """(replicates,) by task, and overall; an ensemble has one."""
+    resampled: Mapping[str, Floats]
+    """(replicates, resamples) likewise."""
+
+    def mean(self, name: str) -> float:
+        """The mean score over replicates."""
+        return float(self.scores[name].mean())
+
+    def cell(self, name: str) -> tuple[float, float]:
+        """The mean score and its standard error over examples."""
+        return self.mean(name), float(self.resampled[name].mean(axis=0).std(ddof=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreDifference:
+    """A mean difference of two scores and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    knows_training: bool
+    """Whether the interval has the variance of training again; else that of the examples alone."""
+
+
+def scored(
+    values: Mapping[str, Floats],
+    labels: Mapping[str, Floats],
+    groups: Mapping[str, np.ndarray],
+    tasks: Mapping[str, Task],
+    seed: int = 0,
+) -> Scored:
+    """Scores and resampled scores of what has predicted the examples of all tasks.
+
+    Args:
+        values: by task what its metric reads, (replicates, rows) or (replicates, rows, num_classes).
+        labels: by task.
+        groups: by task, (rows,) the group that each row is drawn with.
+        tasks: the definitions.
+        seed: of the resamples; equal seeds pair what is compared.
+    """
+    scores = {name: score_examples(tasks[name], found, labels[name]) for name, found in values.items()}
+    resampled = {
+        name: bootstrap_scores(tasks[name], found, labels[name], groups=groups[name], seed=seed)
+        for name, found in values.items()
+    }
+    return Scored(
+        scores={**scores, OVERALL: overall_score_of_each(scores, tasks)},
+        resampled={**resampled, OVERALL: overall_score_of_each(resampled, tasks)},
+    )
+
+
+def overall_score_of_each(scores: Mapping[str, Floats], tasks: Mapping[str, Task]) -> Floats:
+    """The overall score of arrays of scores, element by element."""
+    stacked = np.stack([scores[name] for name in scores])
+    flat = stacked.reshape(len(scores), -1)
+    totals = [overall_score(dict(zip(scores, column, strict=True)), tasks) for column in flat.T]
+    return np.array(totals).reshape(stacked.shape[1:])
+
+
+def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
+    """The mean score of one less that of another, paired by examples.
+
+    The variance is that over examples of the mean difference, by the bootstrap, plus that of each mean over its
+    replicates; the degrees of freedom are Satterthwaite's. One that was trained once counts as it is: nothing is known
+    of another training of it.
+
+    Args:
+        first, second: scored on the same examples.
+        name: a task, or overall.
+
+    Source: Satterthwaite 1946.
+    """
+    over_examples = np.var(first.resampled[name].mean(axis=0) - second.resampled[name].mean(axis=0), ddof=1)
+    repeated = [own.scores[name] for own in (first, second) if len(own.scores[name]) > 1]
+    over_trainings = [np.var(scores, ddof=1) / len(scores) for scores in repeated]
+    total = float(over_examples + sum(over_trainings))
+    pairs = zip(over_trainings, repeated, strict=True)
+    spread = float(sum(variance**2 / (len(scores) - 1) for variance, scores in pairs))
+    degrees = total**2 / spread if spread > 0 else np.inf
+    half = float(student_t.ppf((1 + CONFIDENCE) / 2, degrees)) * total**0.5
+    value = first.mean(name) - second.mean(name)
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=bool(repeated))
+
+
+def independent_difference(first: tuple[float, float], second: tuple[float, float]) -> ScoreDifference:
+    """The difference of two scores, each with its standard error, as if of different examples: a wide interval."""
+    value, error = first[0] - second[0], float(np.hypot(first[1], second[1]))
+    half = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=True)
+
+
+def distillation_verdict(differences: Sequence[ScoreDifference], models: int, share: float) -> list[str]:
+    """What overall scores say, in sentences.
+
+    Args:
+        differences: of the ensembles from the best single model, of the student from it, of the student from the
+            ensembles; and, where there is one, of the student from one that labels alone have taught.
+        models: of the ensembles.
+        share: the student's parameters over those of the ensembles.
+    """
+    gain, own, behind, *untaught = differences
+    sentences = [f"Overall the ensembles differ by {interval_text(gain)} from the best single model."]
+    sentences.append(
+        f"The student differs by {interval_text(own)} from it, and by {interval_text(behind)} from the ensembles."
+    )
+    if own.low > 0 and gain.value > 0:
+        saved = f"with {share:.0%} of the parameters of their {counted(models, 'model')}"
+        sentences.append(f"It has {own.value / gain.value:.0%} of their gain, {saved}.")
+    elif own.high < 0:
+        sentences.append("It is worse than the best single model: deploy that one.")
+    else:
+        sentences.append("It is not shown to gain anything over the best single model.")
+    sentences += [
+        f"Its teachers are worth {interval_text(found)}: so much it differs from one by labels alone."
+        for found in untaught
+    ]
+    if not own.knows_training:
+        sentences.append("The student was trained once: how far another training would move it is not known.")
+    return sentences
+
+
+def interval_text(found: ScoreDifference) -> str:
+    """A difference with its interval."""
+    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What it takes to predict all tasks."""
+
+    num_models: int
+    num_parameters: int
+    rows_per_second: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRow:
+    """A row of the table of scores."""
+
+    title: str
+    cost: Cost
+    cells: Mapping[str, tuple[float, float]]
+    """Score and standard error by task, and overall."""
+
+
+def score_table(rows: Sequence[TableRow], names: Sequence[str], titles: Mapping[str, str]) -> PrintedTable:
+    """Scores side by side, below each its standard error, with what each costs."""
+    cells = [
+        [
+            row.title,
+            str(row.cost.num_models),
+            f"{row.cost.num_parameters / 1e6:,.1f}",
+            f"{row.cost.rows_per_second:,.0f}",
+            *([f"{row.cells[name][0]:.3f}", f"±{row.cells[name][1]:.3f}"] for name in names),
+        ]
+        for row in rows
+    ]
+    heads = ["", "models", ["million", "parameters"], "rows/s", *(titles.get(name, name) for name in names)]
+    return PrintedTable(titles=heads, rows=cells, numbers=range(1, len(heads)))
