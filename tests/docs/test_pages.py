@@ -29,6 +29,7 @@ from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import to_dict
 from mtlib.runtime.command_line import parse_words
 from mtlib.tasks import TASKS
+from results.distil import build_parser as build_distil_parser
 from results.ensembles.methods import COMMAND_LINE_METHODS
 from results.page.write import PAGE_OF_SEVERAL_FILE
 from results.predict import build_parser as build_predict_parser
@@ -53,6 +54,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "results/report.py": report.build_parser,
     "results/selector.py": selector.build_parser,
     "results/predict.py": build_predict_parser,
+    "results/distil.py": build_distil_parser,
     "mtlib.data": data.build_parser,
     "mtlib.demo": demo.build_parser,
 }
