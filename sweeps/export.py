@@ -35,6 +35,8 @@ examples:
     python sweeps/export.py ~/multitask-sweeps/NAME 0003-r0 ~/models/mine --best TASK
   where the encoder that the sweep began with has moved
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
+  for ONNX Runtime too, a file for each task, from tokens to logits
+    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --onnx
 
 then, in Python, the encoder alone, or the whole model:
   from transformers import AutoModel, AutoTokenizer
@@ -63,14 +65,20 @@ def run_export(arguments: Sequence[str] | None) -> None:
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
     sweep, folder = find_sweep(options.sweep), Path(options.folder)
+    if options.onnx:
+        from mtlib.checkpoints.onnx_files import import_onnx_runtime
+
+        import_onnx_runtime()  # before what takes long
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
+    if options.onnx:
+        show_lines(export_onnx(folder.expanduser().absolute()))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = new_parser(
         "python sweeps/export.py",
-        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR] [--overwrite]",
+        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR] [--onnx] [--overwrite]",
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         EXAMPLES,
     )
@@ -80,6 +88,8 @@ def build_parser() -> argparse.ArgumentParser:
     words = "score whose best epoch on dev is exported (default: %(default)s)"
     parser.add_argument("--best", default=OVERALL, metavar=f"{OVERALL}|TASK", help=words)
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
+    words = "write an ONNX file for each task too, into FOLDER/onnx (needs the extra `onnx`)"
+    parser.add_argument("--onnx", action="store_true", help=words)
     parser.add_argument("--overwrite", action="store_true", help="replace FOLDER if it holds an exported model")
     return parser
 
@@ -114,6 +124,16 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     check_frozen_encoder(config, pretrained, sweep)
     export_model(config, pretrained, weights, folder, facts, overwrite=overwrite)
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
+
+
+def export_onnx(folder: Path) -> list[str]:
+    """Writes ONNX files of an exported model, and returns a line for each; raises as `write_onnx`."""
+    from mtlib.checkpoints.onnx_files import write_onnx
+
+    return [
+        f"  {folder / 'onnx' / task}.onnx: logits are those of torch to {difference:.0e}"
+        for task, difference in write_onnx(folder, overwrite=True).items()
+    ]
 
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:

@@ -184,7 +184,7 @@ def pooled(hidden: Tensor, mask: Tensor, pooling: str, is_read_last: bool) -> Te
         is_read_last: whether `cls` is the last token of the text instead of the first.
     """
     if pooling == "last" or (pooling == "cls" and is_read_last):
-        rows = torch.arange(len(hidden), device=hidden.device)
+        rows = torch.arange(hidden.shape[0], device=hidden.device)
         return hidden[rows, mask.sum(dim=1) - 1]
     if pooling == "cls":
         return hidden[:, 0]

@@ -4,25 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
 from mtlib.config.gradient_methods import check_packages
 from mtlib.config.trial import TrialConfig
-from mtlib.data.batches import Batch, make_batch
-from mtlib.data.token_cache import TokenTable
-from mtlib.data.tokenizer_facts import find_special_tokens, word_pieces
+from mtlib.data.batches import Batch
 from mtlib.loss.clean_pass import Place, autocast
 from mtlib.loss.objective import Objective, penalties_of
 from mtlib.model.architecture_check import WORKING
 from mtlib.model.encoder import PretrainedEncoder, check_attention
 from mtlib.model.multitask import MultiTaskModel
+from mtlib.model.repeated_words import table_of_texts, text_batch
 from mtlib.runtime.errors import first_line, require, typed_line
 from mtlib.runtime.method_file import line_of_method
 from mtlib.runtime.threads import using_threads
-from mtlib.tasks import Task
 
 SHORT = (8, 5)
 """Lengths of the two texts of the training step, in word pieces."""
@@ -116,27 +112,3 @@ def check_encoding(objective: Objective, batch: Batch, needs_embeddings: bool) -
         found = f"{text.shape[1]} for {tokens} tokens" if isinstance(text, Tensor) else f"a {type(text).__name__}"
         is_one = isinstance(text, Tensor) and text.shape[1] == tokens
         require(is_one, "its 'embeddings' must return one vector per token", found)
-
-
-def table_of_texts(task: Task, pretrained: PretrainedEncoder, lengths: Sequence[int]) -> TokenTable:
-    """Texts of one repeated word, with labels 0 and 1 in turn: rows of the given numbers of word pieces, in each text
-    column."""
-    special = find_special_tokens(pretrained.tokenizer)  # refuses a tokenizer that finds no word piece
-    word, num_texts = word_pieces(pretrained.tokenizer, "a")[0], len(task.text_columns)
-    labels = (np.arange(len(lengths)) % 2).astype(np.float32)
-    has_several = task.kind_entry.has_several_labels
-    return TokenTable(
-        task=task.name,
-        num_own_rows=len(lengths),
-        id_column=pa.array([str(row) for row in range(len(lengths))]),
-        labels=np.repeat(labels[:, None], task.num_classes, axis=1) if has_several else labels,
-        pieces=(np.full(sum(lengths), word, dtype=np.int32),) * num_texts,
-        offsets=(np.concatenate([[0], np.cumsum(lengths)]),) * num_texts,
-        special=special,
-        fingerprint="",
-    )
-
-
-def text_batch(table: TokenTable, config: TrialConfig, rows: Sequence[int], max_length: int) -> Batch:
-    """A batch of some rows in the configured encoding, of at most `max_length` tokens."""
-    return make_batch(table, np.array(rows), encoding=config.tasks[table.task].encoding, max_length=max_length)

@@ -10,11 +10,12 @@ import torch
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.repeated_words import table_of_texts
 from mtlib.runtime.errors import first_line
 from mtlib.stages.draws import stage_sets
 from mtlib.train import train
 from mtlib.training.micro_batches import fitting_micro_batches, with_micro_batches
-from mtlib.training.preflight import required_features, table_of_texts
+from mtlib.training.preflight import required_features
 from sweeps.cluster.gpu_shares import CONTEXT_BYTES, MEMORY_MARGIN, share_of, trials_per_gpu
 from sweeps.cluster.ray_settings import set_driver_variables
 from sweeps.lanes.peak_memory import release_memory, reset_peak_memory

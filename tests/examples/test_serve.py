@@ -68,7 +68,7 @@ def test_a_client_gets_what_the_command_predicts(client: httpx.Client, bundle: P
         assert found == [pytest.approx(row, abs=1e-5) for row in wanted]
 
 
-def test_a_wrong_request_is_told_what_is_wrong(client: httpx.Client) -> None:
+def test_a_wrong_request_is_refused_with_the_reason(client: httpx.Client) -> None:
     assert client.post("/sst", json={"texts": []}).json() == []
     for task, texts, code, words in (
         ("tone", [["a"]], 404, "known: "),
