@@ -283,7 +283,7 @@ def test_every_method_is_calibrated_and_temperatures_are_stored_by_member() -> N
 def test_trade_offs_are_recorded() -> None:
     found = selected("qqp")
     assert {one.max_models for one in found.trade_offs} == {1, 2, 3}
-    assert {one.name for one in found.trade_offs if one.max_models == 3} == {"topk", "weights", "greedy"}
+    assert {"topk", "weights", "greedy"} <= {one.name for one in found.trade_offs if one.max_models == 3}
 
 
 @each_task
