@@ -109,7 +109,7 @@ def test_of_the_error_lower_is_better() -> None:
 
 def test_a_metric_that_does_not_suit_names_those_that_do() -> None:
     check_metric("f1", "binary", METRICS)
-    with pytest.raises(ValueError, match=r"of a classes task 'f1'; known: accuracy, macro_f1"):
+    with pytest.raises(ValueError, match=r"of a classes task 'f1'; known: accuracy, .*macro_f1"):
         check_metric("f1", "classes", METRICS)
     with pytest.raises(ValueError, match=r"did you mean 'spearman'\? known: spearman, "):
         check_metric("spearmann", "regression", METRICS)

@@ -17,6 +17,7 @@ from mtlib.config.gradient_methods import GRADIENT_METHODS
 from mtlib.config.heads import HEADS
 from mtlib.config.loss_weightings import LOSS_WEIGHTINGS
 from mtlib.config.losses import LOSSES
+from mtlib.config.penalties import PENALTIES
 from mtlib.config.schema import fields_of, to_dict
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
@@ -104,8 +105,11 @@ SETTINGS_OF_METHODS = fields_of(entry.settings for table in TABLES for entry in 
 
 def test_every_field_of_the_configuration_has_a_case(alone: TrialConfig) -> None:
     definitions = {key for key in leaves(to_dict(alone)) if key.startswith("data.tasks.")}
-    cases = ALONE.keys() | {key for key in leaves(to_dict(alone)) if key.rpartition(".")[2] in SETTINGS_OF_METHODS}
-    assert set(leaves(to_dict(alone))) - definitions == cases
+    keys = set(leaves(to_dict(alone)))
+    of_methods = {
+        key for key in keys if key.rpartition(".")[2] in SETTINGS_OF_METHODS or key.split(".")[0] in PENALTIES
+    }
+    assert keys - definitions == ALONE.keys() | of_methods
 
 
 @pytest.mark.parametrize("name", BASES)
