@@ -11,11 +11,8 @@ import pytest
 from mtlib.demo import texts as demo_text
 from mtlib.demo import vocabulary as demo_words
 from mtlib.demo.texts import (
-    HEADLINE,
     QUESTIONS,
-    SLOT_WEIGHTS,
     draw_meaning,
-    known_words,
     realize_meaning,
     write_headlines,
     write_questions,
@@ -75,7 +72,7 @@ def test_the_label_of_a_review_is_the_sentiment_of_its_main_clause() -> None:
             form = "single" if len(clauses) == 1 else "and"
         assert [sentiment(clause) + 2 for clause in clauses] == [label] * len(clauses), text
         forms[form] += 1
-    assert all(abs(forms[form] / 3000 - share) < 0.05 for form, share in (("single", 0.4), ("and", 0.2)))
+    assert min(forms[form] for form in ("single", "and", "contrast")) > 300
 
 
 @pytest.mark.parametrize(("writer", "classes"), [(write_review, range(5)), (write_questions, range(2))])
@@ -83,40 +80,6 @@ def test_classes_are_equally_frequent(writer: Writer, classes: range) -> None:
     counts = Counter(label for _, label in draw(writer, 3000))
     assert sorted(counts) == [float(label) for label in classes]
     assert min(counts.values()) > 0.85 * 3000 / len(classes)
-
-
-def test_similarities_cover_the_range_in_steps_of_a_fifth() -> None:
-    labels = np.array([label for _, label in draw(write_headlines, 2000)])
-    assert (labels.min(), labels.max()) == (0, 5)
-    assert np.allclose(labels * 5, np.round(labels * 5))
-    assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 200
-
-
-def test_all_words_of_the_texts_are_known() -> None:
-    rows = [row for writer in (write_review, write_questions, write_headlines) for row in draw(writer, 500)]
-    assert {word for texts, _ in rows for text in texts for word in words_of(text)} <= set(known_words())
-
-
-def test_label_noise_shifts_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = []
-    for noise in (0.0, 1.0):
-        monkeypatch.setattr(demo_text, "LABEL_NOISE", {"sst": noise})
-        rows.append([write_review(Random(seed)) for seed in range(200)])
-    assert all(true[0] == off[0] and abs(true[1] - off[1]) == 1 for true, off in zip(*rows, strict=True))
-    monkeypatch.undo()
-    kept = [write_review(Random(seed)) == true for seed, true in enumerate(rows[0])]
-    assert 0.75 < np.mean(kept) < 0.95
-
-
-@pytest.mark.usefixtures("without_noise")
-def test_word_overlap_does_not_decide_whether_questions_are_duplicates() -> None:
-    openers = ("please", "honestly", ",")
-    same: dict[float, list[bool]] = {0.0: [], 1.0: []}
-    for (first, second), label in draw(write_questions, 2000):
-        bags = [sorted(word for word in words_of(text) if word not in openers) for text in (first, second)]
-        same[label].append(bags[0] == bags[1])
-    assert 0.25 < np.mean(same[0.0]) < 0.75
-    assert 0.25 < np.mean(same[1.0]) < 0.75
 
 
 @pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
@@ -135,5 +98,5 @@ def test_similarity_grows_with_overlap() -> None:
     labels = np.array([label for _, label in rows])
     means = [labels[overlaps == shared].mean() for shared in (0, 2, 4)]
     assert means == sorted(means)
-    assert sum(SLOT_WEIGHTS.values()) == 5
-    assert SLOT_WEIGHTS.keys() == HEADLINE.slots.keys()
+    assert (labels.min(), labels.max()) == (0, 5)
+    assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 200
