@@ -137,14 +137,6 @@ def test_a_state_belongs_to_tasks_by_name() -> None:
     assert not torch.allclose(found, combined("gradvac", last))
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("cagrad", "fairgrad")])
-def test_a_single_gradient_has_weight_1(method: str) -> None:
-    for length in (1e-6, 1.0, 1e6):
-        gradient = torch.tensor([length], dtype=torch.float64)
-        gramian = gradient.square().unsqueeze(0)
-        assert METHODS[method](gramian, [0], {0: [gradient]}).tolist() == pytest.approx([1])
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_scaling_all_gradients_does_not_change_the_direction(method: str) -> None:
     matrix, scale = conflicting(6, 3), 1e-8

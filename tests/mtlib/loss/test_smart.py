@@ -18,14 +18,12 @@ from mtlib.model.encoder import embedding_layer
 from mtlib.training.run import Run
 from tests.mtlib.loss.by_hand import (
     NOISY,
-    PLAIN,
     SIZES,
     SMART,
     NewRun,
     column,
     divergence_by_hand,
     evaluate,
-    gradients_of,
     passes_of,
     shards_of,
 )
@@ -133,17 +131,6 @@ def test_the_penalty_of_a_run_by_hand(task: str, encoding: str, row_share: float
     _, details = evaluate(run, [batch])
     assert column(details, "smart_penalty") == pytest.approx(5 * penalties[carrying].mean().item(), rel=1e-3)
     assert column(details, "noise_norm") == pytest.approx(5 * norms[carrying].mean().item(), rel=1e-3)
-
-
-def test_a_shard_without_a_row_that_carries_the_penalty_adds_none(new_run: NewRun) -> None:
-    run, plain = new_run({**SMART, "smart.row_share": 0.1}), new_run(PLAIN)
-    shards = shards_of(run, "qqp", 8, world_size=8)
-    found = [column(evaluate(run, [shard])[1], "smart_penalty") for shard in shards]
-    assert [value > 0 for value in found] == [rank in carrying_positions(8, 0.1, 11) for rank in range(8)]
-    silent = found.index(0)
-    one, other = evaluate(run, [shards[silent]]), evaluate(plain, [shards[silent]])
-    assert torch.equal(one[0], other[0])
-    assert gradients_of(run, one[0]).keys() == gradients_of(plain, other[0]).keys()
 
 
 @pytest.mark.parametrize(("rows", "share", "count"), [(1, 1e-9, 1), (16, 0.24, 4)])

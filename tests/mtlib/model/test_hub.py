@@ -151,6 +151,7 @@ def test_a_fetched_encoder_is_found_in_the_cache_without_the_hub(
     assert load_encoder("someone/tiny").fingerprint == tiny_encoder.fingerprint
     assert "someone/tiny/model.safetensors" in hub.fetched
     hub.requests.clear()
+    assert load_encoder("someone/tiny").fingerprint == tiny_encoder.fingerprint
     found = preview_encoder("someone/tiny")
     assert (found.place, found.is_local) == (f"in {cache}", True)
     assert_same(found.pretrained, tiny_encoder)
