@@ -47,7 +47,6 @@ def outside_parameters(encoder: nn.Module) -> dict[str, nn.Parameter]:
 
 def reached_before_the_end(encoder: nn.Module) -> dict[str, bool | None]:
     """Whether the output of the last layer depends on each parameter outside the layers; None if no output does."""
-    encoder.requires_grad_(True)  # RoFormer's positions are fixed
     outputs: list[Any] = []
     handle = encoder_layers(encoder, "PALs")[-1].register_forward_hook(lambda *call: outputs.append(call[2]))
     tokens = torch.tensor([[1, 5, 6, 9, 7, 2]])
