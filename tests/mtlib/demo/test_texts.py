@@ -82,6 +82,13 @@ def test_classes_are_equally_frequent(writer: Writer, classes: range) -> None:
     assert min(counts.values()) > 0.85 * 3000 / len(classes)
 
 
+def test_similarities_cover_the_range_in_steps_of_a_fifth() -> None:
+    labels = np.array([label for _, label in draw(write_headlines, 2000)])
+    assert (labels.min(), labels.max()) == (0, 5)
+    assert np.allclose(labels * 5, np.round(labels * 5))
+    assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 200
+
+
 @pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
 def test_swapping_the_names_changes_every_wording(frame: demo_text.Frame) -> None:
     meaning = draw_meaning(Random(1), frame)
@@ -98,5 +105,3 @@ def test_similarity_grows_with_overlap() -> None:
     labels = np.array([label for _, label in rows])
     means = [labels[overlaps == shared].mean() for shared in (0, 2, 4)]
     assert means == sorted(means)
-    assert (labels.min(), labels.max()) == (0, 5)
-    assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 200
