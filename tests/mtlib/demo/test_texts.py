@@ -13,6 +13,7 @@ from mtlib.demo import vocabulary as demo_words
 from mtlib.demo.texts import (
     QUESTIONS,
     draw_meaning,
+    known_words,
     realize_meaning,
     write_headlines,
     write_questions,
@@ -87,6 +88,11 @@ def test_similarities_cover_the_range_in_steps_of_a_fifth() -> None:
     assert (labels.min(), labels.max()) == (0, 5)
     assert np.allclose(labels * 5, np.round(labels * 5))
     assert np.histogram(labels, bins=5, range=(0, 5))[0].min() > 200
+
+
+def test_all_words_of_the_texts_are_known() -> None:
+    rows = [row for writer in (write_review, write_questions, write_headlines) for row in draw(writer, 500)]
+    assert {word for texts, _ in rows for text in texts for word in words_of(text)} <= set(known_words())
 
 
 @pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
