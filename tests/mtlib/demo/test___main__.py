@@ -30,9 +30,7 @@ def test_the_command_writes_both_folders_and_prints_how_to_use_them(tmp_path: Pa
 def test_wrong_use_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("")
     assert "must be a folder that can be written" in one_line_exit(main, capsys, tmp_path / "file" / "demo")
-    assert "must name a folder" in one_line_exit(main, capsys)
     assert "--seed must be at least 0, got -1" in one_line_exit(main, capsys, tmp_path / "demo", "--seed", "-1")
-    assert "must be a whole number" in one_line_exit(main, capsys, tmp_path / "demo", "--seed", "x")
 
 
 def test_help_does_not_load_torch() -> None:

@@ -57,20 +57,15 @@ def test_the_bytes_depend_on_the_seed_alone(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_files_are_written_as_those_of_cs224n(folder: Path) -> None:
-    files = {path.name: path.read_bytes() for path in (folder / "data").iterdir()}
-    assert files.keys() == {f"{name}-{split}.csv" for name in HEADERS for split in ("train", "dev", "test-student")}
-    assert all(b"\r" not in raw and raw.endswith(b"\n") for raw in files.values())
+    names = {path.name for path in (folder / "data").iterdir()}
+    assert names == {f"{name}-{split}.csv" for name in HEADERS for split in ("train", "dev", "test-student")}
     rows = {name: read_rows(folder, name, "dev") for name in NUM_ROWS}
     assert [own[0] for own in rows.values()] == list(HEADERS.values())
     assert [read_rows(folder, name, "test")[0] for name in NUM_ROWS] == [names[:-1] for names in HEADERS.values()]
-    numbers = {name: [int(row[0]) for row in own[1:]] for name, own in rows.items()}
-    assert numbers["sst"] == list(range(len(numbers["sst"])))
-    assert numbers["qqp"] != sorted(set(numbers["qqp"]))
     labels = {name: {row[-1] for row in own[1:]} for name, own in rows.items()}
     assert labels["sst"] == {"0", "1", "2", "3", "4"}
     assert labels["qqp"] == {"0.0", "1.0"}
     assert labels["sts"] == {f"{number / 5}" for number in range(26)}
-    assert all(len(row[1]) == 25 for own in rows.values() for row in own[1:])
 
 
 def test_rows_are_counted_and_differ_and_no_text_of_train_is_in_another_split(folder: Path, tables: Tables) -> None:
@@ -88,11 +83,9 @@ def test_rows_are_counted_and_differ_and_no_text_of_train_is_in_another_split(fo
 def test_texts_are_short_and_every_word_is_in_the_vocabulary(folder: Path, tables: Tables) -> None:
     tokenizer = load_encoder(str(folder / "encoder")).tokenizer
     texts = [text for name in NUM_ROWS for side in tables[name, "dev"].texts for text in side]
-    found = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    found = [tokenizer.tokenize(text) for text in texts]
     assert max(map(len, found)) <= 19
-    pieces = {piece for ids in found for piece in ids}
-    assert tokenizer.unk_token_id not in pieces
-    assert not [p for p in tokenizer.convert_ids_to_tokens(sorted(pieces)) if p.startswith("##")]
+    assert not [piece for own in found for piece in own if piece == "[UNK]" or piece.startswith("##")]
 
 
 @pytest.mark.slow
@@ -120,7 +113,6 @@ def test_the_folder_is_written_once_and_reused(folder: Path) -> None:
     assert demo_folder(folder.parent) == (folder / "data", folder / "encoder")
     assert (folder / "data" / "sts-dev.csv").stat().st_mtime_ns == stamp
     assert list(folder.parent.iterdir()) == [folder]
-    assert folder.is_absolute()
 
 
 def test_a_folder_that_another_process_wrote_first_is_kept(tmp_path: Path) -> None:
@@ -129,5 +121,3 @@ def test_a_folder_that_another_process_wrote_first_is_kept(tmp_path: Path) -> No
         (tmp_path / name / "file").write_text(name)
     move_unless_there(tmp_path / "second", tmp_path / "first")
     assert (tmp_path / "first" / "file").read_text() == "first"
-    with pytest.raises(OSError):
-        move_unless_there(tmp_path / "none", tmp_path / "nowhere")

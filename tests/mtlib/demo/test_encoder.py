@@ -37,9 +37,6 @@ def test_pairs_are_joined_like_those_of_bert(folder: Path) -> None:
 
 
 def test_any_ascii_text_has_word_pieces(folder: Path) -> None:
-    tokenizer, vocabulary = AutoTokenizer.from_pretrained(folder), make_vocabulary()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     assert "[UNK]" not in tokenizer.tokenize(f"Zyzzyva 4 u: {string.punctuation} unbelievably")
-    assert tokenizer.tokenize("naïve") == ["n", "##a", "##i", "##v", "##e"]
-    assert len(set(vocabulary)) == len(vocabulary)
-    assert (folder / "vocab.txt").read_text().split("\n")[:-1] == vocabulary
-    assert tokenizer.get_vocab() == {piece: n for n, piece in enumerate(vocabulary)}
+    assert tokenizer.get_vocab() == {piece: n for n, piece in enumerate(make_vocabulary())}

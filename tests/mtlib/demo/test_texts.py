@@ -11,9 +11,7 @@ import pytest
 from mtlib.demo import texts as demo_text
 from mtlib.demo import vocabulary as demo_words
 from mtlib.demo.texts import (
-    HEADLINE,
     QUESTIONS,
-    SLOT_WEIGHTS,
     draw_meaning,
     known_words,
     realize_meaning,
@@ -75,7 +73,7 @@ def test_the_label_of_a_review_is_the_sentiment_of_its_main_clause() -> None:
             form = "single" if len(clauses) == 1 else "and"
         assert [sentiment(clause) + 2 for clause in clauses] == [label] * len(clauses), text
         forms[form] += 1
-    assert all(abs(forms[form] / 3000 - share) < 0.05 for form, share in (("single", 0.4), ("and", 0.2)))
+    assert min(forms[form] for form in ("single", "and", "contrast")) > 300
 
 
 @pytest.mark.parametrize(("writer", "classes"), [(write_review, range(5)), (write_questions, range(2))])
@@ -97,28 +95,6 @@ def test_all_words_of_the_texts_are_known() -> None:
     assert {word for texts, _ in rows for text in texts for word in words_of(text)} <= set(known_words())
 
 
-def test_label_noise_shifts_by_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = []
-    for noise in (0.0, 1.0):
-        monkeypatch.setattr(demo_text, "LABEL_NOISE", {"sst": noise})
-        rows.append([write_review(Random(seed)) for seed in range(200)])
-    assert all(true[0] == off[0] and abs(true[1] - off[1]) == 1 for true, off in zip(*rows, strict=True))
-    monkeypatch.undo()
-    kept = [write_review(Random(seed)) == true for seed, true in enumerate(rows[0])]
-    assert 0.75 < np.mean(kept) < 0.95
-
-
-@pytest.mark.usefixtures("without_noise")
-def test_word_overlap_does_not_decide_whether_questions_are_duplicates() -> None:
-    openers = ("please", "honestly", ",")
-    same: dict[float, list[bool]] = {0.0: [], 1.0: []}
-    for (first, second), label in draw(write_questions, 2000):
-        bags = [sorted(word for word in words_of(text) if word not in openers) for text in (first, second)]
-        same[label].append(bags[0] == bags[1])
-    assert 0.25 < np.mean(same[0.0]) < 0.75
-    assert 0.25 < np.mean(same[1.0]) < 0.75
-
-
 @pytest.mark.parametrize("frame", QUESTIONS, ids=lambda frame: frame.wordings[0])
 def test_swapping_the_names_changes_every_wording(frame: demo_text.Frame) -> None:
     meaning = draw_meaning(Random(1), frame)
@@ -135,5 +111,3 @@ def test_similarity_grows_with_overlap() -> None:
     labels = np.array([label for _, label in rows])
     means = [labels[overlaps == shared].mean() for shared in (0, 2, 4)]
     assert means == sorted(means)
-    assert sum(SLOT_WEIGHTS.values()) == 5
-    assert SLOT_WEIGHTS.keys() == HEADLINE.slots.keys()

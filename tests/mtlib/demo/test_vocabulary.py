@@ -3,12 +3,6 @@
 from collections import Counter
 
 from mtlib.demo import vocabulary as words
-from mtlib.demo.vocabulary import read_concepts
-
-
-def test_a_table_is_read_by_concept_name_and_form() -> None:
-    concepts = read_concepts("help helps | assist assists,\n thank thanks")
-    assert concepts == ((("help", "helps"), ("assist", "assists")), (("thank", "thanks"),))
 
 
 def test_every_word_has_one_meaning_and_the_forms_of_its_table() -> None:

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_class_weight
-from torch import Tensor
 
 from mtlib.config.network import TaskConfig
 from mtlib.config.trial import TrialConfig
@@ -42,25 +40,3 @@ def test_weights_are_taken_from_the_own_rows_of_train(tiny_config: TrialConfig, 
     assert found.keys() == {"sst", "qqp"}
     np.testing.assert_allclose(found["sst"], balanced_weights(table.labels[:20], 5), rtol=1e-6)
     assert found["qqp"].tolist() == [1, 3]
-
-
-def test_a_weighted_fit_is_that_of_scikit_learn() -> None:
-    stream = np.random.default_rng(0)
-    features = stream.normal(size=(1000, 3))
-    probs = 1 / (1 + np.exp(-(features @ [1.5, -1.0, 0.5] - 3)))
-    labels = (stream.random(1000) < probs).astype(np.float64)  # 8 % positive
-    inputs, targets, weights = map(torch.from_numpy, (features, labels, balanced_weights(labels, 2)))
-    parameters = torch.zeros(4, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([parameters], max_iter=500, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
-
-    def step() -> Tensor:
-        optimizer.zero_grad()
-        logits = inputs @ parameters[:-1, None] + parameters[-1]
-        loss = loss_per_example(CONFIG, "binary", logits, targets, weights).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    optimizer.step(step)  # type: ignore[no-untyped-call]
-    expected = LogisticRegression(C=np.inf, class_weight="balanced", tol=1e-8).fit(features, labels)
-    found = parameters.detach().numpy()
-    np.testing.assert_allclose(found, [*expected.coef_[0], expected.intercept_[0]], rtol=1e-3)

@@ -10,20 +10,7 @@ from torchjd import aggregation
 
 from mtlib.loss.gradient_aggregation import combine
 from mtlib.loss.gradient_weights import weights_mgda
-from tests.mtlib.loss.gradient_tables import METHODS, NUM_ENTRIES, combined, conflicting, cut, weighting
-
-
-def pcgrad_by_hand(matrix: Tensor) -> Tensor:
-    """Algorithm 1 of Yu et al. 2020, on the gradients themselves."""
-    total = torch.zeros_like(matrix[0])
-    for task, gradient in enumerate(matrix):
-        projected = gradient.clone()
-        for other in torch.randperm(len(matrix)).tolist():
-            product = projected @ matrix[other]
-            if other != task and product < 0:
-                projected = projected - product / matrix[other].norm() ** 2 * matrix[other]
-        total += projected
-    return total
+from tests.mtlib.loss.gradient_tables import METHODS, combined, conflicting, cut, weighting
 
 
 def on_dual_cone(vector: Tensor, matrix: Tensor) -> Tensor:
@@ -56,20 +43,6 @@ def worst_cosine(found: Tensor, matrix: Tensor) -> float:
     return float((matrix @ found / (matrix.norm(dim=1) * found.norm())).min())
 
 
-@pytest.mark.parametrize("num_tasks", [2, 5])
-def test_pcgrad_matches_its_paper_with_the_same_permutations(num_tasks: int) -> None:
-    seen = set()
-    for seed in range(6):
-        matrix = pairwise_conflicting(num_tasks)
-        torch.manual_seed(seed)
-        expected = pcgrad_by_hand(matrix)
-        torch.manual_seed(seed)
-        found = combined("pcgrad", matrix)
-        assert torch.allclose(found, expected)
-        seen.add(round(found.norm().item(), 9))
-    assert (len(seen) > 1) == (num_tasks > 2)  # the order comes from the global stream
-
-
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("num_tasks", [2, 3, 6])
 def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_tasks: int, ratio: float) -> None:
@@ -81,13 +54,6 @@ def test_mgda_is_the_shortest_vector_of_the_hull_for_any_ratio_of_lengths(num_ta
         shortest = weights @ matrix
         # Wolfe's criterion: a vector is the shortest if the hull lies beyond the plane through it, orthogonal to it.
         assert worst_cosine(shortest, matrix - shortest) > -1e-6
-
-
-def test_mgda_of_parallel_gradients_is_the_shortest_and_0_where_a_gradient_is_0() -> None:
-    matrix = conflicting(0, 4)
-    assert torch.allclose(combined("mgda", torch.stack([3 * matrix[0], matrix[0]])), matrix[0])
-    matrix[[1, 3]] = 0
-    assert weights_mgda(matrix @ matrix.T).tolist() == [0, 0.5, 0, 0.5]
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
@@ -105,50 +71,31 @@ def test_upgrad_is_the_sum_of_projected_gradients_and_dualproj_their_projected_s
         assert (combined("dualproj", matrix) - joint).norm() < 1e-6 * joint.norm()
 
 
-@pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
-def test_projections_of_opposite_gradients_conflict_with_none(method: str, ratio: float) -> None:
-    stream = torch.Generator().manual_seed(0)
-    for angle in (1e-2, 1e-3):
-        matrix = torch.randn(3, NUM_ENTRIES, generator=stream, dtype=torch.float64)
-        matrix = functional.normalize(matrix, dim=1)
-        matrix[1] = -ratio * (matrix[0] + angle * matrix[1])
-        assert worst_cosine(combined(method, matrix), matrix) > -1e-5
+THEIRS: dict[str, aggregation.Aggregator] = {
+    "pcgrad": aggregation.PCGrad(),
+    "imtl_g": aggregation.IMTLG(),
+    "aligned_mtl": aggregation.AlignedMTL(pref_vector=torch.ones(3, dtype=torch.float64)),
+    "fairgrad": aggregation.FairGrad(alpha=1.0),
+}
+if "cagrad" in METHODS:  # with its packages
+    THEIRS["cagrad"] = aggregation.CAGrad(c=0.4)
 
 
-@pytest.mark.parametrize("method", ["upgrad", "dualproj"])
-def test_a_gradient_of_0_does_not_change_a_projection(method: str) -> None:
-    matrix = conflicting(1, 3)
-    with_zeros = torch.cat([torch.zeros(1, NUM_ENTRIES, dtype=torch.float64), matrix])
-    assert torch.allclose(combined(method, with_zeros), combined(method, matrix), rtol=1e-7, atol=1e-7)
+@pytest.mark.parametrize("method", THEIRS)
+def test_a_method_without_a_state_is_torchjds(method: str) -> None:
+    """The order of PCGrad's projections comes from the global stream."""
+    matrix = pairwise_conflicting(3)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = THEIRS[method](matrix)
+        torch.manual_seed(seed)
+        assert torch.allclose(combined(method, matrix), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("num_tasks", [2, 5])
-def test_imtl_g_has_the_same_projection_on_every_gradient(num_tasks: int) -> None:
-    matrix = conflicting(0, num_tasks)
-    found = combined("imtl_g", matrix)
-    projections = matrix @ found / matrix.norm(dim=1)
-    assert torch.allclose(projections, projections.mean().expand(num_tasks))
-    weights = torch.linalg.lstsq(matrix.T, found[:, None]).solution
-    assert weights.sum().item() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("num_tasks", [2, 5])
-def test_aligned_mtl_scales_every_principal_component_to_the_shortest(num_tasks: int) -> None:
-    matrix = conflicting(0, num_tasks)
-    left, lengths, right = np.linalg.svd(matrix.numpy(), full_matrices=False)
-    expected = lengths.min() * np.ones(num_tasks) @ left @ right
-    assert np.allclose(combined("aligned_mtl", matrix).numpy(), expected)
-
-
-@pytest.mark.parametrize("num_tasks", [2, 4])
-def test_fairgrad_solves_its_equation_and_cagrad_is_torchjds(num_tasks: int) -> None:
-    matrix = conflicting(7, num_tasks)
-    assert torch.allclose(combined("fairgrad", matrix), aggregation.FairGrad(alpha=1.0)(matrix))
-    weights = weighting("fairgrad", fairgrad_alpha=2)(matrix @ matrix.T, range(num_tasks), {})
+def test_fairgrad_solves_its_equation() -> None:
+    matrix = conflicting(7, 4)
+    weights = weighting("fairgrad", fairgrad_alpha=2)(matrix @ matrix.T, range(4), {})
     assert torch.allclose(matrix @ matrix.T @ weights, weights**-0.5, rtol=1e-3)
-    if "cagrad" in METHODS:  # with its packages
-        assert torch.allclose(combined("cagrad", matrix), aggregation.CAGrad(c=0.4)(matrix))
 
 
 @pytest.mark.parametrize(
@@ -190,18 +137,9 @@ def test_a_state_belongs_to_tasks_by_name() -> None:
     assert not torch.allclose(found, combined("gradvac", last))
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method not in ("cagrad", "fairgrad")])
-def test_a_single_gradient_has_weight_1(method: str) -> None:
-    for length in (1e-6, 1.0, 1e6):
-        gradient = torch.tensor([length], dtype=torch.float64)
-        gramian = gradient.square().unsqueeze(0)
-        assert METHODS[method](gramian, [0], {0: [gradient]}).tolist() == pytest.approx([1])
-
-
-@pytest.mark.parametrize("scale", [1e-8, 1e3])
 @pytest.mark.parametrize("method", METHODS)
-def test_scaling_all_gradients_does_not_change_the_direction(method: str, scale: float) -> None:
-    matrix = conflicting(6, 3)
+def test_scaling_all_gradients_does_not_change_the_direction(method: str) -> None:
+    matrix, scale = conflicting(6, 3), 1e-8
     torch.manual_seed(0)
     expected = combined(method, matrix)
     torch.manual_seed(0)

@@ -1,6 +1,5 @@
 """The contrastive loss against a plain loop, its views by hand, and two workers against one."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -42,36 +41,12 @@ def looped(first: Tensor, second: Tensor, temperature: float) -> list[float]:
     return [float(np.mean(row)) for row in np.reshape(losses, (len(first), -1))]
 
 
-@pytest.mark.parametrize(("rows", "texts", "temperature"), [(5, 1, 0.05), (5, 2, 0.3), (2, 2, 2.0), (1, 2, 0.3)])
+@pytest.mark.parametrize(("rows", "texts", "temperature"), [(5, 1, 0.05), (2, 2, 2.0), (1, 1, 0.3)])
 def test_the_loss_is_the_cross_entropy_of_cosines_over_all_texts(rows: int, texts: int, temperature: float) -> None:
     first, second = views(rows, texts)
     expected = looped(first, second, temperature)
     assert np.allclose(whole(first, second, temperature), expected, rtol=1e-4, atol=1e-5)
     assert np.allclose(whole(10 * first, 0.1 * second, temperature), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_losses_known_by_hand() -> None:
-    # Cosines of both rows: 1 with its own view, 0 with the other. -log(e^2 / (e^2 + 1)).
-    first = torch.eye(2).unsqueeze(1)
-    assert whole(3 * first, 7 * first, 0.5).tolist() == pytest.approx([math.log(1 + math.exp(-2))] * 2)
-    ones = torch.ones(5, 2, HIDDEN)  # parallel views cost the logarithm of their number
-    assert torch.allclose(whole(ones, ones), torch.full((5,), math.log(10)))
-
-
-def test_a_single_text_costs_nothing_with_no_gradient() -> None:
-    first = torch.ones(1, 1, HIDDEN, requires_grad=True)
-    loss = whole(first, -torch.ones(1, 1, HIDDEN), 0.05)
-    (gradient,) = torch.autograd.grad(loss.sum(), first)
-    assert loss.tolist() == [0.0]
-    assert not gradient.any()
-
-
-def test_vectors_of_zero_length_give_finite_losses_and_gradients() -> None:
-    first = torch.zeros(2, 1, HIDDEN, requires_grad=True)
-    loss = whole(first, torch.zeros(2, 1, HIDDEN))
-    (gradient,) = torch.autograd.grad(loss.sum(), first)
-    assert loss.tolist() == pytest.approx([math.log(2)] * 2)
-    assert gradient.isfinite().all()
 
 
 def test_the_loss_is_fp32_under_bf16() -> None:
@@ -82,7 +57,7 @@ def test_the_loss_is_fp32_under_bf16() -> None:
     assert torch.equal(loss, whole(first.float(), second.float(), 0.05))
 
 
-@pytest.mark.parametrize(("rows", "texts"), [(5, 1), (5, 2), (4, 1), (1, 2)])
+@pytest.mark.parametrize(("rows", "texts"), [(5, 2), (1, 2)])
 def test_two_workers_give_each_row_its_loss_and_sum_to_the_gradient_of_one(
     rows: int, texts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,17 +138,3 @@ def test_only_contrastive_tasks_cost_one_pass_of_each_text_or_two_with_its_own_d
     run = new_run({**CONTRAST, **BI, "simcse.tasks": "qqp"})
     assert [len(passes_of(run, task, 5)) for task in SIZES] == [1, 4, 2]
     assert len(passes_of(new_run({**CONTRAST, "simcse.dropout": 0.1}), "qqp")) == 3
-
-
-def test_the_projection_is_used_for_the_contrastive_term_alone(new_run: NewRun) -> None:
-    run = new_run(CONTRAST)
-    (batch,) = shards_of(run, "sst", 8)
-    before = run.model(batch).logits
-    assert run.model.projection is not None
-    with torch.no_grad():
-        for parameter in run.model.projection.parameters():
-            parameter.fill_(float("nan"))
-    assert torch.equal(run.model(batch).logits, before)
-    _, details = evaluate(run, [batch])
-    assert np.isfinite(column(details, "loss"))
-    assert np.isnan(column(details, "simcse"))

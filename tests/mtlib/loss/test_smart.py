@@ -13,21 +13,17 @@ from torch.nn import functional
 import mtlib.loss.smart
 from mtlib.config.penalties import SmartConfig
 from mtlib.data.batches import Batch
-from mtlib.loss.divergences import symmetric_divergence
 from mtlib.loss.smart import carrying_positions, first_noise, smoothness, step_noise
 from mtlib.model.encoder import embedding_layer
-from mtlib.tasks import TASKS
 from mtlib.training.run import Run
 from tests.mtlib.loss.by_hand import (
     NOISY,
-    PLAIN,
     SIZES,
     SMART,
     NewRun,
     column,
     divergence_by_hand,
     evaluate,
-    gradients_of,
     passes_of,
     shards_of,
 )
@@ -93,19 +89,6 @@ def test_the_ascent_follows_the_gradient_of_a_linear_model_by_hand(mode: str) ->
     assert all(torch.equal(seen.abs().sum(dim=2) > 0, mask.bool()) for seen in model.seen)  # none on padding
 
 
-def test_the_noise_norm_is_the_largest_entry_over_both_inputs() -> None:
-    first, seen = [random_noise(7, 2, 3, 4), random_noise(8, 2, 5, 4)], list[Sequence[Tensor]]()
-
-    def perturbed(noise: Sequence[Tensor]) -> Tensor:
-        seen.append(noise)
-        return (noise[0].sum(dim=(1, 2)) + 3 * noise[1].sum(dim=(1, 2))).unsqueeze(1)
-
-    masks = [torch.ones(2, 3), torch.ones(2, 5)]
-    result = smoothness(smart(mode="paper", epsilon=9.0), "regression", torch.zeros(2, 1), first, masks, perturbed)
-    last = torch.cat([part.flatten(1) for part in seen[-1]], dim=1)
-    assert torch.equal(result[1], last.abs().amax(dim=1))
-
-
 def test_the_penalty_has_gradients_in_both_predictions() -> None:
     text, weight = random_noise(9, 2, 4).double(), random_noise(10, 4, 3).double().requires_grad_()
     seen: list[Tensor] = []
@@ -121,33 +104,6 @@ def test_the_penalty_has_gradients_in_both_predictions() -> None:
     moved, clean = ((text + part) @ weight.detach() for part in (seen[-1], torch.zeros_like(text)))
     difference = moved.softmax(1) - clean.softmax(1)
     assert torch.allclose(gradient, seen[-1].T @ difference, rtol=1e-9, atol=1e-12)
-
-
-def test_the_ascent_of_paper_mode_raises_the_divergence_and_reaches_no_parameter(new_run: NewRun) -> None:
-    run = new_run({**PLAIN, "tasks.qqp.encoding": "bi"})
-    (batch,) = shards_of(run, "qqp", 8)
-    output, masks = run.model(batch, keep=True), [inputs.attention_mask for inputs in batch.inputs]
-    first = [random_noise(12 + index, *text.shape) for index, text in enumerate(output.embeddings)]
-
-    def perturbed(noise: Sequence[Tensor]) -> Tensor:
-        moved = [text + part for text, part in zip(output.embeddings, noise, strict=True)]
-        logits: Tensor = run.model(batch, embeddings=moved).logits
-        return logits
-
-    def climbed(num_steps: int) -> tuple[Tensor, Tensor]:
-        config = smart(mode="paper", num_steps=num_steps, noise_std=1e-3, step_size=0.1, epsilon=0.1)
-        return smoothness(config, TASKS["qqp"].kind, output.logits, first, masks, perturbed)
-
-    before = symmetric_divergence("binary", perturbed([1e-3 * noise for noise in first]), output.logits)
-    # Noise of the same size per entry in random directions, for comparison.
-    signs = [0.1 * noise.sign() * mask.unsqueeze(2) for noise, mask in zip(first, masks, strict=True)]
-    at_random = symmetric_divergence("binary", perturbed(signs), output.logits)
-    (one, norms), (four, _) = climbed(1), climbed(4)
-    assert (one > 10 * before).all()
-    assert four.mean() > at_random.mean()
-    assert four.mean() > one.mean()
-    assert norms.max() <= 0.1 + 1e-6
-    assert all(parameter.grad is None for parameter in run.model.parameters())
 
 
 def noise_by_hand(run: Run, batch: Batch) -> list[Tensor]:
@@ -177,18 +133,7 @@ def test_the_penalty_of_a_run_by_hand(task: str, encoding: str, row_share: float
     assert column(details, "noise_norm") == pytest.approx(5 * norms[carrying].mean().item(), rel=1e-3)
 
 
-def test_a_shard_without_a_row_that_carries_the_penalty_adds_none(new_run: NewRun) -> None:
-    run, plain = new_run({**SMART, "smart.row_share": 0.1}), new_run(PLAIN)
-    shards = shards_of(run, "qqp", 8, world_size=8)
-    found = [column(evaluate(run, [shard])[1], "smart_penalty") for shard in shards]
-    assert [value > 0 for value in found] == [rank in carrying_positions(8, 0.1, 11) for rank in range(8)]
-    silent = found.index(0)
-    one, other = evaluate(run, [shards[silent]]), evaluate(plain, [shards[silent]])
-    assert torch.equal(one[0], other[0])
-    assert gradients_of(run, one[0]).keys() == gradients_of(plain, other[0]).keys()
-
-
-@pytest.mark.parametrize(("rows", "share", "count"), [(1, 1e-9, 1), (16, 0.24, 4), (3, 0.5, 2), (8, 1, 8)])
+@pytest.mark.parametrize(("rows", "share", "count"), [(1, 1e-9, 1), (16, 0.24, 4)])
 def test_each_row_is_as_likely_to_carry_the_penalty(rows: int, share: float, count: int) -> None:
     drawn = [carrying_positions(rows, share, seed) for seed in range(1000)]
     assert {len(set(one.tolist())) for one in drawn} == {count}
@@ -197,7 +142,7 @@ def test_each_row_is_as_likely_to_carry_the_penalty(rows: int, share: float, cou
     assert np.array_equal(drawn[5], carrying_positions(rows, share, 5))
 
 
-@pytest.mark.parametrize(("mode", "passes"), [("random", [8, 2]), ("unit_norm", [8, 2, 2, 2]), ("paper", [8, 2, 2, 2])])
+@pytest.mark.parametrize(("mode", "passes"), [("random", [8, 2]), ("paper", [8, 2, 2, 2])])
 def test_only_smart_tasks_and_rows_that_carry_the_penalty_cost_further_passes(
     mode: str, passes: list[int], new_run: NewRun
 ) -> None:
@@ -286,7 +231,6 @@ def test_the_ascent_has_the_direction_of_fp32_under_bf16(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"smart.noise_std": VANISHING},
         {"smart.noise_std": VANISHING, "smart.row_share": 0.5, "tasks.qqp.encoding": "bi"},
         {"smart.mode": "paper", "smart.num_steps": 3, "smart.noise_std": 1e-6, "smart.epsilon": 1e-6},
     ],
@@ -301,13 +245,3 @@ def test_tiny_noise_gives_no_penalty_only_with_shared_masks(changes: dict[str, A
     assert abs(penalties["shared"]) < 1e-6
     assert penalties["independent"] > 1e-4
     assert losses["shared"] == losses["independent"]  # the same draws as in the clean pass
-
-
-def test_after_shared_masks_the_random_stream_continues_after_the_clean_pass(new_run: NewRun) -> None:
-    drawn = []
-    for changes in ({**SMART, **NOISY, "smart.masks": "shared"}, {**PLAIN, **NOISY}):
-        run = new_run(changes)
-        torch.manual_seed(4)
-        evaluate(run, shards_of(run, "sst", 8))
-        drawn.append(torch.rand(3))
-    assert torch.equal(*drawn)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import AlbertConfig, AutoModel, BertConfig, DistilBertConfig, MPNetConfig
+from transformers import AutoModel, BertConfig, DistilBertConfig
 
 from mtlib.model.dropout import hidden_dropout_set_to, random_state, restore_random_state
 
@@ -18,13 +18,10 @@ SIZES = {
 DISTIL_SIZES = {"vocab_size": 20, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16}
 ENCODERS = {
     "bert": BertConfig(**SIZES),
-    "mpnet": MPNetConfig(**SIZES),
-    "albert": AlbertConfig(**SIZES, embedding_size=16),
     "distilbert": DistilBertConfig(**DISTIL_SIZES, dropout=HIDDEN, attention_dropout=ATTENTION),
 }
-NUM_HIDDEN = {"bert": 5, "mpnet": 5, "albert": 3, "distilbert": 3}
-"""In the embeddings, and after attention and feed-forward of each layer; ALBERT's layers share one module, and
-DistilBERT has none after attention."""
+NUM_HIDDEN = {"bert": 5, "distilbert": 3}
+"""In the embeddings, and after attention and feed-forward of each layer; DistilBERT has none after attention."""
 
 
 def probabilities(module: nn.Module) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Projected attention: values against slow loops, both placements by hand, removal of hooks."""
+"""Projected attention: values against torch's and formulas, both placements by hand."""
 
 import math
 from typing import Any
@@ -21,7 +21,6 @@ BASE = TrialConfig(stages=(StageConfig(tasks=("sst", "qqp", "sts")),)).override(
 WIDTH, LAYERS = 32, 2
 IDS = torch.tensor([[2, 7, 8, 9, 3], [2, 11, 3, 0, 0]])
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-PLACEMENTS = ("attention", "layer")
 FUNCTIONS = ("attention", "identity", "low_rank")
 
 
@@ -52,37 +51,16 @@ def states(encoder: nn.Module, pals: Pals | LowRank | None = None) -> Tensor:
         return states(encoder)
 
 
-def attention_by_hand(pals: Pals, layer: int, hidden: Tensor) -> Tensor:
-    """TS(h) with a loop over rows, heads and tokens."""
-    v_e, v_d = pals.down.weight, pals.up.weight
-    mixing: Any = pals.mixing[layer]
-    size, width = len(v_e), len(v_e) // pals.num_heads
-    q_matrix, k_matrix, v_matrix = mixing.weight[:size], mixing.weight[size : 2 * size], mixing.weight[2 * size :]
-    result = torch.zeros_like(hidden)
-    for row in range(len(hidden)):
-        real = [token for token in range(hidden.shape[1]) if MASK[row, token]]
-        small = [v_e @ hidden[row, token] for token in range(hidden.shape[1])]
-        for token in range(hidden.shape[1]):
-            heads = []
-            for head in range(pals.num_heads):
-                part = slice(head * width, (head + 1) * width)
-                query = (q_matrix @ small[token])[part]
-                scores = [float(query @ (k_matrix @ small[other])[part]) / math.sqrt(width) for other in real]
-                total = sum(math.exp(score) for score in scores)
-                weighted = [
-                    math.exp(s) / total * (v_matrix @ small[o])[part] for s, o in zip(scores, real, strict=True)
-                ]
-                heads.append(torch.stack(weighted).sum(0))
-            result[row, token] = v_d @ torch.cat(heads)
-    return result
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("num_heads", [1, 4])
-def test_attention_matches_a_slow_loop(num_heads: int) -> None:
+def test_attention_is_torchs_between_two_matrices(num_heads: int) -> None:
     pals, hidden = large_pals(num_heads=num_heads).train(), torch.randn(2, 5, WIDTH)  # it has no dropout
+    attention = nn.MultiheadAttention(8, num_heads, bias=False, batch_first=True)
+    attention.out_proj.weight.copy_(torch.eye(8))
     for layer in range(LAYERS):
-        expected = attention_by_hand(pals, layer, hidden)
+        attention.in_proj_weight.copy_(pals.mixing[layer].weight)
+        small = hidden @ pals.down.weight.T
+        expected = attention(small, small, small, key_padding_mask=MASK == 0)[0] @ pals.up.weight.T
         assert torch.allclose(pals(layer, hidden, MASK.bool()), expected, rtol=1e-4, atol=1e-4)
         assert expected.abs().max() > 1
 
@@ -127,34 +105,17 @@ def test_a_pass_matches_layers_assembled_by_hand(placement: str, function: str, 
             hidden = layer_by_hand(layer, hidden, pals(number, hidden, MASK.bool()), placement)
         assert torch.allclose(states(encoder, pals), hidden, atol=1e-5)
         assert (states(encoder) - hidden).abs().max() > 0.1
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        half = states(encoder, pals)
-    torch.autograd.backward(half.float()[:, 0].square().sum())
-    assert torch.allclose(half.float(), hidden, atol=0.15)
-    assert all(parameter.grad is not None and parameter.grad.dtype == torch.float32 for parameter in pals.parameters())
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-@pytest.mark.parametrize("name", ["roberta", "deberta", "distilbert"])
+@pytest.mark.parametrize(("name", "placement"), [("deberta", "attention"), ("distilbert", "layer")])
 def test_zero_initialised_modules_change_nothing_in_any_architecture(name: str, placement: str) -> None:
     torch.manual_seed(0)
     encoder = AutoModel.from_config(ENCODERS[name]).eval()
     zero, large = (large_pals(width=16, placement=placement, zero_start=is_zero) for is_zero in (True, False))
-    assert torch.equal(states(encoder, zero), states(encoder))
-    assert not torch.allclose(states(encoder, large), states(encoder), atol=1e-2)
-
-
-def test_zero_initialised_modules_learn(encoder: nn.Module) -> None:
-    pals = make_pals(BASE.override({"pals.zero_start": True}), "sst", WIDTH, LAYERS)
-    optimizer = torch.optim.SGD(pals.parameters(), lr=1.0)
-    before = {name: value.detach().clone() for name, value in pals.named_parameters()}
-    moved = []
-    for _ in range(2):
-        optimizer.zero_grad()
-        torch.autograd.backward(states(encoder, pals)[:, 0, 0].sum())
-        optimizer.step()
-        moved.append({name for name, value in pals.named_parameters() if not torch.equal(value, before[name])})
-    assert moved == [{"up.weight"}, set(before)]
+    plain = states(encoder)
+    assert torch.equal(states(encoder, zero), plain)
+    assert not torch.allclose(states(encoder, large), plain, atol=1e-2)
+    assert torch.equal(states(encoder), plain)  # no hook remains
 
 
 def test_the_papers_modules_for_eight_tasks_have_0_13_times_the_weights_of_bert() -> None:
@@ -164,27 +125,6 @@ def test_the_papers_modules_for_eight_tasks_have_0_13_times_the_weights_of_bert(
     with torch.device("meta"):
         bert = sum(parameter.numel() for parameter in AutoModel.from_config(BertConfig()).parameters())
     assert round(1 + 8 * count / bert, 2) == 1.13  # Stickland and Murray 2019
-
-
-def test_low_rank_layers_have_as_many_weights_as_in_the_authors_code() -> None:
-    # In the code of Stickland and Murray: 12 times nn.Linear(768, 100) and nn.Linear(100, 768), low_rank_config.json.
-    own = make_pals(BASE.override({"pals.size": 100, "pals.function": "low_rank"}), "sst", 768, 12)
-    assert sum(parameter.numel() for parameter in own.parameters()) == 12 * (2 * 768 * 100 + 100 + 768)
-
-
-def num_hooks(encoder: nn.Module) -> int:
-    return sum(len(module._forward_pre_hooks) + len(module._forward_hooks) for module in encoder.modules())
-
-
-def test_no_hook_remains_after_a_pass_or_an_error(encoder: nn.Module) -> None:
-    pals, before, plain = large_pals(), num_hooks(encoder), states(encoder)
-    assert not torch.equal(states(encoder, pals), plain)
-    assert num_hooks(encoder) == before
-    rule = "^PALs need layers that keep the number of tokens, which BertLayer does not, got 5 for 2$"
-    with pytest.raises(ValueError, match=rule), beside_layers(pals, encoder, MASK[:, :2]):  # a mask of the wrong shape
-        encoder(input_ids=IDS, attention_mask=MASK)
-    assert num_hooks(encoder) == before
-    assert torch.equal(states(encoder), plain)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -8,9 +8,6 @@ from safetensors.torch import load_file, save_file
 
 from mtlib.model.weight_files import check_finite, fault_of_files
 
-HEADER = 80
-"""Within the header of the file below."""
-
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
@@ -19,14 +16,9 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_whole_file_has_no_fault(weights: Path) -> None:
-    assert fault_of_files([weights]) is None
-    save_file({}, weights)
-    assert fault_of_files([weights]) is None
-
-
-@pytest.mark.parametrize("num_bytes", [9, HEADER, -1, -100])
+@pytest.mark.parametrize("num_bytes", [80, -1])  # within the header, within the data
 def test_a_cut_file_is_called_cut_with_its_size(weights: Path, num_bytes: int) -> None:
+    assert fault_of_files([weights]) is None
     whole = weights.read_bytes()
     weights.write_bytes(whole[:num_bytes])
     with pytest.raises(Exception, match=r"header|metadata"):
@@ -41,8 +33,6 @@ def test_a_cut_file_is_called_cut_with_its_size(weights: Path, num_bytes: int) -
     ("content", "fault"),
     [
         (b"PK\x03\x04" + b"x" * 40, "no safetensors file"),
-        (b"\x02" + b"\x00" * 7 + b"{]", "no safetensors file"),
-        (b"5", "no safetensors file"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n", "a Git-LFS pointer"),
         (b"\n<!DOCTYPE html><html>Sign in</html>", "a web page"),
     ],
