@@ -2,7 +2,8 @@
 
     python benchmarks/encoder_cost.py
 
-A step is a forward and backward pass of 16 rows of 32 tokens and an update by AdamW, in fp32 on one thread; the fastest of six counts.
+A step is a forward and backward pass of 16 rows of 32 tokens and an update by AdamW, in fp32 on one thread; the fastest
+of six counts.
 """
 
 import multiprocessing
