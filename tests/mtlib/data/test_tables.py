@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from mtlib.data.row_labels import MAX_LISTED_LABELS, Layout, UnknownLabelsError
+from mtlib.data.row_labels import Layout
 from mtlib.data.tables import (
     Table,
     check_folder,
@@ -16,7 +15,7 @@ from mtlib.data.tables import (
     make_table,
     prefixed_table,
 )
-from mtlib.tasks import TASKS, Task, TaskFiles
+from mtlib.tasks import TASKS, Task
 from tests.one_line_error import one_line_error
 from tests.task_tables import read_folder
 
@@ -60,85 +59,6 @@ def test_an_id_that_must_be_unique_is_refused_where_it_is_again() -> None:
     assert table_of(rows).ids == ["a", "a"]
     message = one_line_error(table_of, rows, has_unique_ids=True)
     assert message == "f.csv:1: column id must hold each id once, got a of f.csv:0 again"
-
-
-@pytest.mark.parametrize(
-    ("task", "label"),
-    [(SST, "0"), (SST, "4.0"), (STS, "0.0"), (STS, "5"), (STS, "4.57142857142857"), (STS, str(5 * (1 + 2.0**-25)))],
-)
-def test_labels_up_to_the_ends_of_their_range_are_read(task: Task, label: str) -> None:
-    assert labelled(label, task=task).labels.tolist() == [np.float32(label)]
-
-
-@pytest.mark.parametrize(
-    ("task", "label"),
-    [(SST, "5"), (SST, "-1"), (SST, "2.5"), (QQP, "inf"), (STS, "5.0001"), (STS, "-0.1"), (STS, "nan"), (STS, "1_0")],
-)
-def test_a_wrong_label_is_refused_with_its_place(task: Task, label: str) -> None:
-    low, high = task.label_range
-    rule = f"must be a {'' if task.is_regression else 'whole '}number from {low:g} to {high:g}"
-    assert one_line_error(labelled, "1", label, task=task) == f"f.csv:1: column gold {rule}, got '{label}'"
-
-
-def test_a_label_in_words_of_own_files_may_get_a_name() -> None:
-    own, hint = replace(QQP, files=TaskFiles(train="a.csv", dev="b.csv")), "; labels can be named: labels = [...]"
-    assert hint in one_line_error(labelled, "true", task=own)
-    assert hint not in one_line_error(labelled, "2", task=own)
-    assert hint not in one_line_error(labelled, "true", task=QQP)
-
-
-def test_all_unknown_labels_are_counted_and_the_first_is_shown_with_near_ones() -> None:
-    mapping, task = ("good:1", "bad:0"), replace(QQP, labels=("bad", "good"))
-    with pytest.raises(UnknownLabelsError) as caught:
-        labelled("good", "goood", "x", "x", mapping=mapping, task=task, has_all_labels=True)
-    assert str(caught.value) == (
-        "unknown label in column gold of f.csv:1 'goood' ('python -m mtlib.data DIR' lists all 2 unknown labels); "
-        "did you mean 'good'? known: good, bad"
-    )
-    assert (caught.value.counts, caught.value.known) == ({"goood": 1, "x": 2}, ("bad", "good"))
-
-
-def test_mapped_labels_drop_other_rows_and_count_them_per_label() -> None:
-    table = labelled("0", "1", "2", "1", "-1", "0.0", "", mapping=("0:1", " 2 : 0"))
-    assert (table.ids, table.labels.tolist()) == (["id0", "id2", "id5"], [1, 0, 1])
-    assert table.left_out == (
-        "f.csv: 2 rows have gold 1, which labels does not name",
-        "f.csv: 1 row has gold -1, which labels does not name",
-    )
-    assert (table.skipped, table.num_own_rows) == (("f.csv:6: gold is blank",), 3)
-
-
-def test_words_are_mapped_literally_and_may_hold_colons() -> None:
-    table = labelled("entailment", "a:b", "Entailment", "nan", mapping=("entailment:1", "a:b:0"))
-    assert (table.labels.tolist(), len(table.left_out)) == ([1, 0], 2)
-
-
-def test_a_wrong_mapping_is_refused() -> None:
-    message = one_line_error(labelled, "1", "2", mapping=("1:1", "2:0.5"))
-    assert message == "f.csv:1: column gold must be a whole number from 0 to 1, got '0.5'"
-    message = one_line_error(labelled, "0", mapping=("0:1", "0.0:0"))
-    assert message == "labels must name each value once, got 0:1, 0.0:0"
-
-
-@pytest.mark.parametrize("more", [0, 3])
-def test_dropped_labels_beyond_the_most_frequent_are_counted_together(more: int) -> None:
-    others = [str(label) for label in range(1, MAX_LISTED_LABELS + more + 1)]
-    left_out = labelled("0", *others, "1", mapping=("0:1",)).left_out
-    assert left_out[0] == "f.csv: 2 rows have gold 1, which labels does not name"
-    rest = [f"f.csv: {more} rows have another gold that labels does not name"] if more else []
-    assert list(left_out[MAX_LISTED_LABELS:]) == rest
-
-
-def test_several_labels_are_a_list_in_json_or_texts_with_commas() -> None:
-    task = replace(QQP, kind="multilabel", label_range=(0, 2), labels=("red", "green", "blue, or cyan"), metric="")
-    mapping = ("red:0", "green:1", "blue, or cyan:2", "0:0", "1:1", "2:2")
-    found = labelled('["blue, or cyan", "red"]', "[]", "red, green", "2,0", "[1]", mapping=mapping, task=task)
-    assert found.labels.dtype == np.float32
-    assert found.labels.tolist() == [[1, 0, 1], [0, 0, 0], [1, 1, 0], [1, 0, 1], [0, 1, 0]]
-    for cell in ("[red]", '[["red"]]'):
-        assert "f.csv:0: a list of labels must be JSON" in one_line_error(labelled, cell, mapping=mapping, task=task)
-    found = labelled("red", "red, pink", mapping=mapping, task=task)  # an extra source: other labels are left out
-    assert found.left_out == ("f.csv: 1 row has gold pink, which labels does not name",)
 
 
 def test_a_prefix_is_before_each_text() -> None:
