@@ -209,7 +209,12 @@ def train_students(request: DistilRequest, taught: Sequence[Taught]) -> int:
     )
     command = [sys.executable, str(RUN_SCRIPT), *words, *(["--dry-run"] if request.is_dry_run else [])]
     show_lines([f"{COMMAND_INDENT}{shlex.join(command)}"])
-    return subprocess.run(command, check=False).returncode
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # the sweep got it too: it saves its trials, and ends
+                continue
 
 
 def show_note(line: str) -> None:
