@@ -165,14 +165,6 @@ NO_TEXT_ENCODERS: dict[str, tuple[Any, str]] = {
 """The reason in the error of each."""
 
 
-FAMILIES = (
-    *("albert", "bert", "bert-generation", "big_bird", "camembert", "convbert", "data2vec-text", "deberta"),
-    *("deberta-v2", "distilbert", "electra", "ernie", "esm", "eurobert", "flaubert", "fnet", "gemma", "gemma3_text"),
-    *("gte", "ibert", "jina_embeddings_v3", "layoutlm", "longformer", "megatron-bert", "mobilebert", "modernbert"),
-    *("mpnet", "nomic_bert", "nystromformer", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer"),
-    *("splinter", "squeezebert", "ultrabert", "xlm", "xlm-roberta", "xlm-roberta-xl", "xlnet", "yoso"),
-)
-"""Families of encoders that `small_default` makes small."""
 SIZES: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "d_model", "dim", "emb_dim", "embedding_size", "input_embedding_size"), 32),
     **dict.fromkeys(("intermediate_size", "hidden_dim", "d_inner", "intra_bottleneck_size", "true_hidden_size"), 32),
