@@ -1,4 +1,4 @@
-"""Reports by hand: running means, scores of chosen predictions, best epochs, and progress."""
+"""Reports by hand: running means, tokens, scores of chosen predictions, and best epochs."""
 
 import itertools
 from collections import Counter
@@ -10,19 +10,18 @@ import pytest
 import torch
 
 import mtlib.training.epoch_report
-from mtlib.stages.sampler import StepBatch, epoch_steps
+from mtlib.stages.sampler import epoch_steps
 from mtlib.train import prepare_run
 from mtlib.training.epoch_report import (
     TOKENS,
     EpochReport,
     points_of,
-    progress_of,
     score_epoch,
     trained_tokens,
 )
-from mtlib.training.evaluation import Predictions, scored_train_rows
+from mtlib.training.evaluation import Predictions
 from mtlib.training.run import Run, begin_next_stage, end_epoch
-from mtlib.training.step import batch_of, take_step
+from mtlib.training.step import batch_of
 from tests.combinations import Material
 
 NewRun = Callable[..., Run]
@@ -66,60 +65,18 @@ def values_of(report: EpochReport) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def test_progress_counts_epochs_and_steps_over_all_stages(new_run: NewRun) -> None:
-    run, found = new_run({"stages.1.steps_per_epoch": 12}), []
-    for run.stage, run.epoch, run.step in ((0, 0, 1), (1, 0, 0), (1, 1, 2)):
-        progress = progress_of(run)
-        found.append((progress.stage, progress.epoch, progress.step))
-    assert found == [(0, 1, 1), (1, 2, 4), (1, 3, 18)]
-    assert progress.num_steps == 4 + 2 * 12
-
-
-def test_a_task_has_curves_of_its_own_terms_only(new_run: NewRun) -> None:
-    terms = {"proximal.weight": 1, "proximal.tasks": "sts", "simcse.weight": 1, "simcse.tasks": "sst,sts"}
-    run = new_run(terms)
-    run.stage, smart = 1, ["smart_penalty", "noise_norm"]
-    curves = {"sst": ["loss", *smart, "simcse"], "qqp": ["loss", *smart], "sts": ["loss", "proximal", "simcse"]}
-    for number, task in enumerate(curves):
-        take_step(run, (StepBatch(set=task, rows=np.arange(4) + number, turn=0),))
-    found: dict[str, list[str]] = {}
-    for point in points_of(run, None, {}, []):
-        if point.metric != TOKENS:  # of the whole epoch
-            found.setdefault(point.task, []).append(point.metric)
-    assert found == {task: [*names, "gradient_norm"] for task, names in curves.items()}
-
-
-def assert_tokens_are_masked_in(run: Run) -> None:
-    """The tokens of each task in the run's epoch are those in the attention masks of its batches."""
+def test_tokens_of_an_epoch_are_those_in_the_attention_masks_of_its_batches(inputs: Callable[..., Material]) -> None:
+    """Extra data counts for its task."""
+    changes = {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator", "encoder.max_length": 9}
+    material = inputs("extra data", "plain", changes)
+    run = prepare_run(material.config, material.corpus, material.encoder, torch.device("cpu"), lambda part: part, None)
+    run.stage, run.epoch = 1, 1
     found: Counter[str] = Counter()
-    steps = epoch_steps(run.config, run.stage, run.epoch, run.lengths, run.own_rows)
-    for part in itertools.chain(*steps):
+    for part in itertools.chain(*epoch_steps(run.config, 1, 1, run.lengths, run.own_rows)):
         batch = batch_of(run, part)
         found[batch.task] += sum(int(one.attention_mask.sum()) for one in batch.inputs)
     assert trained_tokens(run) == found
     assert set(found) == {"sst", "qqp", "sts"}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"tasks.qqp.encoding": "bi", "tasks.sts.encoding": "cross_no_separator"},
-        {"encoder.max_length": 9, "stages.1.sum_losses": True, "stages.1.order": "batch_round_robin"},
-    ],
-)
-def test_tokens_of_an_epoch_are_those_in_the_attention_masks_of_its_batches(
-    changes: dict[str, Any], new_run: NewRun
-) -> None:
-    run = new_run(changes)
-    run.stage, run.epoch = 1, 1
-    assert_tokens_are_masked_in(run)
-
-
-def test_tokens_of_extra_data_count_for_their_task(inputs: Callable[..., Material]) -> None:
-    material = inputs("extra data", "plain", {})
-    run = prepare_run(material.config, material.corpus, material.encoder, torch.device("cpu"), lambda part: part, None)
-    run.stage = 1
-    assert_tokens_are_masked_in(run)
 
 
 def test_the_numbers_of_a_report_by_hand(run: Run, use: Use) -> None:
@@ -190,12 +147,6 @@ def test_there_is_no_overall_score_before_every_task_has_been_active_and_earlier
     assert [part.task for part in report.predictions] == ["qqp", "sts"]
     assert report.overall == pytest.approx((0.75 + 1) / 2)
     assert (report.epoch, report.scored_epoch) == (2, 1)
-
-
-def test_the_scored_train_rows_are_fixed_ones(run: Run) -> None:
-    *_, seen = score_epoch(run).predictions
-    assert (seen.task, seen.split) == ("sst", "train")
-    assert seen.ids == [f"ssttrain{row}" for row in scored_train_rows(run.config, run.corpus, "sst")]
 
 
 def test_learned_weights_are_points_of_the_tasks_active_so_far(new_run: NewRun) -> None:

@@ -7,20 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import mtlib.training.gradient_norms
-from mtlib.config.trial import TrialConfig
-from mtlib.data.token_cache import Corpus
-from mtlib.model.encoder import PretrainedEncoder
 from mtlib.stages.sampler import Step, StepBatch
-from mtlib.train import train
-from mtlib.training.epoch_report import EpochReport
-from mtlib.training.gradient_norms import GRADIENT_NORM, NUM_STEPS, add_norm, is_measured
+from mtlib.training.gradient_norms import GRADIENT_NORM, NUM_STEPS, is_measured
 from mtlib.training.run import Run
 from mtlib.training.step import batch_of, batch_place, take_step
-from tests.combinations import Material
-from tests.worker_pair import RunOnBoth
 
 NewRun = Callable[..., Run]
 SST = StepBatch(set="sst", rows=np.arange(8), turn=0)
@@ -78,21 +70,6 @@ def test_the_first_steps_of_the_first_stage_of_several_tasks_count(new_run: NewR
     assert not is_measured(new_run({"stages.0.tasks": "sst", "stages.1.tasks": "sst"}), 1)
 
 
-def test_a_frozen_encoder_has_no_norms(new_run: NewRun) -> None:
-    run = new_run({**NO_DROPOUT, **SUMMED, "encoder.trained_layers": ""})
-    for step in ((SST, QQP), (SST,)):
-        take_step(run, step)
-    assert norms_of(run) == {}
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_norm_that_is_not_finite_is_not_noted(value: float, new_run: NewRun) -> None:
-    run = new_run()
-    add_norm(run, "sst", [torch.tensor([3.0, 4.0]), None])
-    add_norm(run, "sst", [torch.tensor([value, 4.0])])
-    assert norms_of(run) == {"sst": (5.0, 1)}
-
-
 @pytest.mark.parametrize(("changes", "steps"), [(TOGETHER, [(SST,), (QQP,)]), (PCGRAD, [(SST, QQP)])])
 def test_trained_numbers_are_those_without_measuring(
     changes: dict[str, Any], steps: list[Step], new_run: NewRun, monkeypatch: pytest.MonkeyPatch
@@ -107,28 +84,3 @@ def test_trained_numbers_are_those_without_measuring(
         assert bool(norms_of(run)) is (num_steps > 0)
         weights.append({name: weight.clone() for name, weight in run.model.state_dict().items()})
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
-
-
-def reported_norms(
-    wrap: Callable[[nn.Module], nn.Module], config: TrialConfig, corpus: Corpus, encoder: PretrainedEncoder
-) -> list[tuple[int, str, float]]:
-    """Epoch, task and value of each norm that a trial reports."""
-    found: list[tuple[int, str, float]] = []
-
-    def note(report: EpochReport) -> bool:
-        found.extend((one.epoch, one.task, one.value) for one in report.points if one.metric == GRADIENT_NORM)
-        return True
-
-    train(config, corpus, encoder, wrap=wrap, on_epoch=note)
-    return found
-
-
-def test_two_workers_report_the_norms_of_one(inputs: Callable[..., Material], run_on_both: RunOnBoth) -> None:
-    made = inputs("batch_round_robin, summed", "plain", {**NO_DROPOUT, "stages.1.steps_per_epoch": 3})
-    trial = (made.config, made.corpus, made.encoder)
-    alone = reported_norms(lambda objective: objective, *trial)
-    assert [(epoch, task) for epoch, task, _ in alone] == [
-        (epoch, task) for epoch in (2, 3) for task in made.config.active_tasks
-    ]
-    for found in run_on_both(reported_norms, *trial):
-        assert found == [(epoch, task, pytest.approx(norm, rel=1e-3)) for epoch, task, norm in alone]

@@ -11,15 +11,14 @@ from safetensors.torch import save_file
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
-from mtlib.loss.losses import cross_entropy, mean_squared_error
+from mtlib.loss.losses import mean_squared_error
 from mtlib.model.encoder import PretrainedEncoder
 from mtlib.model.heads import LinearHead
 from mtlib.model.multitask import MultiTaskModel
-from mtlib.runtime.errors import TrainingDiverged
 from mtlib.tasks import TASKS
 from mtlib.training.evaluation import predict, score
 from mtlib.training.linear_probe import BIAS_PENALTY, FEWEST_ROWS, HeadFit, choose_rows, fit_heads
-from mtlib.training.run import Run, begin_next_stage
+from mtlib.training.run import Run
 
 CPU = torch.device("cpu")
 ALL_ROWS = {f"tasks.{task}.probe_rows": 10_000 for task in TASKS}
@@ -85,23 +84,6 @@ def test_a_regression_is_fitted_like_ridge_regression() -> None:
     assert (raw @ weight.numpy()[0] + bias.item()) == pytest.approx(x @ expected, abs=1e-3)
 
 
-def test_a_class_without_rows_keeps_a_probability() -> None:
-    vectors = torch.randn(200, 32, generator=torch.Generator().manual_seed(0))
-    head = LinearHead(torch.nn.Linear(32, 3), hidden=None, is_difference=False)
-    fit = HeadFit(head, vectors, (vectors[:, 0] > 0).float(), cross_entropy)
-    fit.fit()
-    logits = head.logits_of(vectors.double(), *fit.layer())
-    assert (logits.argmax(1) == (vectors[:, 0] > 0)).double().mean() > 0.9
-    assert 1e-4 < logits.softmax(1)[:, 2].mean() < 0.02
-
-
-def test_features_that_are_not_finite_are_refused(new: New, tiny_corpus: Corpus) -> None:
-    config, model = new(ALL_ROWS)
-    next(model.encoder.parameters()).data.fill_(float("nan"))
-    with pytest.raises(TrainingDiverged, match="sst: what its head reads of train is not finite"):
-        fit_heads(model, config, tiny_corpus, ["sst"], CPU)
-
-
 def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
     """Labels that the vectors do not explain leave the weights near 0; labels that they do explain are found."""
     stream = torch.Generator().manual_seed(0)
@@ -115,23 +97,6 @@ def test_a_penalty_is_chosen_on_rows_that_were_not_fitted() -> None:
     assert sizes["noise"] < 0.2
     assert sizes["true"] == pytest.approx(2, abs=0.1)
     assert fit.layer()[0][0, 0].item() == pytest.approx(2, abs=0.1)
-
-
-def test_the_fit_does_not_depend_on_the_scale_of_a_feature() -> None:
-    """Nor does a feature that never varies in these rows get a weight."""
-    stream = torch.Generator().manual_seed(0)
-    vectors = torch.randn(400, 8, generator=stream)
-    labels = vectors @ torch.linspace(-1, 1, 8) + torch.randn(400, generator=stream)
-    scales = torch.logspace(-0.4, 0.4, 8)
-    still = torch.full((400, 1), 3.0)
-    predicted = []
-    for features in (vectors, torch.cat([vectors * scales + 5, still], dim=1)):
-        fit = HeadFit(new_head(features.shape[1]), features, labels, mean_squared_error)
-        fit.fit()
-        weight, bias = fit.layer()
-        predicted.append((features.double() @ weight[0] + bias).numpy())
-    assert weight[0, -1].abs() < 1e-3
-    assert predicted[0] == pytest.approx(predicted[1], abs=0.05)
 
 
 def test_rows_are_own_train_rows_and_differ_between_replicates(tiny_config: TrialConfig, tiny_corpus: Corpus) -> None:
@@ -161,23 +126,6 @@ def test_heads_that_are_not_to_be_fitted_stay(changes: dict[str, Any], new: New,
     start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     assert fit_heads(model, config, tiny_corpus, ["sts"], CPU) == []
     assert all(torch.equal(tensor, start[name]) for name, tensor in model.state_dict().items())
-
-
-def test_each_head_is_fitted_before_the_first_stage_that_trains_it(
-    new_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted: list[list[str]] = []
-
-    def fit(_model: object, _config: object, _corpus: object, tasks: list[str], _device: object) -> list[str]:
-        fitted.append(tasks)
-        return []
-
-    monkeypatch.setattr("mtlib.training.run.fit_heads", fit)
-    run = new_run(ALL_ROWS)
-    run.epoch = run.plan[0].epochs
-    begin_next_stage(run)
-    first, second = (list(stage.tasks) for stage in run.config.stages)
-    assert fitted == [first, [task for task in second if task not in first]]
 
 
 def test_loaded_heads_stay_and_the_others_are_fitted(new_run: Callable[..., Run], tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A run's position by hand, what the next stage starts from, and states restored from a folder."""
 
 import dataclasses
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,20 +100,6 @@ def test_rows_and_tokens_of_steps_are_counted(run: Run) -> None:
     assert (run.num_rows, run.num_tokens) == (rows, tokens)
 
 
-def test_an_epochs_end_resets_the_sums_and_keeps_the_optimizer_and_the_best_scores(run: Run) -> None:
-    advance(run, 4)
-    train_epoch(run)
-    optimizer, run.best = run.optimizer, {"qqp": (0.5, 1)}
-    assert set(run.sums) == {"sst", "qqp"}
-    end_epoch(run)
-    assert (run.stage, run.epoch, run.step, run.sums) == (1, 1, 0, {})
-    assert run.optimizer is optimizer
-    assert run.best == {"qqp": (0.5, 1)}
-    end_epoch(run)
-    assert run.is_over
-    assert run.total_step == run.num_steps
-
-
 @pytest.mark.parametrize("is_reset", [False, True])
 def test_the_optimizer_is_carried_over_a_stages_end_or_begins_again(is_reset: bool, new_run: NewRun) -> None:
     run = new_run({**TWO_TASKS, **TEACHING, "stages.1.reset_optimizer": is_reset})
@@ -177,19 +162,9 @@ def test_the_next_stage_starts_from_the_average(start: str, new_run: NewRun) -> 
     assert any(name.endswith(MOMENTS) for name in after) == (start == "last")
 
 
-def test_a_state_holds_weights_and_moments_of_the_tasks_active_so_far_by_name(run: Run) -> None:
-    advance(run, 2)
-    state = state_of(run)
-    moments = {f"optimizer.{name}.{part}" for name in optimizer_names(run) for part in MOMENTS}
-    of_others = {"heads.sst.weight", "heads.sst.bias"}  # initial values, which every run that loads the state has
-    assert set(state.tensors) == {f"model.{name}" for name in run.model.state_dict().keys() - of_others} | moments
-    assert torch.equal(state.tensors["model.heads.qqp.bias"], run.model.get_parameter("heads.qqp.bias"))
-    assert state.tensors["optimizer.heads.qqp.bias.step"] == 2
-
-
 @pytest.mark.parametrize(
     ("changes", "steps"),
-    [(TWO_TASKS, 0), (TWO_TASKS, 4), (TWO_TASKS, 4 + SECOND), (LEARNING, 6), (LEARNING, 13), (FAMO, 3)],
+    [(TWO_TASKS, 0), (TWO_TASKS, 4), (LEARNING, 6), (LEARNING, 4 + SECOND), (FAMO, 3)],
 )
 def test_a_run_restored_from_a_folder_continues_bit_for_bit(
     changes: dict[str, Any], steps: int, new_run: NewRun, tmp_path: Path
@@ -213,21 +188,10 @@ def test_a_run_restored_from_a_folder_continues_bit_for_bit(
         assert run.best == again.best
 
 
-def test_seconds_of_a_resumed_run_exclude_the_interruption(run: Run, new_run: NewRun) -> None:
-    run.seconds_before, run.started = 40.0, time.monotonic() - 2
-    state = state_of(run)
-    assert state.numbers["seconds"] == pytest.approx(42, abs=1)
-    again = new_run(TWO_TASKS)
-    again.started = time.monotonic() - 10
-    restore(again, state)
-    assert again.seconds == pytest.approx(state.numbers["seconds"] + 10, abs=1)
-
-
-@pytest.mark.parametrize("name", ["configuration", "data", "encoder", "starting weights"])
-def test_a_state_of_another_origin_is_refused_in_one_line_before_any_change(name: str, run: Run) -> None:
+def test_a_state_of_another_origin_is_refused_before_any_change(run: Run) -> None:
     state, before = state_of(run), tensors_of(run)
-    foreign = dataclasses.replace(state, numbers=changed({**state.numbers, "step": 3}, **{name: "f" * 64}))
-    with pytest.raises(ValueError, match=rf"^a saved state must be of the same {name}, \w{{12}}, got f{{12}}$"):
+    foreign = dataclasses.replace(state, numbers=changed({**state.numbers, "step": 3}, data="f" * 64))
+    with pytest.raises(ValueError, match=r"^a saved state must be of the same data, \w{12}, got f{12}$"):
         restore(run, foreign)
     assert run.step == 0
     assert_equal(tensors_of(run), before)
@@ -241,17 +205,6 @@ def test_a_state_of_another_environment_is_used_and_all_later_states_say_so(run:
     assert again.environments == ("f" * 64, state.numbers["origin"]["environment"])
     restore(again, state)
     assert not again.environments
-
-
-def test_a_state_of_an_equal_first_stage_is_restored_and_new_heads_are_kept(run: Run, new_run: NewRun) -> None:
-    advance(run, 3)
-    other = new_run({**TWO_TASKS, "tasks.sst.hidden_units": 5, "stages.1.order": "uniform"})
-    before = tensors_of(other)
-    restore(other, state_of(run))
-    after, trained = tensors_of(other), tensors_of(run)
-    for name in other.model.state_dict():
-        expected = before if name.startswith("heads.sst.") else trained
-        assert torch.equal(after[name], expected[name]), name
 
 
 def test_a_state_beyond_the_trials_epochs_is_refused(run: Run, new_run: NewRun) -> None:

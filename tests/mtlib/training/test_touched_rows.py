@@ -83,14 +83,6 @@ def test_steps_are_those_of_torch_bit_for_bit(tables: tuple[nn.Embedding, Touche
     assert ALIGNED_ROWS < touched < ROWS
 
 
-def test_a_step_without_a_gradient_changes_nothing(tables: tuple[nn.Embedding, TouchedRows]) -> None:
-    words = tables[1]
-    before = words.table.weight.detach().clone()
-    AdamW([{"params": [words.table.weight]}], words, **SETTINGS).step()
-    assert torch.equal(words.table.state_dict()["weight"], before)
-    assert words.moments() == {}
-
-
 def test_looking_rows_up_gives_their_present_values(tables: tuple[nn.Embedding, TouchedRows]) -> None:
     pair = Pair(*tables, 0.3)
     for ids in batches(9):
@@ -141,7 +133,3 @@ def test_a_run_steps_as_one_whose_table_is_stepped_whole(new_run: NewRun) -> Non
     assert ours.keys() == torchs.keys()
     for name, tensor in ours.items():
         torch.testing.assert_close(tensor, torchs[name], rtol=1e-5, atol=1e-7)
-
-
-def test_frozen_words_are_left_alone(new_run: NewRun) -> None:
-    assert new_run({"encoder.trained_layers": "1"}).words is None

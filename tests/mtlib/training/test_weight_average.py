@@ -68,12 +68,3 @@ def test_weights_that_stay_are_their_own_average_bit_for_bit(model: MultiTaskMod
     for step in range(1, STEPS + 1):
         update_average(average, model, polynomial_share(step, 1.7))
     assert all(torch.equal(*pair) for pair in zip(average.parameters(), model.parameters(), strict=True))
-
-
-def test_the_teacher_needs_no_gradients_and_the_scored_average_as_the_model_does(
-    new_run: Callable[..., Run],
-) -> None:
-    run = new_run({"proximal.weight": 1, "proximal.tasks": "qqp", "optimizer.average_power": 1})
-    needs = {name: {part.requires_grad for part in model.parameters()} for name, model in run.averages.items()}
-    assert needs == {"teacher": {False}, "average": {True}}
-    assert all(parameter.requires_grad for parameter in run.model.parameters())

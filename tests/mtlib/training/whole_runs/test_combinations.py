@@ -34,24 +34,18 @@ SHARED = [
     ("batch_round_robin, summed", "smart, paper, bi-encoder"),
     ("sampled_round_robin, summed", "simcse"),
     ("proportional", "empty shard"),
-    ("epoch_round_robin", "relational, hidden, mean pooling"),
     ("extra data", "micro-batches, smart"),
-    ("uniform", "checkpointing, smart, shared masks"),
     ("unimax, summed", "famo"),
-    ("max_size_cycle, summed", "excess_mtl"),
     ("smallest_round_robin, summed", "lora, pcgrad, micro-batches"),
 ]
 """Pairs in which a worker needs the rows, losses or gradients of another."""
 KEPT = [
     ("batch_round_robin", "smart, random, every second batch"),
     ("best of the first stage", "mean teacher, late decay"),
-    ("new optimizer", "learned weights, IMTL-L"),
     ("extra data", "linear probing, mean teacher"),
     ("epoch_round_robin", "lora, pals, averages"),
     ("unimax, summed", "famo, smart"),
-    ("batch_round_robin, summed", "dwa"),
     ("max_size_cycle, summed", "excess_mtl"),
-    ("smallest_round_robin, summed", "lora, pcgrad, micro-batches"),
 ]
 """Pairs in which something besides weights and moments is kept from step to step."""
 
@@ -98,8 +92,6 @@ PARTS: Changes = {"stages.0.micro_batch_size": 2, "stages.1.micro_batch_size": 2
     [
         ("batch_round_robin", "smart, half of the rows, shared masks"),
         ("batch_round_robin, summed", "pcgrad"),
-        ("uniform", "learned weights"),
-        ("uniform", "mean teacher"),
     ],
 )
 def test_batches_in_parts_have_the_losses_of_whole_ones(

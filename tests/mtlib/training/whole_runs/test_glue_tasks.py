@@ -23,20 +23,16 @@ MRPC_COLUMNS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 FILES: dict[str, list[str]] = {
     "CoLA/train.tsv": ["gj04\t1\t\tOur friends won't buy it.", "gj04\t0\t*\tThey drank the pub.", 'bc01\t1\t\t"Why?"'],
     "CoLA/dev.tsv": ["gj04\t1\t\tThe sailors rode the breeze.", "l-93\t0\t*\tThe bird sings the."],
-    "CoLA/test.tsv": ["index\tsentence", "0\tBill whistled past the house."],
     "SST-2/train.tsv": ["sentence\tlabel", 'hide " new secretions \t0', "contains no wit \t0", "fine \t1"],
     "SST-2/dev.tsv": ["sentence\tlabel", "it 's a charming journey . \t1", "bleak \t0"],
-    "SST-2/test.tsv": ["index\tsentence", "0\tuneasy mishmash ."],
     "MRPC/train.tsv": [MRPC_COLUMNS, '1\t702876\t702977\tHe said , " No .\tHe refused .', "0\t2\t3\tOne .\tTwo ."],
     "MRPC/dev.tsv": [MRPC_COLUMNS, "1\t1355540\t1355592\tHe said so .\tHe says so ."],
-    "MRPC/test.tsv": ["index\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t1089874\t1089925\tOne .\tTwo ."],
     "STS-B/train.tsv": [
         f"{STS_COLUMNS}\tscore",
         "0\tmain-captions\tMSRvid\t2012test\t0001\tnone\tnone\tA plane.\tAn air plane.\t5.000",
         "1\tmain-captions\tMSRvid\t2012test\t0004\tnone\tnone\tA man.\tA flute.\t3.80",
     ],
     "STS-B/dev.tsv": [f"{STS_COLUMNS}\tscore", "0\tm\tf\t2012test\t0000\tnone\tnone\tA hat.\tA man.\t0.500"],
-    "STS-B/test.tsv": [STS_COLUMNS, "0\tm\tf\t2012test\t0024\tnone\tnone\tA girl.\tA hat."],
     "QQP/train.tsv": [
         QQP_COLUMNS,
         "133273\t213221\t213222\tHow is life?\tWhat is life?\t1",
@@ -45,7 +41,6 @@ FILES: dict[str, list[str]] = {
         "360472\t364011\t490273\tWhat causes stool color to change?\tWhy?\t0",
     ],
     "QQP/dev.tsv": [QQP_COLUMNS, "201359\t303345\t303346\tWhy?\tHow?\t0"],
-    "QQP/test.tsv": ["id\tquestion1\tquestion2", "0\tWould it?\tWould he?"],
     "MNLI/train.tsv": [
         f"{MNLI_COLUMNS}\tlabel1\tgold_label",
         f"0\t31193\t31193n\tgovernment\t{PARSES}\tCream skimming.\tTwo dimensions.\tneutral\tneutral",
@@ -58,35 +53,17 @@ FILES: dict[str, list[str]] = {
         ]
         for name, gold in (("mismatched", "contradiction"), ("matched", "neutral"))
     },
-    **{
-        f"MNLI/test_{name}.tsv": [MNLI_COLUMNS, f"0\t31493\t31493\ttravel\t{PARSES}\tHills.\tA hill."]
-        for name in ("matched", "mismatched")
-    },
     "QNLI/train.tsv": [
         "index\tquestion\tsentence\tlabel",
         '0\tWhen?\tIn "1948.\tentailment',
         "1\tWho?\tYes.\tnot_entailment",
     ],
     "QNLI/dev.tsv": ["index\tquestion\tsentence\tlabel", "0\tWhat?\tAs of now.\tentailment"],
-    "QNLI/test.tsv": ["index\tquestion\tsentence", "0\tWhat?\tNothing."],
     "RTE/train.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tNone found.\tSome found.\tnot_entailment"],
     "RTE/dev.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tDana died.\tDana is dead.\tentailment"],
-    "RTE/test.tsv": ["index\tsentence1\tsentence2", "0\tMangla was called.\tHe was."],
     "WNLI/train.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tI stuck a pin.\tThe pin had a hole.\t1"],
     "WNLI/dev.tsv": ["index\tsentence1\tsentence2\tlabel", "0\tThe drain is clogged.\tIt has hair.\t0"],
-    "WNLI/test.tsv": ["index\tsentence1\tsentence2", "0\tMaude and Dora.\tTrains."],
 }  # fmt: skip
-METRICS = {
-    "cola": "matthews",
-    "sst2": "accuracy",
-    "mrpc": "f1",
-    "stsb": "pearson",
-    "qqp": "f1",
-    "mnli": "accuracy",
-    "qnli": "accuracy",
-    "rte": "accuracy",
-    "wnli": "accuracy",
-}
 
 LABELS = {  # in files, and under these names and numbers in the data set nyu-mll/glue
     "cola": {"0": "unacceptable", "1": "acceptable"},
@@ -115,12 +92,6 @@ def glue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 @pytest.fixture
 def tasks(glue: Path) -> dict[str, Task]:
     return dict(find_tasks(glue))
-
-
-def test_the_nine_tasks_have_glues_metrics_and_equal_weights(tasks: dict[str, Task]) -> None:
-    assert {name: task.metric for name, task in tasks.items()} == METRICS
-    assert {task.weight for task in tasks.values()} == {1.0}
-    assert tasks == read_task_file(GLUE_FILE)
 
 
 def test_the_file_is_installed_with_the_package() -> None:
@@ -175,11 +146,3 @@ def test_files_and_the_data_set_give_a_label_the_same_number(name: str, tmp_path
         own = dataclasses.replace(task, files=TaskFiles(train=train, dev=dev))
         table = read_data(config_of({name: own}), tmp_path)[name, "train"]
         assert table.labels.tolist() == list(range(len(cells))), train
-
-
-def test_test_files_without_labels_are_read(glue: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(glue)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    for name in ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "QNLI", "RTE", "WNLI"):
-        assert f"  test  1 row without labels of {name}/test.tsv" in lines
-    assert "  test  2 rows without labels of MNLI/test_*matched.tsv" in lines

@@ -14,12 +14,10 @@ from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.hold_out import normalise
 from mtlib.data.load import read_data, read_held_out
-from mtlib.data.tables import content_fingerprint
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from tests.mtlib.config.test_task_file import GRADE, TONE, write
 from tests.mtlib.test_train import run_whole
-from tests.one_line_error import one_line_error
 
 WORDS = {"negative": "bad", "neutral": "so", "positive": "good"}
 NUM_ROWS = {"train": 48, "dev": 30}
@@ -57,85 +55,12 @@ def config_for(folder: Path, tiny_config: TrialConfig) -> TrialConfig:
     ).override({"encoder.dropout": 0, "tasks.grade.loss_weight": 0.0001})
 
 
-def test_rows_have_the_numbers_of_their_labels(folder: Path, tiny_config: TrialConfig) -> None:
-    tables = read_data(config_for(folder, tiny_config), folder)
-    assert {key: len(table.ids) for key, table in tables.items()} == {
-        (task, split): count for task in ("grade", "tone") for split, count in NUM_ROWS.items()
-    }
-    lines = [json.loads(line) for line in (folder / "tone-dev.jsonl").read_text().splitlines()]
-    assert tables["tone", "dev"].labels.tolist() == [list(WORDS).index(line["tone"]) for line in lines]
-    assert tables["tone", "dev"].ids == [str(row) for row in range(NUM_ROWS["dev"])]
-    assert tables["grade", "dev"].ids[3] == "dev3"
-    assert set(tables["grade", "dev"].labels) == {0.0, 50.0, 100.0}
-
-
-def test_files_may_have_the_numbers_of_named_labels_unless_a_name_is_one(
-    folder: Path, tiny_config: TrialConfig
-) -> None:
-    path = folder / "tone-dev.jsonl"
-    path.write_text('{"text": "a", "tone": 2}\n{"text": "b", "tone": "0"}\n{"text": "c", "tone": "neutral"}\n')
-    assert read_data(config_for(folder, tiny_config), folder)["tone", "dev"].labels.tolist() == [2, 0, 1]
-    rewrite(folder, ('["negative", "neutral", "positive"]', '["1", "2", "3"]'))
-    for split in NUM_ROWS:
-        (folder / f"tone-{split}.jsonl").write_text('{"text": "a", "tone": 3}\n{"text": "b", "tone": "1.0"}\n')
-    assert read_data(config_for(folder, tiny_config), folder)["tone", "dev"].labels.tolist() == [2, 0]
-    path.write_text('{"text": "a", "tone": 0}\n')
-    assert one_line_error(read_data, config_for(folder, tiny_config), folder).endswith("'0'; known: 1, 2, 3")
-
-
-def test_a_label_without_a_name_is_refused_with_its_row(folder: Path, tiny_config: TrialConfig) -> None:
-    (folder / "tone-dev.jsonl").write_text('{"text": "a", "tone": "neutral"}\n{"text": "b", "tone": "postive"}\n')
-    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
-    assert "tone-dev.jsonl:2 'postive'; did you mean 'positive'?" in message
-
-
 def rewrite(folder: Path, *changes: tuple[str, str]) -> None:
     """Changes the folder's `tasks.toml`."""
     path = folder / TASK_FILE
     for right, wrong in changes:
         assert right in path.read_text()
         path.write_text(path.read_text().replace(right, wrong))
-
-
-def write_parts(folder: Path, num_parts: int) -> None:
-    """The train rows of `tone` in several files, of which the first has the first rows."""
-    (folder / "parts").mkdir()
-    lines = (folder / "tone-train.jsonl").read_text().splitlines()
-    for part in range(num_parts):
-        size = len(lines) // num_parts
-        (folder / "parts" / f"tone-{part}.jsonl").write_text("\n".join(lines[part * size : (part + 1) * size]))
-
-
-@pytest.mark.parametrize("named", ['"**/tone-?.jsonl"', '["parts/tone-0.jsonl", "parts/*1*"]'])
-def test_several_files_are_read_as_one(folder: Path, tiny_config: TrialConfig, named: str) -> None:
-    plain = read_data(config_for(folder, tiny_config), folder)
-    write_parts(folder, 2)
-    rewrite(folder, ('"tone-train.jsonl"', named))
-    (folder / "parts" / "tone-10.jsonl.d").mkdir()  # a folder is no file
-    tables = read_data(config_for(folder, tiny_config), folder)
-    assert tables["tone", "train"].ids == [str(row) for row in range(NUM_ROWS["train"])]
-    assert content_fingerprint(tables) == content_fingerprint(plain)
-
-
-@pytest.mark.parametrize(
-    ("named", "rule"),
-    [
-        ('"nowhere/*.jsonl"', "match a file, got nowhere/*.jsonl; there is no folder"),
-        ('"parts/tune-*.jsonl"', "match a file, got parts/tune-*.jsonl; "),
-        ('"parts/tone*"', "name files of one suffix, got parts/tone-0.csv, parts/tone-0.jsonl"),
-        ('"parts/*e"', "name files that end in .csv, .tsv, .jsonl, .parquet, got parts/none"),
-        ('["parts/*.jsonl", "parts/tone-0.jsonl"]', "name each file once"),
-    ],
-)
-def test_files_that_match_no_pattern_or_differ_in_format_are_refused(
-    folder: Path, tiny_config: TrialConfig, named: str, rule: str
-) -> None:
-    write_parts(folder, 1)
-    for name in ("tone-0.csv", "none"):
-        (folder / "parts" / name).write_text("text,tone")
-    rewrite(folder, ('"tone-train.jsonl"', named))
-    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
-    assert message.startswith(f"{folder / TASK_FILE}: tasks.tone.train must {rule}")
 
 
 def test_dev_rows_are_whole_groups_drawn_from_train(folder: Path, tiny_config: TrialConfig) -> None:
@@ -188,21 +113,6 @@ def test_no_other_set_is_trained_on_drawn_dev_rows(folder: Path, tiny_config: Tr
     table = read_data(augmented, folder)["tone", "train"]
     assert not set(map(normalise, table.texts[0])) & set(map(normalise, drawn.texts[0]))
     assert len(table.ids) == 2 * table.num_own_rows == 72
-
-
-def test_a_share_without_a_whole_group_is_refused(folder: Path, tiny_config: TrialConfig) -> None:
-    write_tone(folder, "train", ["neutral"])
-    rewrite(folder, ('"tone-dev.jsonl"', "0.3"))
-    rule = "tone-train.jsonl: tasks.tone.dev must hold out at least one whole group of rows that share texts"
-    assert one_line_error(read_data, config_for(folder, tiny_config), folder) == f"{rule}, got 0.3 of 1 rows"
-
-
-def test_an_id_that_is_there_twice_is_refused(folder: Path, tiny_config: TrialConfig) -> None:
-    frame = pd.read_parquet(folder / "grade-dev.parquet")
-    frame.loc[4, "key"] = "dev2"
-    frame.to_parquet(folder / "grade-dev.parquet")
-    message = one_line_error(read_data, config_for(folder, tiny_config), folder)
-    assert message.startswith("grade-dev.parquet: row 4: column key must hold each id once, got dev2")
 
 
 def test_they_are_trained_and_scored(
