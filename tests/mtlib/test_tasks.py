@@ -1,10 +1,10 @@
-"""The overall score against the papers' tables, and the facts of the built-in tasks."""
+"""The overall score against the papers' tables, and the paths of a task's splits."""
 
 import dataclasses
 
 import pytest
 
-from mtlib.tasks import TASKS, TaskFiles, in_order, overall_score, overall_slopes, score_of, value_of
+from mtlib.tasks import TASKS, TaskFiles, overall_score, overall_slopes, score_of, value_of
 
 
 @pytest.mark.parametrize(
@@ -39,23 +39,6 @@ def test_a_metric_that_does_not_suit_the_task_and_a_weight_of_0_are_refused() ->
         dataclasses.replace(TASKS["qqp"], metric="f2")
     with pytest.raises(ValueError, match=r"^the weight of task qqp must be above 0, got 0$"):
         dataclasses.replace(TASKS["qqp"], weight=0)
-
-
-def test_tasks_have_the_cs224n_files_labels_and_metrics() -> None:
-    facts = {
-        name: (task.file_name("test"), task.num_classes, task.num_logits, task.is_pair, task.metric)
-        for name, task in TASKS.items()
-    }
-    assert facts == {
-        "sst": ("ids-sst-test-student.csv", 5, 5, False, "accuracy"),
-        "qqp": ("quora-test-student.csv", 2, 1, True, "accuracy"),
-        "sts": ("sts-test-student.csv", 1, 1, True, "pearson"),
-    }
-    assert TASKS["sst"].file_name("dev") == "ids-sst-dev.csv"
-
-
-def test_built_in_tasks_are_shown_before_others_in_the_order_of_the_alphabet() -> None:
-    assert in_order({"stance", "sts", "nli", "sst"}) == ("sst", "sts", "nli", "stance")
 
 
 def test_dev_rows_that_are_a_share_of_train_have_its_paths() -> None:
