@@ -219,7 +219,7 @@ def test_a_stop_of_any_worker_ends_the_step_before_any_change(
     monkeypatch.setattr(mtlib.training.step, "sum_over_workers", of_workers)
     for stop in (lambda: take_step(run, BOTH), lambda: stop_if_unwanted(run)):
         with pytest.raises(Interrupted, match=r"^ended after step 1$"):
-            stop()
+            stop()  # type: ignore[no-untyped-call]
         assert_unchanged(run, before)
 
 
