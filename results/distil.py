@@ -22,7 +22,7 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
-from mtlib.runtime.console import COMMAND_INDENT, show_lines
+from mtlib.runtime.console import COMMAND_INDENT, show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import absolute_location, is_file, join_location, local_path, open_folder, split_location
 from results.inference.dev_texts import data_folder
@@ -215,11 +215,6 @@ def train_students(request: DistilRequest, taught: Sequence[Taught]) -> int:
                 return process.wait()
             except KeyboardInterrupt:  # the sweep got it too: it saves its trials, and ends
                 continue
-
-
-def show_note(line: str) -> None:
-    """Prints a line on standard error."""
-    show_lines([line], sys.stderr)
 
 
 if __name__ == "__main__":

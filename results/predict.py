@@ -17,7 +17,7 @@ if not __package__:  # started as a script: imports begin at the project's folde
 from mtlib.data.file_readers import MAX_MESSAGE, Format, MissingColumnError, fit_message
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import INTERRUPTED, SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
-from mtlib.runtime.console import show_lines, write_data
+from mtlib.runtime.console import show_note, write_data
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import is_uri, open_folder, split_location
 from mtlib.tasks import TASKS, Task
@@ -145,7 +145,7 @@ def predict_file(options: argparse.Namespace) -> None:
         with open_output(output) as write, show_rows(stream, name) as on_rows:
             num_rows, num_blank, first_blank = write_predictions(predictor, rows, output_form, write, on_rows)
     blank = f"; {num_blank:,} with a blank text without prediction (the first is {first_blank})" if num_blank else ""
-    print_note(f"{name}: {counted(num_rows, 'row')} predicted in {time.monotonic() - start:.1f} s{blank}")
+    show_note(f"{name}: {counted(num_rows, 'row')} predicted in {time.monotonic() - start:.1f} s{blank}")
 
 
 def read_first(texts: Iterator[TextRow]) -> list[TextRow]:
@@ -187,9 +187,9 @@ def make_bundle(options: argparse.Namespace) -> None:
     require(not is_uri(options.bundle), "--bundle must name a folder on this machine", options.bundle)
     folder = Path(options.bundle).expanduser().absolute()
     source = source_of(options, selection, home, "cpu")
-    write_bundle(selection, home, source, folder, print_note, overwrite=options.overwrite)
+    write_bundle(selection, home, source, folder, show_note, overwrite=options.overwrite)
     task = next(iter(selection.tasks))
-    print_note(f"{COMMAND} {shlex.quote(str(folder))} --task {task} --input FILE --output predictions.csv")
+    show_note(f"{COMMAND} {shlex.quote(str(folder))} --task {task} --input FILE --output predictions.csv")
 
 
 def read_source(options: argparse.Namespace) -> tuple[Selection, Callable[[str], Predictor]]:
@@ -257,11 +257,6 @@ def open_output(place: str) -> Iterator[Write]:
     folder, name = split_location(place if is_uri(place) else Path(place).expanduser())
     with open_atomic(open_folder(folder or "."), name) as stream:
         yield lambda text: stream.write(text.encode())
-
-
-def print_note(line: str) -> None:
-    """Prints a line on standard error."""
-    show_lines([line], sys.stderr)
 
 
 if __name__ == "__main__":

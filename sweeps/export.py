@@ -132,7 +132,7 @@ def export_onnx(folder: Path) -> list[str]:
 
     return [
         f"  {folder / 'onnx' / task}.onnx: logits are those of torch to {difference:.0e}"
-        for task, difference in write_onnx(folder, overwrite=True).items()
+        for task, difference in write_onnx(folder).items()
     ]
 
 

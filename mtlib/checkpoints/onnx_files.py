@@ -53,12 +53,11 @@ class TaskLogits(nn.Module):
         return self.model.from_unit(self.task, logits)
 
 
-def write_onnx(folder: Path, *, overwrite: bool = False) -> dict[str, float]:
-    """Writes `TASK.onnx` for each task of an exported model into the new folder `onnx` below its folder.
+def write_onnx(folder: Path) -> dict[str, float]:
+    """Writes `TASK.onnx` for each task of an exported model into the folder `onnx` below its folder.
 
     Args:
         folder: that `export_model` has written.
-        overwrite: whether earlier files are replaced.
 
     Returns:
         By task the largest difference of logits in ONNX Runtime from those of torch.
@@ -68,7 +67,6 @@ def write_onnx(folder: Path, *, overwrite: bool = False) -> dict[str, float]:
     """
     runtime = import_onnx_runtime()
     exported, target = load_exported(folder), folder / "onnx"
-    require(overwrite or not target.exists(), "the folder of ONNX files must be new", target)
     # The layers of `transformers`: those of this project decide by the values of a mask what they compute.
     plain = exported.config.override({"encoder.attention": "eager", "encoder.gradient_checkpointing": False})
     model = build_model(plain, exported.pretrained, exported.model.state_dict(), f"weights in {folder} must fit")

@@ -118,7 +118,7 @@ def own_source(task: Task, files: TaskFiles, split: str) -> RowSource:
         text_columns=task.text_columns,
         label_column=task.label_column,
         indicator_columns=task.indicator_columns,
-        labels=() if task.indicator_columns else label_mapping(task),
+        labels=label_mapping(task),
         has_all_labels=True,
         class_names=None if task.indicator_columns else names_to_carry(task, LABEL_TABLE),
     )
@@ -156,7 +156,7 @@ def configured_source(config: TrialConfig, name: str, split: str, prefix: str = 
         indicator_columns=indicators,
         teacher_columns=source.teacher_columns,
         may_lack_label=source.role == "augment" and bool(source.teacher_columns),
-        labels=source.labels or (() if indicators else label_mapping(task)),
+        labels=source.labels or label_mapping(task),
         has_all_labels=not source.labels and bool(task.labels),
         class_names=None if source.labels or indicators else names_to_carry(task, f"data.sources.{name}.labels"),
     )

@@ -20,11 +20,11 @@ def distillation_penalty(clean: CleanPass, settings: DistillationConfig) -> tupl
     teacher, logits = clean.batch.teacher, clean.output.logits
     if teacher is None:
         return (logits.new_zeros(len(logits)),)
-    has_teacher = ~teacher.isnan().any(dim=1)
-    target = clean.model.to_unit(clean.batch.task, torch.where(has_teacher[:, None], teacher, 0.0))
+    is_taught = has_logits(teacher)
+    target = clean.model.to_unit(clean.batch.task, teacher.nan_to_num(nan=0.0))
     temperature = 1.0 if clean.config.task(clean.batch.task).is_regression else settings.temperature
     values = temperature**2 * divergence_from(clean.kind, logits / temperature, target / temperature)
-    return (torch.where(has_teacher, values, 0.0),)
+    return (torch.where(is_taught, values, 0.0),)
 
 
 def label_weights(config: TrialConfig, batch: Batch) -> Tensor | None:
@@ -36,4 +36,9 @@ def label_weights(config: TrialConfig, batch: Batch) -> Tensor | None:
     is_taught = settings.weight > 0 and batch.task in settings.tasks
     if batch.teacher is None or not is_taught:
         return None
-    return torch.where(batch.teacher.isnan().any(dim=1), 1.0, settings.label_weight)
+    return torch.where(has_logits(batch.teacher), settings.label_weight, 1.0)
+
+
+def has_logits(teacher: Tensor) -> Tensor:
+    """Whether each row has a teacher, (rows,), by the logits of a batch, (rows, num_logits)."""
+    return ~teacher.isnan().any(dim=1)

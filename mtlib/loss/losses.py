@@ -85,9 +85,9 @@ def losses_of_known(
     settings: TaskConfig, kind: Kind, logits: Tensor, labels: Tensor, weights: Tensor | None = None
 ) -> Tensor:
     """As `loss_per_example`, of rows that may lack their label, NaN, for which the loss is 0."""
-    is_known = ~labels.isnan() if labels.ndim == 1 else ~labels.isnan().any(dim=1)
-    known = torch.where(is_known if labels.ndim == 1 else is_known[:, None], labels, 0.0)
-    return torch.where(is_known, loss_per_example(settings, kind, logits, known, weights), 0.0)
+    is_known = ~labels.isnan().view(len(labels), -1).any(dim=1)
+    losses = loss_per_example(settings, kind, logits, labels.nan_to_num(nan=0.0), weights)
+    return torch.where(is_known, losses, 0.0)
 
 
 def loss_per_example(

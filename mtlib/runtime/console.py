@@ -38,6 +38,11 @@ def show_lines(lines: Iterable[str], stream: IO[str] | None = None) -> None:
         print(visible(line), file=sys.stdout if stream is None else stream, flush=True)
 
 
+def show_note(line: str) -> None:
+    """Prints a line about what is done on standard error, apart from the output."""
+    show_lines([line], sys.stderr)
+
+
 def write_data(text: str) -> None:
     """Writes data to standard output at once, with every character as it is, in UTF-8 whatever the locale."""
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -37,8 +37,7 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
         ValueError: in one line: a sweep held nothing out, or other rows than another one; the rows cannot be read, or
             are not those that were held out; a model cannot be loaded.
     """
-    read = cache(read_held_out)  # it reads the rows of all tasks
-    tables = {task: read_held_out_rows(selection, task, source, data, read) for task in selection.tasks}
+    tables = read_held_out_tables(selection, source, data)
     scores, intervals = dict[str, float](), dict[str, tuple[float, ...]]()
     for task, table in tables.items():
         labels, definition = table.labels.astype(np.float64), selection.definitions[task]
@@ -50,6 +49,12 @@ def score_held_out(selection: Selection, source: ModelSource, data: Path | None 
     time = record_evaluation(places_of(selection, list(selection.tasks), source))
     num_examples = {task: len(table.ids) for task, table in tables.items()}
     return HeldOutScores(time=time, scores=scores, intervals=intervals, num_examples=num_examples)
+
+
+def read_held_out_tables(selection: Selection, source: ModelSource, data: Path | None = None) -> dict[str, Table]:
+    """The held-out rows of each task of a selection; arguments and errors as of `score_held_out`."""
+    read = cache(read_held_out)  # it reads the rows of all tasks
+    return {task: read_held_out_rows(selection, task, source, data, read) for task in selection.tasks}
 
 
 def record_evaluation(places: Sequence[str]) -> str:

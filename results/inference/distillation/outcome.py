@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlib.data.load import read_held_out
 from mtlib.data.tables import Table
 from mtlib.runtime.console import output_width, table_lines, wrapped
 from mtlib.runtime.errors import require
@@ -26,12 +25,17 @@ from results.inference.distillation.verdict import (
     score_table,
     scored,
 )
-from results.inference.models import ModelSource, find_trials, load_models
+from results.inference.models import ModelSource, load_models
 from results.inference.predictor import Predictor, ensemble_of, predict_texts
-from results.records.examples import check_held_out_rows, read_hold_out
 from results.records.selection import Member, Selection
 from results.records.trials import COMPLETED, OVERALL
-from results.selection.hold_out_score import predict_table, record_evaluation, text_groups_of
+from results.selection.hold_out_score import (
+    places_of,
+    predict_table,
+    read_held_out_tables,
+    record_evaluation,
+    text_groups_of,
+)
 from results.selection.select_all import SelectionRequest, select_from
 from results.stats.ranking import RankedConfiguration
 from results.stats.resampling import Floats
@@ -85,13 +89,15 @@ def distillation_lines(
     dev = [cross_fitted_cells(own, tasks) for own in (single, selection)] + [student_cells(own, tasks) for own in shown]
     title = "On dev; the first two cross-fitted, students at their best epochs:"
     lines = [title, *rows_lines(contenders, costs, dev, tasks)]
+    is_repeated = len(contenders[2].replicates) > 1
     differences = [
-        independent_difference(dev[one][OVERALL], dev[other][OVERALL]) for one, other in COMPARED[: len(dev)]
+        independent_difference(dev[one][OVERALL], dev[other][OVERALL], knows_training=is_repeated)
+        for one, other in COMPARED[: len(dev)]
     ]
     if scores_held_out:
-        held = held_out_tables(home, contenders[1], source, tasks, data)
+        held = read_held_out_tables(selection, source, data)
         found = [score_contender(own, tasks, held, source) for own in contenders]
-        record_evaluation([home])
+        record_evaluation(places_of(selection, list(tasks), source))
         num_rows = ", ".join(f"{tasks[name].title} {len(table.ids):,}" for name, table in held.items())
         cells = [{name: own.cell(name) for name in (*tasks, OVERALL)} for own in found]
         lines += ["", f"On held-out rows ({num_rows}):", *rows_lines(contenders, costs, cells, tasks)]
@@ -182,19 +188,6 @@ def with_overall(cells: Mapping[str, tuple[float, float]], tasks: Mapping[str, T
     slopes = overall_slopes(list(cells), tasks)
     error = float(np.sqrt(sum((slopes[name] * error) ** 2 for name, (_, error) in cells.items())))
     return {**cells, OVERALL: (overall_score({name: score for name, (score, _) in cells.items()}, tasks), error)}
-
-
-def held_out_tables(
-    home: str, ensembles: Deployable, source: ModelSource, tasks: Mapping[str, Task], data: Path
-) -> dict[str, Table]:
-    """The held-out rows of the sweep that taught; ValueError if it held nothing out, or they have changed."""
-    record, found = read_hold_out(home), dict[str, Table]()
-    for name in tasks:
-        ((_, config),) = find_trials(ensembles.replicates[0][name][:1], name, source)
-        table = read_held_out(config, data)[name]
-        check_held_out_rows(record, {name: table})
-        found[name] = table
-    return found
 
 
 def score_contender(

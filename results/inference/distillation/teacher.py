@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ class Taught:
 
     task: Task
     path: Path
-    role: str
+    role: Literal["train", "augment"]
     """`train` for the task's own train rows, `augment` for further texts without labels."""
 
     @property
@@ -57,7 +57,7 @@ class Taught:
         source = SourceConfig(
             task=self.task.name,
             path=str(self.path),
-            role="train" if self.role == "train" else "augment",
+            role=self.role,
             text_columns=columns[0],
             label_column=LABEL_COLUMN,
             id_column=ID_COLUMN,
@@ -103,8 +103,12 @@ def teach(
     ((_, config), *_) = find_trials(selection.tasks[name].members[:1], name, source)
     tables = read_rows(config, data, name)
     ensemble = [to_dict(member) for member in selection.tasks[name].members]
-    found = []
-    for role, rows in (("train", train_rows(tables["train"])), ("augment", read_further(task, further, tables, note))):
+    found: list[Taught] = []
+    wanted: dict[Literal["train", "augment"], TaughtRows] = {
+        "train": train_rows(tables["train"]),
+        "augment": read_further(task, further, tables, note),
+    }
+    for role, rows in wanted.items():
         if not rows.texts:
             continue
         key = hash_of([FILE_VERSION, ensemble, rows.texts, rows.ids, np.asarray(rows.labels).tolist()])

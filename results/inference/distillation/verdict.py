@@ -103,11 +103,16 @@ def difference(first: Scored, second: Scored, name: str) -> ScoreDifference:
     return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=bool(repeated))
 
 
-def independent_difference(first: tuple[float, float], second: tuple[float, float]) -> ScoreDifference:
-    """The difference of two scores, each with its standard error, as if of different examples: a wide interval."""
+def independent_difference(
+    first: tuple[float, float], second: tuple[float, float], *, knows_training: bool
+) -> ScoreDifference:
+    """The difference of two scores, each with its standard error, as if of different examples: a wide interval.
+
+    `knows_training` says whether the errors have the variance of training again.
+    """
     value, error = first[0] - second[0], float(np.hypot(first[1], second[1]))
     half = float(norm.ppf((1 + CONFIDENCE) / 2)) * error
-    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=True)
+    return ScoreDifference(value=value, low=value - half, high=value + half, knows_training=knows_training)
 
 
 def distillation_verdict(differences: Sequence[ScoreDifference], models: int, share: float) -> list[str]:

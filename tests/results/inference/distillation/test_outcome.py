@@ -11,13 +11,12 @@ from results.inference.distillation.outcome import (
     Deployable,
     cross_fitted_cells,
     ensemble_members,
-    held_out_tables,
     measure_cost,
     score_contender,
 )
 from results.inference.models import ModelSource, load_models
 from results.records.trials import OVERALL
-from results.selection.hold_out_score import score_held_out
+from results.selection.hold_out_score import read_held_out_tables, score_held_out
 from tests.results.inference.trained_sweep import hold_out_rows, select_pairs
 
 
@@ -32,7 +31,7 @@ def folder(trained_folder: Path, tiny_folder: Path, tmp_path: Path) -> Path:
 def test_ensembles_score_on_held_out_rows_as_their_selection_does(folder: Path, tiny_folder: Path) -> None:
     selection, source = select_pairs(folder), ModelSource(places={str(folder): folder}, device="cpu")
     contender = Deployable(title="ensembles", replicates=(ensemble_members(selection),) * 2)
-    tables = held_out_tables(str(folder), contender, source, TASKS, tiny_folder)
+    tables = read_held_out_tables(selection, source, tiny_folder)
     found = score_contender(contender, TASKS, tables, source)
     wanted = score_held_out(selection, source, tiny_folder)
     for name in TASKS:

@@ -52,10 +52,12 @@ def test_equal_examples_pair_what_is_compared() -> None:
     one, other = (
         scored({"sst": values}, {"sst": np.zeros(400)}, {"sst": np.arange(400)}, tasks) for values in (better, right)
     )
-    found, alone = difference(one, other, "sst"), independent_difference(one.cell("sst"), other.cell("sst"))
+    found = difference(one, other, "sst")
+    alone = independent_difference(one.cell("sst"), other.cell("sst"), knows_training=False)
     assert found.value == pytest.approx(alone.value) == pytest.approx(1 / 400)
     assert found.high - found.low < 0.2 * (alone.high - alone.low)
     assert not found.knows_training
+    assert not alone.knows_training
 
 
 def test_the_overall_score_of_arrays_is_that_of_each_element() -> None:
