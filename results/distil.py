@@ -183,7 +183,9 @@ def further_text(text: str, selection: Selection) -> FurtherText:
     names = tuple(name.strip() for name in columns.split(",")) if columns else ()
     wanted = len(selection.definitions[task].text_columns)
     require(len(names) in (0, wanted), f"--unlabelled must name {wanted} columns for {task}", columns)
-    return FurtherText(task=task, place=place, columns=names)
+    found = FurtherText(task=task, place=place, columns=names)
+    with found.open():  # a mistake is found before an ensemble predicts
+        return found
 
 
 def teach_all(request: DistilRequest) -> list[Taught]:

@@ -35,10 +35,14 @@ class TextRow:
         return not all(self.texts)
 
 
-def find_format(place: str) -> InputFormat:
-    """The format by the suffix of a file's name; plain lines for standard input. ValueError for any other suffix."""
+def find_format(place: str, flag: str = "--input") -> InputFormat:
+    """The format by the suffix of a file's name; plain lines for standard input. ValueError for any other suffix.
+
+    `flag` is the one that named the file, for messages.
+    """
     suffix = "" if place == STANDARD_INPUT else Path(place).suffix.lower()
-    rule = f"--input must end in {', '.join(INPUT_SUFFIXES)}, or its format be named with --format"
+    rule = f"{flag} must end in {', '.join(INPUT_SUFFIXES)}"
+    rule += ", or its format be named with --format" if flag == "--input" else ""
     require(suffix in ("", *INPUT_SUFFIXES), rule, place)
     return "parquet" if suffix == PARQUET_SUFFIX else SUFFIX_FORMATS[suffix]
 
@@ -54,8 +58,8 @@ def input_file(place: str) -> Path:
 
 
 @contextlib.contextmanager
-def open_input(place: str) -> Iterator[IO[bytes]]:
-    """A stream of a file's bytes, or of standard input's; ValueError if the file cannot be read."""
+def open_input(place: str, flag: str = "--input") -> Iterator[IO[bytes]]:
+    """A stream of a file's bytes, or of standard input's; ValueError, about the flag, if the file cannot be read."""
     if place == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
@@ -64,7 +68,7 @@ def open_input(place: str) -> Iterator[IO[bytes]]:
     except OSError as error:
         path, is_missing = input_file(place), isinstance(error, FileNotFoundError)
         hint = f"; {describe_missing(path.parent, [path.name], suffixes=INPUT_SUFFIXES)}" if is_missing else ""
-        raise ValueError(f"--input must be a readable file, got {place}: {error.strerror}{hint}") from error
+        raise ValueError(f"{flag} must be a readable file, got {place}: {error.strerror}{hint}") from error
     with stream:
         yield stream
 

@@ -20,6 +20,8 @@ from tests.scripts import ROOT
         ([], "SWEEP must name the folder of a sweep"),
         (["{folder}", "--unlabelled", "texts.txt"], "--unlabelled must be TASK=FILE"),
         (["{folder}", "--unlabelled", "sts=texts.csv#one"], "--unlabelled must name 2 columns for sts"),
+        (["{folder}", "--unlabelled", "sst=nowhere.csv"], "--unlabelled must be a readable file, got nowhere.csv"),
+        (["{folder}", "--unlabelled", "sst=texts.doc"], "--unlabelled must end in .csv"),
         (["{folder}", "--unlabelled", "tone=texts.csv"], "unknown task of the selection 'tone'"),
         (["{folder}", "--student", "./nowhere"], "--student must be a hub name or a folder that exists"),
     ],

@@ -1,9 +1,10 @@
 """What an ensemble teaches: its logits for train rows and for further texts, in files from which students learn."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from mtlib.tasks import Task
 from results.ensembles.outputs import logits_behind
 from results.inference.models import ModelSource, find_trials
 from results.inference.predictor import load_predictor, predict_stream
-from results.inference.readers import ID_COLUMN, TextRow, find_format, open_input, read_texts
+from results.inference.readers import ID_COLUMN, TextRow, find_format, name_input, open_input, read_texts
 from results.records.files import write_parquet
 from results.records.selection import Selection
 from results.stats.resampling import Floats
@@ -30,6 +31,8 @@ from results.stats.resampling import Floats
 TEACHERS_FOLDER = "teachers"
 """Folder of a sweep that holds what its ensembles teach."""
 LABEL_COLUMN = "label"
+UNLABELLED_FLAG = "--unlabelled"
+"""Of the command line, in messages."""
 FILE_VERSION = 1
 """Of the files; those of another version are made again."""
 
@@ -135,6 +138,11 @@ class FurtherText:
     columns: tuple[str, ...] = ()
     """Of the texts; empty: the task's own."""
 
+    def open(self) -> AbstractContextManager[IO[bytes]]:
+        """A stream of the file's bytes; ValueError if it cannot be read, or its suffix is not known."""
+        find_format(self.place, UNLABELLED_FLAG)
+        return open_input(self.place, UNLABELLED_FLAG)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaughtRows:
@@ -167,8 +175,9 @@ def read_further(task: Task, further: Iterable[FurtherText], tables: Mapping[str
     for file in further:
         if file.task != task.name:
             continue
-        with open_input(file.place) as stream:
-            rows = read_texts(stream, file.place, find_format(file.place), file.columns or task.text_columns)
+        with file.open() as stream:
+            form = find_format(file.place, UNLABELLED_FLAG)
+            rows = read_texts(stream, name_input(file.place), form, file.columns or task.text_columns)
             texts |= dict.fromkeys(row.texts for row in rows if not row.is_blank)
     if not texts:
         return TaughtRows(ids=[], texts=[], labels=None)
