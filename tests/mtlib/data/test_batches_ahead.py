@@ -1,12 +1,10 @@
 """Batches that are built ahead are the same, in the same order; an error comes where its batch would."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
-import torch
 
-from mtlib.data.batches_ahead import build_ahead, num_ahead
+from mtlib.data.batches_ahead import build_ahead
 
 
 @pytest.mark.parametrize(("ahead", "count"), [(0, 3), (4, 0), (4, 3), (4, 20)])
@@ -22,19 +20,6 @@ def test_everything_is_built_once_in_order(ahead: int, count: int) -> None:
     threads = {thread for _, thread in build_ahead(range(count), lambda _part: threading.get_ident(), ahead)}
     assert (threads == {threading.get_ident()}) == (ahead == 0)
     assert len(threads) <= 1
-
-
-@pytest.mark.parametrize(("ahead", "expected"), [(0, 1), (4, 5)])
-def test_so_many_are_begun_when_the_first_is_given(ahead: int, expected: int) -> None:
-    taken = []
-
-    def parts() -> Iterator[int]:
-        for part in range(10):
-            taken.append(part)
-            yield part
-
-    next(build_ahead(parts(), lambda part: part, ahead))
-    assert len(taken) == expected
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
@@ -64,8 +49,3 @@ def test_what_is_not_needed_any_more_is_not_built() -> None:
     found.close()  # type: ignore[attr-defined]
     assert built in ([0], [0, 1])
     assert not any(thread.is_alive() for thread in threads)
-
-
-def test_only_a_gpu_has_batches_built_ahead() -> None:
-    assert num_ahead(torch.device("cpu")) == 0
-    assert num_ahead(torch.device("cuda")) > 0

@@ -1,6 +1,5 @@
 """Local data sets in the format of Hugging Face, read without the hub."""
 
-import builtins
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import datasets
 import pytest
 
 from mtlib.data.file_readers import fit_name
-from mtlib.data.hub_datasets import make_builder, read_hub_data, split_hub_path
+from mtlib.data.hub_datasets import read_hub_data, split_hub_path
 from mtlib.data.parquet_files import ClassNames
 from tests.one_line_error import one_line_error
 
@@ -58,7 +57,7 @@ def test_a_saved_dataset_without_splits_is_train(train: datasets.Dataset, tmp_pa
     assert one_line_error(read, path, "dev") == f"{path} has no split 'dev'; known: train"
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "json"])
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
 def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path, suffix: str) -> None:
     folder = tmp_path / "nli"
     folder.mkdir()
@@ -68,74 +67,9 @@ def test_a_folder_of_data_files_is_read(train: datasets.Dataset, tmp_path: Path,
     assert [cells[1:] for cells in read(f"hf://{folder}", "validation")] == CELLS[1:2]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("train.csv", b"text,label\nfine,1\na caf\xe9,1\n"),
-        ("train.parquet", b"PAR1"),
-        ("train.tsv", b"text\tlabel\rfine\t1\ra caf\xe9\t1\r"),
-    ],
-)
-def test_a_damaged_file_is_named(name: str, content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "hub").mkdir()
-    (tmp_path / "hub" / name).write_bytes(content)
-    message = one_line_error(read, f"hf://{tmp_path}/hub", columns=("", "text", "label"))
-    assert f"{name}{':3: column text' if name.endswith('sv') else ' must be a Parquet'}" in message
-
-
-def test_name_and_configuration_are_passed_to_the_library(
-    train: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[tuple[str, str | None]] = []
-
-    class Builder:
-        config = None
-
-        def __init__(self, name: str, configuration: str | None) -> None:
-            calls.append((name, configuration))
-
-        def download_and_prepare(self) -> None:
-            pass
-
-        def as_dataset(self) -> datasets.DatasetDict:
-            return datasets.DatasetDict({"train": train})
-
-    monkeypatch.setattr(datasets, "load_dataset_builder", Builder)
-    assert len(read("hf://nyu-mll/glue#qqp")) == len(read("hf://snli")) == 3
-    assert calls == [("nyu-mll/glue", "qqp"), ("snli", None)]
-
-
-def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
     path = f"hf://{tmp_path}/nowhere"
     assert one_line_error(read, path).startswith(f"{path} must be a data set that can be read, got: ")
-
-    def load(*_: object) -> None:
-        raise ConnectionError("no route\nto the hub")
-
-    monkeypatch.setattr(datasets, "load_dataset_builder", load)
-    assert one_line_error(read, "hf://snli") == "hf://snli must be a data set that can be read, got: no route"
-
-
-def test_settings_that_were_used_before_find_the_cache_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(name: str, _: str | None, **settings: Any) -> str:
-        if not settings:
-            raise ValueError(f"Couldn't find cache for {name}")
-        return "builder"
-
-    monkeypatch.setattr(datasets, "load_dataset_builder", load)
-    assert make_builder("mine", None) == "builder"
-
-
-def test_without_the_library_one_line_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any) -> Any:
-        if name == "datasets":
-            raise ModuleNotFoundError("No module named 'datasets'")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    assert "pip install 'multitask-sweeps[datasets]'" in one_line_error(read, "hf://snli")
 
 
 def test_a_path_may_name_its_split() -> None:

