@@ -3,8 +3,9 @@
 import threading
 
 import pytest
+import torch
 
-from mtlib.data.batches_ahead import build_ahead
+from mtlib.data.batches_ahead import build_ahead, num_ahead
 
 
 @pytest.mark.parametrize(("ahead", "count"), [(0, 3), (4, 0), (4, 3), (4, 20)])
@@ -49,3 +50,8 @@ def test_what_is_not_needed_any_more_is_not_built() -> None:
     found.close()  # type: ignore[attr-defined]
     assert built in ([0], [0, 1])
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_only_a_gpu_has_batches_built_ahead() -> None:
+    assert num_ahead(torch.device("cpu")) == 0
+    assert num_ahead(torch.device("cuda")) > 0

@@ -129,6 +129,13 @@ def test_a_data_set_in_the_data_folder_is_read(tmp_path: Path, own: RowSource) -
     assert rows_of(read(source, tmp_path)) == [("a", "one", 3), ("b", "two", 4)]
 
 
+def test_several_labels_may_be_lists(tmp_path: Path, own: RowSource) -> None:
+    task = dataclasses.replace(TASKS["sst"], kind="multilabel", metric="")
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "sentence": "one", "sentiment": [0, 4]}')
+    table = read(dataclasses.replace(own, task=task, paths=("a.jsonl",)), tmp_path)
+    assert table.labels.tolist() == [[1, 0, 0, 0, 1]]
+
+
 def test_unlabelled_rows_need_no_label_column(tmp_path: Path, own: RowSource) -> None:
     (tmp_path / "own.csv").write_text("id,sentence\na,one\nb,\n")
     assert read_unlabelled(own, tmp_path) == ([["one"]], ["own.csv:3: sentence is blank"])
