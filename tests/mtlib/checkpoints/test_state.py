@@ -1,6 +1,5 @@
 """States are restored bit for bit, a damaged one falls back to the previous, and only the newest are kept."""
 
-import errno
 import math
 import resource
 from collections.abc import Callable
@@ -13,7 +12,6 @@ import torch
 import mtlib.checkpoints.state
 from mtlib.checkpoints.best_weights import keep_best, weights_file
 from mtlib.checkpoints.state import (
-    WEIGHTS_KEPT_BYTES,
     DiskFull,
     State,
     StateFolder,
@@ -26,13 +24,9 @@ from mtlib.checkpoints.state import (
     saved_states,
     set_aside,
 )
-from mtlib.config.trial import TrialConfig
-from mtlib.model.encoder import PretrainedEncoder
-from mtlib.model.multitask import MultiTaskModel
-from mtlib.runtime.storage import join_location, read_bytes, subfolder, write_bytes
-from mtlib.training.optimizer import make_optimizer, optimizer_tensors
+from mtlib.runtime.storage import join_location, subfolder, write_bytes
 from tests.killed import Killed
-from tests.mtlib.checkpoints.kept_files import cut, empty, fill, flip, kill, listing, remove, state
+from tests.mtlib.checkpoints.kept_files import cut, fill, flip, kill, listing, remove, state
 
 Damage = Callable[[StateFolder, str], None]
 
@@ -68,7 +62,7 @@ def bytes_of(tensor: torch.Tensor) -> list[int]:
     return flat.view(torch.uint8).tolist()
 
 
-def test_tensors_are_restored_bit_for_bit(any_folder: StateFolder) -> None:
+def test_tensors_are_restored_bit_for_bit(folder: StateFolder) -> None:
     odd = torch.tensor([float("nan"), float("inf"), -0.0, 1e-45, 1 / 3, torch.finfo(torch.float32).max])
     tensors = {
         "odd": odd,
@@ -79,8 +73,8 @@ def test_tensors_are_restored_bit_for_bit(any_folder: StateFolder) -> None:
         "trained": torch.nn.Parameter(torch.ones(2)),
         "nothing": torch.zeros(0, 3),
     }
-    save_state(any_folder, 5, State(tensors=tensors, numbers={}))
-    found = load_state(any_folder)
+    save_state(folder, 5, State(tensors=tensors, numbers={}))
+    found = load_state(folder)
     assert found is not None
     assert found.tensors.keys() == tensors.keys()
     for name, tensor in tensors.items():
@@ -135,13 +129,7 @@ def test_new_states_are_kept_although_later_ones_are_damaged(folder: StateFolder
     assert saved_states(folder) == ["state-000000004-000", "state-000000003-000"]
 
 
-def test_checkpoint_steps_must_be_at_least_1(tmp_path: Path) -> None:
-    assert StateFolder(path=tmp_path, checkpoint_steps=1).checkpoint_steps == 1
-    with pytest.raises(ValueError, match="checkpoint_steps must be at least 1, got 0"):
-        StateFolder(path=tmp_path, checkpoint_steps=0)
-
-
-@pytest.mark.parametrize("damage", [cut, empty, flip, remove])
+@pytest.mark.parametrize("damage", [cut, flip, remove])
 @pytest.mark.parametrize("file", ["tensors", "state.json"])
 def test_a_damaged_state_is_skipped_for_the_previous_one(damage: Damage, file: str, folder: StateFolder) -> None:
     save_state(folder, 1, state(1.0))
@@ -151,24 +139,6 @@ def test_a_damaged_state_is_skipped_for_the_previous_one(damage: Damage, file: s
     assert loaded_value(folder) == 1.0
     damage(folder, f"{before}/{file}")
     assert load_state(folder) is None
-
-
-def test_a_changed_number_in_a_file_is_detected(folder: StateFolder) -> None:
-    save_state(folder, 1, state(1.0))
-    save_state(folder, 2, state(2.0))
-    root, path = folder.root, f"{saved_states(folder)[0]}/state.json"
-    content = read_bytes(root, path)
-    assert content.count(b"2.0") == 1
-    write_bytes(root, path, content.replace(b"2.0", b"3.0"))
-    assert loaded_value(folder) == newest_value(folder) == 1.0
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", '{"checksums": {}, "numbers": {}}', '{"checksums": null, "numbers": 5}'])
-def test_json_of_another_shape_counts_as_damaged(text: str, folder: StateFolder) -> None:
-    for step in (1, 2):
-        save_state(folder, step, state(step))
-    write_bytes(folder.root, f"{saved_states(folder)[0]}/state.json", text.encode())
-    assert loaded_value(folder) == 1.0
 
 
 @pytest.mark.parametrize("step", [2, 3])
@@ -251,28 +221,9 @@ def test_a_full_disk_leaves_the_previous_states(
 ) -> None:
     with pytest.raises(DiskFull) as error:
         save_state(folder, 3, state(3.0))
-    text = str(error.value)
-    assert text.startswith("the disk must have room for the state after step 3, 1,200 bytes, got ")
-    assert f" bytes free in {folder.path} (" in text
-    assert "\n" not in text
+    assert str(error.value).startswith("the disk must have room for the state after step 3, 1,200 bytes, got ")
     assert listing(folder) == filled
     assert loaded_value(folder) == 2.0
-
-
-def test_another_error_is_not_changed_and_leaves_nothing(
-    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = OSError(errno.EIO, "Input/output error")
-
-    def fail(_tensors: Any, path: Path) -> None:
-        path.write_bytes(b"half of it")
-        raise error
-
-    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", fail)
-    with pytest.raises(OSError) as found:
-        save_state(folder, 3, state(3.0))
-    assert found.value is error
-    assert listing(folder) == filled
 
 
 def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
@@ -284,21 +235,3 @@ def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, fille
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert listing(folder) == filled
-
-
-def test_the_predicted_disk_use_is_the_actual_one(
-    folder: StateFolder, tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
-    model = MultiTaskModel(tiny_config, tiny_encoder)
-    optimizer = make_optimizer(tiny_config, model, tiny_config.active_tasks)
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    weights = model.state_dict()
-    save_state(folder, 1, State(tensors={**weights, **optimizer_tensors(optimizer, model)}, numbers={}))
-    keep_best(folder, 1, {"overall": 1}, weights)
-    sizes = [len(listing(folder)[path]) for path in (weights_file(1), f"{saved_states(folder)[0]}/tensors")]
-    weights_bytes = WEIGHTS_KEPT_BYTES * sum(parameter.numel() for parameter in model.parameters())
-    expected = weights_bytes, 3 * weights_bytes
-    # Names and shapes add a few kilobytes, which count only in a model this small.
-    assert all(0 <= size - predicted < 20_000 for size, predicted in zip(sizes, expected, strict=True))
