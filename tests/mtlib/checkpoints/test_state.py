@@ -1,5 +1,6 @@
 """States are restored bit for bit, a damaged one falls back to the previous, and only the newest are kept."""
 
+import errno
 import math
 import resource
 from collections.abc import Callable
@@ -224,6 +225,22 @@ def test_a_full_disk_leaves_the_previous_states(
     assert str(error.value).startswith("the disk must have room for the state after step 3, 1,200 bytes, got ")
     assert listing(folder) == filled
     assert loaded_value(folder) == 2.0
+
+
+def test_another_error_is_not_changed_and_leaves_nothing(
+    folder: StateFolder, filled: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(errno.EIO, "Input/output error")
+
+    def fail(_tensors: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise error
+
+    monkeypatch.setattr(mtlib.checkpoints.state, "save_file", fail)
+    with pytest.raises(OSError) as found:
+        save_state(folder, 3, state(3.0))
+    assert found.value is error
+    assert listing(folder) == filled
 
 
 def test_a_file_size_limit_is_reported_as_a_full_disk(folder: StateFolder, filled: dict[str, bytes]) -> None:
