@@ -13,8 +13,6 @@ from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
     WRONG_USE,
-    counted,
-    duration,
     number,
     parse_words,
     run_command,
@@ -50,19 +48,12 @@ def test_flags_stand_anywhere_and_are_known_in_every_spelling(parser: argparse.A
     ("words", "message"),
     [
         (["--num-model", "3"], "unknown flag '--num-model'; did you mean '--num-models'? known: "),
-        (["--num-modles=3"], "unknown flag '--num-modles'; did you mean '--num-models'? known: "),
         (["--num-models"], "--num-models: expected one argument"),
         (["--num-models", "1.5"], "--num-models must be a whole number, got '1.5'"),
-        (["--share", "x"], "--share must be a number, got 'x'"),
     ],
 )
 def test_a_usage_error_is_one_line(words: list[str], message: str, parser: argparse.ArgumentParser) -> None:
     assert one_line_error(parse_words, parser, words).startswith(message)
-
-
-def test_an_extra_positional_argument_is_named() -> None:
-    message = one_line_error(parse_words, argparse.ArgumentParser(exit_on_error=False), ["alone"])
-    assert "must follow its flag, got 'alone'" in message
 
 
 @pytest.mark.parametrize(
@@ -99,32 +90,14 @@ def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(59.4, "59 s"), (59.6, "1:00"), (3599, "59:59"), (3600, "1:00:00"), (7325, "2:02:05")]
-)
-def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_one_is_singular() -> None:
-    assert [counted(count, "trial") for count in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
-
-
-@pytest.mark.parametrize(
-    ("locale", "printed"),
-    [
-        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "é ± ─ \\udcff\n".encode()),
-        ({"PYTHONIOENCODING": "latin-1"}, "é ± \\u2500 \\udcff\n".encode("latin-1")),
-    ],
-)
-def test_every_character_is_printed_in_every_locale_and_data_are_the_same_in_all(
-    locale: dict[str, str], printed: bytes
-) -> None:
+def test_every_character_is_printed_in_any_locale_and_data_are_utf_8() -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
     program = (
         "from mtlib.runtime.command_line import run_command\nfrom mtlib.runtime.console import write_data\n"
         f"run_command(lambda: (print({CHARACTERS}, flush=True), write_data({CHARACTERS})))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=own | locale, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=own | {"PYTHONIOENCODING": "latin-1"}, capture_output=True
+    )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == printed + "é ± ─ \\udcff".encode()
+    assert done.stdout == "é ± \\u2500 \\udcff\n".encode("latin-1") + "é ± ─ \\udcff".encode()

@@ -1,17 +1,12 @@
 """What is printed: lines as they are, commands whole, tables that fit."""
 
-import io
 import sys
 
 import pytest
-from rich.console import Console
 
 from mtlib.runtime.console import (
-    PLAIN_WIDTH,
     PrintedTable,
     num_columns,
-    output_width,
-    redrawn_lines,
     show_lines,
     table_lines,
     visible,
@@ -21,7 +16,7 @@ from mtlib.runtime.console import (
 from tests.nasty_text import NASTY, SHOWN
 
 Capture = pytest.CaptureFixture[str]
-WIDTHS = (20, 60, 120)
+WIDTHS = (20, 120)
 
 
 def test_lines_are_printed_as_they_are(capsys: Capture) -> None:
@@ -35,15 +30,6 @@ def test_what_steers_a_terminal_is_visible_and_all_else_stays() -> None:
     for text in ("", "Grüße, 日本語 😀", "a\\n", SHOWN):
         assert visible(text) == text
     assert visible_lines("a\x1b\nb") == "a\\x1b\nb"
-
-
-@pytest.mark.parametrize(("variable", "width"), [("40", 40), ("", PLAIN_WIDTH)])
-def test_the_variable_columns_is_obeyed_without_a_terminal(
-    variable: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.__stdout__", io.StringIO())
-    monkeypatch.setenv("COLUMNS", variable)
-    assert output_width() == width
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -92,13 +78,6 @@ def test_first_table_that_fits_is_shown() -> None:
     assert table_lines(80, PrintedTable(titles=["a", "b"], rows=[], has_rule=False)) == ["a  b"]
 
 
-def test_a_table_that_never_fits_has_a_line_for_each_value() -> None:
-    lines = ["value: a/very/long/name", "SST dev: 0.123 ±.015", "epoch: 10"]
-    assert table_lines(23, WIDE, TALL) == [*lines, "", "value: 日本", "SST dev: -0.5 ±.1", "epoch: 9"]
-    table = PrintedTable(titles=["", "key"], rows=[["0000", "0.123456789"], ["0001", ""]])
-    assert table_lines(5, table) == ["0000", "key:", "  0.123456789", "", "0001"]
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_cell_is_cut_at_any_width(width: int) -> None:
     cells = ["0.123456789", "optimizer.learning_rate", NASTY, "日本語" * 5]
@@ -107,12 +86,3 @@ def test_no_cell_is_cut_at_any_width(width: int) -> None:
     for cell in cells:
         assert text.count("".join(visible(cell).split())) >= 3, cell
     assert not [line for line in lines if num_columns(line) > width and " " in line.strip()]
-
-
-def test_redrawn_lines_and_those_above_them_are_shown_as_they_are() -> None:
-    console = Console(file=io.StringIO(), width=300, force_terminal=True, markup=False, emoji=False, highlight=False)
-    with redrawn_lines(console, lambda width: [f"{width} {NASTY}"]) as show_above:
-        show_above([f"above {NASTY}"])
-    assert isinstance(console.file, io.StringIO)
-    assert f"above {SHOWN}" in console.file.getvalue()
-    assert f"300 {SHOWN}" in console.file.getvalue()

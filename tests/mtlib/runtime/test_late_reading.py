@@ -39,21 +39,6 @@ def test_values_are_used_in_order_after_the_delay_and_the_rest_when_asked() -> N
         assert used == [[float(number), 0.5] for number in range(5)]
 
 
-def test_an_error_leaves_what_waits_behind_it() -> None:
-    reader = LateReader(delay=5)
-    used: list[list[float]] = []
-
-    def fail(_values: list[float]) -> None:
-        raise KeyError
-
-    for use in (used.append, fail, used.append):
-        reader.submit(torch.zeros(1), use)
-    with pytest.raises(KeyError):
-        reader.read()
-    reader.read()
-    assert used == [[0.0], [0.0]]
-
-
 def test_only_a_gpu_is_read_late() -> None:
     assert late_reader(torch.device("cpu")) is None
     found = late_reader(torch.device("cuda"))

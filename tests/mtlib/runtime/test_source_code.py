@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from mtlib.runtime.source_code import compile_source, line_in, naming_lines, parsed_code, run_source
+from mtlib.runtime.source_code import line_in, naming_lines, parsed_code, run_source
 from tests.one_line_error import one_line_error
 
 
@@ -24,7 +24,6 @@ def test_content_is_run_in_the_module() -> None:
         ("x = 1\ny = x / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
         ("\n\nraise ValueError('too few\\nsee above')\n", "mine.py, line 3: too few"),
         ("def f(:\n", "mine.py, line 1: SyntaxError: invalid syntax"),
-        ("raise SystemExit(3)\n", "mine.py, line 1: SystemExit: 3"),
     ],
 )
 def test_error_names_the_line(text: str, error: str) -> None:
@@ -44,10 +43,6 @@ def test_line_of_an_error_is_the_last_one_in_the_file() -> None:
         module.outer(fail)
     with pytest.raises(ValueError, match=r"^another.py: KeyError"), naming_lines("another.py"):
         module.outer(fail)
-
-
-def test_content_in_an_unknown_encoding_is_one_line() -> None:
-    assert "mine.py" in one_line_error(compile_source, b"# coding: no-such\n", "mine.py")
 
 
 def test_comments_docstrings_and_layout_do_not_count() -> None:

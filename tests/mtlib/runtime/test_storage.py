@@ -1,9 +1,6 @@
 """Folders of a disk and a bucket behave alike: files are whole, missing ones named, failing requests repeated."""
 
-import errno
-import os
 import threading
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -32,7 +29,6 @@ from mtlib.runtime.storage import (
     retry,
     split_location,
     subfolder,
-    without_home,
     write_bytes,
 )
 from tests.killed import Killed
@@ -129,28 +125,6 @@ def test_folders_exist_once_something_is_in_them(location: str) -> None:
 # On a disk.
 
 
-def test_copy_on_a_disk_is_a_hard_link_to_the_content(tmp_path: Path) -> None:
-    root = open_folder(tmp_path)
-    write_bytes(root, "a", b"1")
-    (tmp_path / "symbolic").symlink_to("a")
-    copy_file(root, "a", root, "b")
-    copy_file(root, "symbolic", root, "c")
-    assert not (tmp_path / "c").is_symlink()
-    assert {(tmp_path / name).stat().st_ino for name in "bc"} == {(tmp_path / "a").stat().st_ino}
-
-
-def test_copy_to_another_disk_has_bytes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: Any) -> None:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-
-    monkeypatch.setattr(os, "link", refuse)
-    root = open_folder(tmp_path)
-    write_bytes(root, "a", b"1")
-    copy_file(root, "a", root, "b")
-    (tmp_path / "a").write_bytes(b"2")
-    assert read_bytes(root, "b") == b"1"
-
-
 @pytest.mark.parametrize("name", ["write_bytes", "rename"])
 def test_interrupted_write_leaves_the_old_file(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = open_folder(tmp_path)
@@ -214,10 +188,8 @@ def test_request_is_given_up_after_a_while_and_later_ones_are_made_once_until_on
 @pytest.mark.parametrize(
     "error",
     [
-        FileNotFoundError(errno.ENOENT, "No such file or directory"),
         PermissionError(),
         OSError("When writing: AWS Error ACCESS_DENIED during PutObject operation: Access Denied"),
-        ValueError("not of the storage"),
     ],
 )
 def test_error_that_stays_is_raised_at_once(error: Exception, pauses: list[float]) -> None:
@@ -261,15 +233,11 @@ def test_bucket_that_often_does_not_answer_works_as_any_other(tmp_path: Path, pa
         assert file.read() == b"1"
     copy_file(root, "a", root, "b")
     assert paths(root) == ["a", "b"]
-    move_file(root, "b", "c")
-    delete_file(root, "a")
-    assert (is_file(root, "a"), is_file(root, "c"), exists(root)) == (False, True, True)
     with pytest.raises(FileNotFoundError):
-        copy_file(root, "missing", root, "d")
-    root.create_dir("folder")
-    delete_folder(root, "folder")
-    assert paths(root) == ["c"]
-    assert len(pauses) > 10
+        copy_file(root, "missing", root, "c")
+    delete_file(root, "a")
+    assert paths(root) == ["b"]
+    assert len(pauses) > 5
 
 
 def test_whole_bucket_is_never_deleted(bucket: str) -> None:
@@ -289,23 +257,3 @@ def test_whole_bucket_is_never_deleted(bucket: str) -> None:
 )
 def test_mistaken_uri_is_one_line(location: str, error: str) -> None:
     assert one_line_error(check_answer, location).startswith(error)
-
-
-def test_bucket_that_does_not_answer_is_one_line_at_once(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    away = types.SimpleNamespace(from_uri=lambda _uri: (Flaky(float("inf")), "away/x"))
-    monkeypatch.setattr(storage, "fs", types.SimpleNamespace(**{**vars(fs), "FileSystem": away}))
-    assert one_line_error(check_answer, "s3://away/x") == "cannot reach s3://away/x: the bucket does not answer"
-    assert pauses == []
-
-
-def test_bucket_that_answers_and_any_path_are_no_mistake(bucket: str, tmp_path: Path) -> None:
-    for location in (bucket, join_location(bucket, "not", "there"), tmp_path, "s3", "relative/s3:"):
-        check_answer(location)
-
-
-def test_a_home_folder_is_not_shown_also_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lustre").mkdir()
-    (tmp_path / "home").symlink_to("lustre")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    text = " ".join(f"{tmp_path}/{name}" for name in ("home/x", "lustre/x", "home", "homes/x"))
-    assert without_home(f"{text} file://{tmp_path}/home/x") == f"~/x ~/x ~ {tmp_path}/homes/x ~/x"
