@@ -126,11 +126,6 @@ def run_on_both() -> Iterator[RunOnBoth]:
         yield run
 
 
-@pytest.fixture
-def make_table() -> Callable[..., Table]:
-    return build_table
-
-
 def build_table(name: str, *texts: list[str], labels: list[float] | None = None) -> Table:
     """A checked train table of the task `name` with one list per text column; labels are 0 if not given."""
     return Table(

@@ -54,31 +54,16 @@ def test_a_local_encoder_is_named_by_its_folder_and_is_no_base_model(tmp_path: P
     assert f"- Encoder: `{tmp_path.name}`, fingerprint `{'e' * 64}`" in text
 
 
-def test_each_loss_term_and_module_is_listed_where_it_is_on_and_no_path_of_the_machine(write: Write) -> None:
-    pals = {"pals.size": 8, "pals.num_heads": 2, "pals.tasks": ["sst", "qqp"]}
-    simcse = {"simcse.weight": 0.1, "simcse.tasks": ["sts"]}
-    start = {"encoder.start_from": "/home/me/sweeps/NAME/trials/0003-r0"}
-    text = write({**pals, **simcse, **start, "relational_tasks": ["qqp", "sts"], "loss_weighting": "uncertainty"})
-    for passage in (
-        "The encoder alone is not the whole model for SST and QQP",
-        "SimCSE's projection served training only",
-        "pals: size 8, num_heads 2",
-        "SimCSE (`simcse`): weight 0.1, tasks [sts]",
-        "Relational layer shared by QQP and STS",
-        "weights uncertainty; gradients: sum (`sum`)",
-        "those of `NAME/trials/0003-r0`",
-    ):
-        assert passage in text, passage
-    assert "/home/me" not in text
-
-
 def test_extra_data_and_augmentation_of_trained_tasks_are_listed_without_their_paths(write: Write) -> None:
     more = {"task": "sst", "path": "/a/more.csv", "role": "augment"}
     keys = {f"data.sources.more.{key}": value for key, value in more.items()}
+    keys |= {"encoder.start_from": "/home/me/sweeps/NAME/trials/0003-r0"}
     text = write({"stages.1.extra_data": ["snli"], **keys})
     assert "- data `snli`: task qqp, role extra" in text
     assert "- data `more`: task sst, role augment" in text
     assert "/a/more.csv" not in text
+    assert "those of `NAME/trials/0003-r0`" in text
+    assert "/home/me" not in text
     assert "data `cfimdb`" not in text
 
 

@@ -138,21 +138,6 @@ def test_files_of_cs224n_and_of_glue_are_described_and_missing_tasks_named(
     assert "--set stages.0.tasks=sts --vary" in output
 
 
-def test_repeated_and_contradicting_rows_are_counted_and_shown_with_file_and_line(
-    folder: Path, capsys: Capture
-) -> None:
-    lines = [f'{{"text": "Film {n}", "tone": "neutral"}}\n' for n in range(6)]
-    lines += [f'{{"text": "film  {n}", "tone": "{"neutral" if n < 3 else "negative"}"}}\n' for n in range(6)]
-    (folder / "tone-train.jsonl").write_text("".join(lines))
-    (folder / "grades" / "a.csv").write_text(GRADES + "x,Why 7?,Because of 7.,45\ny,why 7?,Because of 7.,45.5\n")
-    output = output_of(folder, capsys)
-    places = [f"tone-train.jsonl:{n + 1} (neutral) and tone-train.jsonl:{n + 7} (negative)" for n in (3, 4)]
-    assert "        6 texts in several rows, 12 in all\n" in output
-    assert f"        3 of them with labels that differ, e.g. {'; '.join(places)}\n" in output
-    assert "        1 pair in several rows, 3 in all\n" in output
-    assert "labels that differ by more than 10, e.g. a.csv:9 (35) and a.csv:11 (45.5)\n" in output
-
-
 def test_all_unknown_labels_of_all_files_are_listed_with_a_line_that_names_them(folder: Path, capsys: Capture) -> None:
     rows = {"train": ["neutral", *['\\"'] * 3, "neutral"], "dev": ["neutral", *['\\"'] * 3, "nuetral"]}
     for split, tones in rows.items():

@@ -39,10 +39,3 @@ def test_each_missing_file_gets_its_own_suggestion_which_is_no_used_file(tmp_pat
     )
     line = describe_missing(tmp_path, ["mine-train.csv"], used=["mines-train.csv"])
     assert line == "the folder holds mine2-dev.csv, mines-train.csv"
-
-
-def test_files_one_folder_below_or_above_are_found(tmp_path: Path) -> None:
-    make_files(tmp_path, "data/a.csv", "data/b.csv", "half/a.csv", "data/deep/x.csv")
-    hint = f"did you mean the folder {tmp_path}/data, which has"
-    assert describe_missing(tmp_path, ["a.csv", "b.csv"]) == f"{hint} them?"
-    assert describe_missing(tmp_path / "data" / "deep", ["b.csv"]) == f"{hint} it?"
