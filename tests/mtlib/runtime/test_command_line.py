@@ -13,6 +13,7 @@ from mtlib.runtime.command_line import (
     INTERRUPTED,
     SUCCESS,
     WRONG_USE,
+    duration,
     number,
     parse_words,
     run_command,
@@ -88,6 +89,11 @@ def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
     code += "raise SystemExit(run_command(lambda: print('unread', flush=True)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.4, "59 s"), (59.6, "1:00"), (7325, "2:02:05")])
+def test_durations_are_formatted_like_a_clock(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def test_every_character_is_printed_in_any_locale_and_data_are_utf_8() -> None:
