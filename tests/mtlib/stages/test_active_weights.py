@@ -6,8 +6,6 @@ from typing import Any
 import torch
 
 from mtlib.config.trial import TrialConfig
-from mtlib.model.encoder import PretrainedEncoder
-from mtlib.model.multitask import MultiTaskModel
 from mtlib.stages.active_weights import OWN_GROUPS, active_parts, active_weights, part_of_weight
 from mtlib.stages.sampler import epoch_steps
 from mtlib.training.run import Run
@@ -33,19 +31,6 @@ def test_parts_of_tasks_are_the_encoder_their_own_and_shared_weights(tiny_config
     assert active_parts(config, ["sts", "qqp"]) == {"encoder", "relational", *own["qqp"], *own["sts"]}
     without_term = config.override({"simcse.weight": 0})
     assert active_parts(without_term, ["sst"]) == {"encoder", *own["sst"]}
-
-
-def test_weights_are_those_of_the_parts_in_their_order(
-    tiny_config: TrialConfig, tiny_encoder: PretrainedEncoder
-) -> None:
-    config = tiny_config.override(EVERYTHING)
-    weights = MultiTaskModel(config, tiny_encoder).state_dict()
-    assert {name.partition(".")[0] for name in weights} == {"encoder", "relational", "projection", *OWN_GROUPS}
-    assert active_weights(config, config.active_tasks, weights) == weights
-    of_encoder = {name: weight for name, weight in weights.items() if name.startswith("encoder.")}
-    assert active_weights(config, (), weights) == of_encoder
-    given = {"heads.sts.bias": 1, "heads.qqp.hidden.bias": 2, "encoder.x": 3}
-    assert list(active_weights(config, ["qqp"], given).items()) == [("heads.qqp.hidden.bias", 2), ("encoder.x", 3)]
 
 
 def test_of_a_frozen_encoder_the_adapters_are_left(tiny_config: TrialConfig) -> None:

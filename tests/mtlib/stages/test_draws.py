@@ -13,7 +13,7 @@ from mtlib.config.batch_orders import BATCH_ORDERS
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig
 from mtlib.runtime.seeds import stream_seed
-from mtlib.stages.draws import Draw, batches_per_pass, epoch_draws, stage_draws, stage_sets, steps_per_epoch
+from mtlib.stages.draws import Draw, batches_per_pass, epoch_draws, stage_sets, steps_per_epoch
 from tests.config_cases import FIXED_ROUND_ORDERS
 
 Steps = list[tuple[Draw, ...]]
@@ -87,9 +87,8 @@ def test_three_passes_of_every_fixed_order_match_a_naive_loop(order: str, sum_lo
 
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 def test_a_set_alone_is_the_same_in_every_order(order: str) -> None:
-    for changes in [{}, {"stages.0.sum_losses": True}] if BATCH_ORDERS[order].has_rounds else [{}]:
-        config = config_of(StageConfig(tasks=("qqp",), order=order, epochs=3), **changes)
-        assert joined(draws_of(config, NUM_ROWS)) == [(("qqp", position),) for position in range(3 * 7)]
+    config = config_of(StageConfig(tasks=("qqp",), order=order, epochs=3))
+    assert joined(draws_of(config, NUM_ROWS)) == [(("qqp", position),) for position in range(3 * 7)]
 
 
 def test_an_epoch_for_each_set_has_its_length_and_continues_its_stream() -> None:
@@ -115,18 +114,6 @@ def test_epochs_of_any_length_are_slices_of_one_stream(order: str, length: int, 
     assert {len(part) for part in parts} == {length}
 
 
-@pytest.mark.parametrize("order", BATCH_ORDERS)
-def test_no_batch_of_a_stream_is_repeated_or_skipped(order: str) -> None:
-    """Where sets restart in each pass, as in a sampled round robin, batches are skipped, but not repeated."""
-    stage = StageConfig(**ALL_SETS, order=order, epochs=12, steps_per_epoch=7)
-    draws = [draw for step in joined(draws_of(config_of(stage), NUM_ROWS)) for draw in step]
-    for name in stage_sets(stage):
-        positions = [position for drawn, position in draws if drawn == name]
-        assert positions == sorted(set(positions))
-        if not BATCH_ORDERS[order].restarts_sets:
-            assert positions == list(range(len(positions)))
-
-
 def test_random_orders_are_one_long_loop_with_a_queue_per_set() -> None:
     stage = StageConfig(**ALL_SETS, order="annealed", epochs=6, steps_per_epoch=40)
     config = config_of(stage, **{"seed": 3, "replicate": 2, "tasks.sst.probability_factor": 2})
@@ -143,21 +130,6 @@ def test_random_orders_are_one_long_loop_with_a_queue_per_set() -> None:
     assert draws_of(config, dict.fromkeys(own_rows, 30), own_rows) == expected
 
 
-def test_draws_depend_on_seed_replicate_stage_and_epoch_and_no_global_state() -> None:
-    stage = StageConfig(tasks=("sst", "qqp"), order="uniform", epochs=2, steps_per_epoch=64)
-    config = config_of(stage, stage)
-
-    def names(changes: dict[str, int], stage_index: int, epoch: int) -> tuple[str, ...]:
-        steps = epoch_draws(config.override(changes), stage_index, epoch, NUM_ROWS, NUM_ROWS)
-        return tuple(step[0][0] for step in steps)
-
-    base = names({}, 0, 0)
-    others = [names({"seed": 1}, 0, 0), names({"replicate": 1}, 0, 0), names({}, 1, 0), names({}, 0, 1)]
-    assert len({base, *others}) == 5
-    np.random.seed(8)
-    assert names({"tasks.sst.batch_size": 9}, 0, 0) == base
-
-
 def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     stage = StageConfig(tasks=("sst", "sts"), order="proportional", epochs=3, steps_per_epoch=50)
     config = config_of(stage)
@@ -166,12 +138,3 @@ def test_augmentation_lengthens_passes_but_changes_no_probability() -> None:
     assert draws_of(config, augmented, plain) == draws_of(config, plain, plain)
     counted = Counter(step[0][0] for step in joined(draws_of(config, augmented, augmented)))
     assert counted["sst"] > 140  # of 150 with augmentation
-
-
-def test_a_late_epoch_continues_after_the_draws_of_all_earlier_epochs() -> None:
-    config = config_of(StageConfig(tasks=("sst", "qqp"), order="annealed", epochs=200, steps_per_epoch=30))
-    before = itertools.islice(stage_draws(config, 0, NUM_ROWS, NUM_ROWS), 150 * 30)
-    counts, first = Counter(name for ((name, _),) in before), dict[str, int]()
-    for ((name, position),) in epoch_draws(config, 0, 150, NUM_ROWS, NUM_ROWS):
-        first.setdefault(name, position)
-    assert first == counts

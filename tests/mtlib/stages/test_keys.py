@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.trial import TrialConfig
-from mtlib.runtime.checksum import hash_of
-from mtlib.stages.keys import Cut, Origin, key_parts, list_cuts, make_cut, next_stage_starts_from_best
+from mtlib.stages.keys import Cut, Origin, key_parts, list_cuts, next_stage_starts_from_best
 from mtlib.stages.plan import plan_stages
 
 Changes = dict[str, Any]
@@ -56,13 +55,6 @@ def test_where_a_stages_length_counts_the_only_cut_is_at_its_end(config: TrialCo
     assert [facts(cut) for cut in cuts_of(annealed)] == [cut for cut in ALL_EPOCHS if cut[:2] != (1, 1)]
 
 
-def test_epochs_may_differ_in_their_steps(tiny_config: TrialConfig) -> None:
-    """An epoch of 9 batches of QQP, then one of 5 of STS, then one of QQP again."""
-    changes = {"stages.1.tasks": ["qqp", "sts"], "stages.1.order": "epoch_round_robin", "stages.1.epochs": 3}
-    found = [facts(cut) for cut in cuts_of(tiny_config.override(changes))]
-    assert found == [(0, 1, True, 1, 4), (1, 1, False, 2, 13), (1, 2, False, 3, 18), (1, 3, True, 4, 27)]
-
-
 def test_the_best_weights_of_a_stage_are_in_the_key_where_the_next_starts_from_them(config: TrialConfig) -> None:
     best = config.override({"stages.1.start_from": "best"})
     assert [next_stage_starts_from_best(config, index) for index in (0, 1)] == [False, False]
@@ -98,12 +90,6 @@ def test_data_counts_from_the_stage_that_reads_it(
     assert changing(config, dataclasses.replace(ORIGIN, data={**ORIGIN.data, **changed})) == expected
 
 
-def test_extra_data_counts_where_a_stage_uses_it(config: TrialConfig) -> None:
-    named = config.override({"stages.1.extra_data": ["cfimdb"]})
-    other = dataclasses.replace(ORIGIN, data={**ORIGIN.data, ("cfimdb", "train"): "x"})
-    assert changing(named, other) == changing(named, ORIGIN, first=config) == [False, True]
-
-
 @pytest.mark.parametrize(
     ("changes", "part", "expected"),
     [
@@ -135,34 +121,3 @@ def test_a_change_affects_only_its_part_of_every_key(config: TrialConfig) -> Non
         found = key_parts(other, 0, 3, origin)
         assert {name for name in own if own[name] != found[name]} == {kind}
         assert changing(other, origin, first=config) == [True, True]
-
-
-def test_the_order_of_mappings_does_not_count(config: TrialConfig) -> None:
-    reordered = Origin(
-        encoder="e",
-        started=dict(reversed(list(ORIGIN.started.items()))),
-        data=dict(reversed(list(ORIGIN.data.items()))),
-        environment=dict(reversed(list(ORIGIN.environment.items()))),
-    )
-    assert cuts_of(config, reordered) == cuts_of(config)
-
-
-@pytest.mark.parametrize("environment", [{}, {"num_workers": 2}, {"num_workers": 3}])
-def test_with_more_than_two_workers_the_shapes_of_later_tasks_are_in_the_configuration(
-    environment: dict[str, int], config: TrialConfig
-) -> None:
-    origin, other = dataclasses.replace(ORIGIN, environment=environment), config.override({"tasks.sst.hidden_units": 5})
-    own, found = (key_parts(c, 0, 3, origin)["configuration"] for c in (config, other))
-    assert (own != found) == (environment.get("num_workers", 1) > 2)
-
-
-@pytest.mark.parametrize("start_from", ["last", "best"])
-def test_a_key_is_the_hash_of_its_parts_and_of_whether_best_weights_are_kept(
-    config: TrialConfig, start_from: str
-) -> None:
-    config = config.override({"stages.1.start_from": start_from})
-    cut = make_cut(config, plan_stages(config, ROWS), 0, 1, ORIGIN)
-    assert cut == cuts_of(config)[0]
-    without, with_best = (hash_of([key_parts(config, 0, 1, ORIGIN), has_best]) for has_best in (False, True))
-    assert (cut.key, cut.key_with_best) == ((with_best, None) if start_from == "best" else (without, with_best))
-    assert key_parts(config, 0, 0, ORIGIN) != key_parts(config, 0, 1, ORIGIN)  # the start of a stage has its own

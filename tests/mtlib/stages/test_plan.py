@@ -49,13 +49,6 @@ def test_lengths_on_the_cs224n_data_by_hand(changes: dict[str, Any], steps: tupl
     assert [planned.first_step(epoch) for epoch in range(5)] == np.cumsum([0, *steps]).tolist()
 
 
-def test_extra_data_has_its_own_batch_size() -> None:
-    stage = StageConfig(tasks=("sst",), extra_data=("cfimdb",))
-    (planned,) = plan_stages(TrialConfig(stages=(stage,)), {"sst": 160, "cfimdb": 160})
-    assert (planned.tasks, planned.extra_data) == (("sst",), ("cfimdb",))
-    assert planned.steps == (10 + 20,)  # 16 and 8 rows
-
-
 @pytest.mark.parametrize("order", BATCH_ORDERS)
 @pytest.mark.parametrize("steps_per_epoch", [None, 6])
 def test_a_plan_has_the_length_of_the_training(order: str, steps_per_epoch: int | None) -> None:
@@ -79,19 +72,6 @@ def test_a_task_stays_active_from_the_first_stage_that_trains_it() -> None:
     config = sequence(("sts",), ("qqp",), ("sts", "sst"), ("qqp",))
     assert [tasks_active_by(config, index) for index in range(4)] == [("sts",), ("qqp", "sts"), ALL, ALL]
     assert num_epochs(config) == 8
-
-
-@pytest.mark.parametrize(
-    ("config", "first"),
-    [
-        (sequence(ALL), 1),
-        (sequence(("sst",), ("qqp",), ("sts",)), 5),
-        (sequence(("qqp",), ("sst", "qqp")), 3),
-        (sequence(("qqp",), ("qqp",)), 1),
-    ],
-)
-def test_overall_scores_begin_in_the_epoch_in_which_the_last_task_is_trained(config: TrialConfig, first: int) -> None:
-    assert overall_epochs(config) == tuple(range(first, num_epochs(config) + 1))
 
 
 def test_scored_epochs_are_counted_over_all_stages() -> None:

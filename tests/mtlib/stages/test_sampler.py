@@ -1,7 +1,6 @@
 """Passes, epochs and streams of batches; `test_draws` tests which batch comes next."""
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,12 +67,6 @@ def test_in_every_order_every_pass_over_a_set_holds_each_row_once(order: str) ->
     assert backwards == [plain(epochs[epoch]) for epoch in (19, 3, 0)], "earlier calls do not count"
 
 
-def test_each_set_has_its_own_batch_size() -> None:
-    (steps,) = epochs_of(config_of(StageConfig(**ALL_SETS)), lengths_of(**dict.fromkeys(NUM_ROWS, 48)))
-    sizes = {(batch.set, len(batch.rows)) for step in steps for batch in step}
-    assert sizes == {("sst", 2), ("qqp", 3), ("sts", 4), ("cfimdb", 8), ("snli", 16)}
-
-
 @pytest.mark.parametrize("sum_losses", [False, True])
 def test_turns_count_the_batches_of_a_task_over_its_sets_from_0_in_each_epoch(sum_losses: bool) -> None:
     stage = StageConfig(tasks=("sst", "qqp"), extra_data=("snli",), sum_losses=sum_losses, epochs=2)
@@ -84,17 +77,6 @@ def test_turns_count_the_batches_of_a_task_over_its_sets_from_0_in_each_epoch(su
             *(("sst", 1), ("qqp", 2), ("snli", 3)),
             ("snli", 4),
         ]
-
-
-def test_the_rows_drawn_from_the_largest_task_differ_by_epoch_and_cover_it() -> None:
-    lengths = lengths_of(sst=10, qqp=44)  # 5 rounds, of the 15 batches of QQP
-    stage = StageConfig(tasks=("sst", "qqp"), order="sampled_round_robin", epochs=90)
-    epochs = [rows_of(steps, "qqp") for steps in epochs_of(config_of(stage), lengths)]
-    assert all(len(rows) == len(set(rows)) for rows in epochs)
-    assert len({frozenset(rows) for rows in epochs}) > 80
-    seen = Counter(row for rows in epochs for row in rows)
-    # Each row is drawn with probability 1/3 per epoch: 30 times with a standard deviation of 4.5.
-    assert all(8 < seen[row] < 52 for row in range(44))
 
 
 def test_the_shuffle_depends_on_seed_replicate_stage_task_and_pass_alone() -> None:
@@ -140,20 +122,6 @@ def passes_of(lengths: np.ndarray, batch_size: int, bucket_batches: int, count: 
     return [pass_batches(lengths, batch_size, data, stream) for _ in range(count)]
 
 
-def test_bucketed_batches_are_not_sorted_by_length() -> None:
-    lengths = lengths_of(sst=1600)["sst"]
-    means = [lengths[batch].mean() for batch in passes_of(lengths, 16, 2)[0]]
-    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
-
-
-def test_unmoved_rows_are_batched_in_order_of_length() -> None:
-    lengths = lengths_of(sst=640)["sst"]
-    first, second = passes_of(lengths, 16, 0, count=2)
-    in_order = np.sort(lengths).reshape(-1, 16)
-    assert padding(first, lengths) == int((in_order[:, -1:] - in_order).sum())
-    assert {frozenset(batch.tolist()) for batch in first} != {frozenset(batch.tolist()) for batch in second}
-
-
 @pytest.mark.parametrize("bucket_batches", [0, 1, 5])
 def test_rows_of_a_batch_differ_by_at_most_twice_the_move(bucket_batches: int) -> None:
     places = np.random.default_rng(0).permutation(640)  # distinct lengths: equal to their ranks
@@ -174,13 +142,3 @@ def test_padding_of_few_rows_is_no_more_than_that_of_the_transformers_trainer(nu
         order = get_length_grouped_indices(lengths, batch_size, generator=torch.Generator().manual_seed(seed))
         amounts.append(padding(np.split(np.array(order), range(batch_size, num_rows, batch_size)), lengths))
     assert ours < 1.05 * np.mean(amounts)
-
-
-def test_the_short_batch_of_a_pass_is_of_any_length() -> None:
-    places = np.random.default_rng(0).permutation(100)
-    short = [batch for batches in passes_of(places, 16, 2, 200) for batch in batches if len(batch) == 4]
-    assert len(short) == 200
-    found = [float(places[batch].mean()) for batch in short]
-    assert np.mean(found) == pytest.approx(49.5, abs=8)
-    assert min(found) < 20
-    assert max(found) > 80
