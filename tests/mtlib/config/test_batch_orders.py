@@ -13,11 +13,9 @@ from mtlib.config.batch_orders import (
     StageSets,
     divide_steps,
     unimax_counts,
-    unimax_counts_in_rounds,
 )
 from mtlib.config.schema import fields_of
 from tests.config_cases import assert_range
-from tests.method_tables import ROUND_ORDERS
 
 
 def rounds_in(
@@ -57,19 +55,12 @@ def test_every_function_takes_the_settings_by_name_and_does_what_its_entry_says(
         assert len(rounds_in(order, 3, steps_per_epoch=7)) == 7
 
 
-def test_no_order_has_rounds_and_is_random() -> None:
-    assert not any(BATCH_ORDERS[name].is_random for name in ROUND_ORDERS)
-
-
 @pytest.mark.parametrize(
     ("order", "number", "rounds"),
     [
         ("batch_round_robin", 0, [(0, 1, 2), (0, 1, 2), (1, 2), (1,)]),
-        ("smallest_round_robin", 0, [(0, 1, 2)] * 2),
         ("sampled_round_robin", 0, [(0, 1, 2), (0, 1, 2), (1, 2)]),
-        ("max_size_cycle", 0, [(0, 1, 2)] * 4),
         ("sequential", 0, [(0,)] * 2 + [(1,)] * 4 + [(2,)] * 3),
-        ("epoch_round_robin", 1, [(1,)] * 4),
         ("epoch_round_robin", 5, [(2,)] * 3),
         ("unimax", 0, [(0, 1, 2), (1, 2), (0, 1, 2)]),
     ],
@@ -115,36 +106,6 @@ def test_sets_are_drawn_with_the_probabilities_of_the_papers(order: str, exponen
         assert rounds_in(order, epoch, **facts) == [(position,) for position in expected]
 
 
-def test_annealing_by_0_is_proportional_and_by_1_ends_uniform() -> None:
-    def last(order: str, **settings: float) -> Rounds:
-        return rounds_in(order, 4, settings=settings, steps_per_epoch=500)
-
-    assert last("annealed", annealing=0) == last("proportional") != last("annealed") != last("uniform")
-    assert last("annealed", annealing=1) == last("uniform")
-    assert rounds_in("annealed", num_epochs=1) == rounds_in("proportional", num_epochs=1)
-
-
-@pytest.mark.parametrize("order", ["uniform", "annealed"])
-def test_an_epoch_of_a_random_order_is_as_long_as_one_pass_over_all_sets(order: str) -> None:
-    assert len(rounds_in(order, 1)) == 2 + 4 + 3
-
-
-@pytest.mark.parametrize(
-    ("steps", "max_passes", "counts"),
-    [
-        (1530, 3, [510, 510, 510]),  # the smallest has just three passes
-        (1531, 3, [510, 511, 510]),
-        (3260, 3, [723, 2027, 510]),  # two sets have three, the largest has the rest
-        (4497, 3, [723, 3264, 510]),  # all have three
-        (4498, 3, [723, 3264, 511]),  # more than three: each as many
-        (8994, 3, [1446, 6528, 1020]),
-        (2, 3, [1, 1, 0]),
-    ],
-)
-def test_unimax_divides_the_steps_as_by_hand(steps: int, max_passes: int, counts: list[int]) -> None:
-    assert unimax_counts([241, 1088, 170], steps, max_passes) == counts
-
-
 def naive_unimax(sizes: list[int], budget: float, max_passes: int) -> list[float]:
     """Algorithm 1 of Chung et al. 2023: the probability of each language, from its size and the budget."""
     left, given = budget, [0.0] * len(sizes)
@@ -177,18 +138,6 @@ def test_unimax_spreads_the_batches_of_each_set_evenly_over_the_stage(
     counts = np.array([[sum(position in step for step in epoch) for position in range(3)] for epoch in epochs])
     assert counts.sum(axis=0).tolist() == ([8, 18, 14] if steps_per_epoch is None else [10, 20, 15])
     assert np.ptp(counts, axis=0).max() <= 1
-
-
-def test_unimax_takes_turns_where_no_set_reaches_its_passes() -> None:
-    assert rounds_in("unimax", 1, settings={"max_passes": 3}, steps_per_epoch=3) == [(0, 1, 2)]
-    assert rounds_in("unimax", 1, settings={"max_passes": 3}, steps_per_epoch=1, sums_rounds=True) == [(0, 1, 2)]
-
-
-@pytest.mark.parametrize(
-    ("rounds", "counts"), [(200, [200, 200, 200]), (2000, [723, 2000, 510]), (4352, [964, 4352, 680])]
-)
-def test_unimax_counts_in_rounds_by_hand(rounds: int, counts: list[int]) -> None:
-    assert unimax_counts_in_rounds([241, 1088, 170], rounds, 3) == counts
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,5 @@ def test_head_reads_only_its_encodings() -> None:
             assert error == f"head {name} must have encoding {' or '.join(entry.encodings)}, got cross"
 
 
-def test_a_cosine_has_weights_only_with_its_projection() -> None:
-    settings = [
-        TaskConfig(loss="mean_squared_error", encoding="bi", head="cosine", cosine_projection=has_projection)
-        for has_projection in (True, False)
-    ]
-    assert [HEADS["cosine"].has_weights(own) for own in settings] == [True, False]
-
-
 def test_hidden_units_have_a_range() -> None:
     assert_range("tasks.sst.hidden_units", 0, 1)

@@ -43,11 +43,6 @@ def test_only_a_binary_task_can_have_two_outputs_for_its_logit() -> None:
     assert LOSSES["mean_squared_error"].num_outputs("regression", 1) == 1
 
 
-def test_a_cosine_is_enough_for_losses_of_one_number() -> None:
-    fits = {name: LOSSES[name].fits_cosine for name in ("cross_entropy", "ordinal_log_loss", "focal")}
-    assert fits == {"cross_entropy": False, "ordinal_log_loss": False, "focal": True}
-
-
 @pytest.mark.parametrize(
     ("name", "outside", "inside"),
     [

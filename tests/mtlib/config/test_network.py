@@ -56,36 +56,10 @@ def test_start_heads_needs_start_from() -> None:
     assert BASE.override({"encoder.start_heads": True, "encoder.start_from": "x"}).encoder.start_heads
 
 
-def test_pals_with_a_size_need_a_task() -> None:
-    assert "pals.tasks must name at least one task" in override_error({"pals.size": 12})
-    assert BASE.override({"pals.size": 12, "pals.tasks": "sst"}).pals.tasks == ("sst",)
-
-
 def test_only_attention_needs_a_size_divisible_by_its_heads() -> None:
     changes = {"pals.size": 204, "pals.num_heads": 5}
     assert "multiple of pals.num_heads (5)" in override_error(changes, PENALIZED)
     assert PENALIZED.override({**changes, "pals.function": "low_rank"}).pals.size == 204
-
-
-COSINE = {"encoding": "bi", "head": "cosine"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"tasks.qqp.encoding": "cross"}, "must have encoding bi, got cross"),
-        ({"tasks.qqp.hidden_units": 5}, "must have hidden_units none, got 5"),
-        ({"tasks.qqp.loss": "cross_entropy"}, "must have loss binary_cross_entropy or "),
-    ],
-)
-def test_a_cosine_head_needs_a_bi_encoder_no_hidden_layer_and_a_loss_of_one_value(
-    changes: dict[str, Any], words: str
-) -> None:
-    cosine = {f"tasks.{task}.{name}": value for task in ("qqp", "sts") for name, value in COSINE.items()}
-    assert {BASE.override(cosine).tasks[task].head for task in ("qqp", "sts")} == {"cosine"}
-    line = override_error({**cosine, **changes})
-    assert line.startswith("tasks.qqp: head cosine ")
-    assert words in line
 
 
 def test_a_cosine_is_not_enough_for_classes() -> None:
@@ -94,9 +68,3 @@ def test_a_cosine_is_not_enough_for_classes() -> None:
     check_task(TASKS["qqp"], config)
     with pytest.raises(ValueError, match=r"tasks\.qqp\.head must not be cosine for kind classes.* 3 numbers"):
         check_task(replace(TASKS["qqp"], kind="classes", label_range=(0, 2)), config)
-
-
-def test_class_weights_are_a_word_or_a_number_for_each_class() -> None:
-    assert BASE.override({"tasks.sst.class_weights": "balanced"}).tasks["sst"].class_weights == "balanced"
-    assert BASE.override({"tasks.qqp.class_weights": "[1, 3]"}).tasks["qqp"].class_weights == (1, 3)
-    assert override_error({"tasks.sst.class_weights": "balancd"}).endswith("besides a list it may be balanced")

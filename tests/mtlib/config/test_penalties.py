@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mtlib.config.penalties import PENALTIES, ProximalConfig
-from tests.config_cases import BASE, PENALIZED, assert_range, override_error
+from tests.config_cases import PENALIZED, assert_range, override_error
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,3 @@ def test_the_decay_changes_only_with_a_different_late_decay() -> None:
         own = ProximalConfig(late_decay=late)
         assert own.decay_changes == changes == PENALTIES["proximal"].length_counts(own)
         assert PENALTIES["proximal"].inert(own) == (() if changes else ("late_decay", "early_fraction"))
-
-
-def test_the_defaults_are_those_of_bert_and_beyond() -> None:
-    smart = BASE.smart
-    assert (smart.num_steps, smart.noise_std, smart.epsilon, smart.step_size) == (1, 1e-5, 1e-6, 1e-3)

@@ -39,16 +39,6 @@ def test_settings_have_ranges(key: str, outside: Any, inside: Any) -> None:
     assert_range(key, outside, inside)
 
 
-def test_a_stage_trains_a_task() -> None:
-    assert "stages.0: a stage must name at least one task" in override_error({"stages.0.tasks": []})
-
-
-@pytest.mark.parametrize("name", ["chosen_scale", "other_scale"])
-def test_layers_may_have_a_rate_of_0(name: str) -> None:
-    config = BASE.override({f"optimizer.{name}": 0, "tasks.sst.chosen_layers": [0]})
-    assert getattr(config.optimizer, name) == 0
-
-
 @pytest.mark.parametrize(
     ("epochs", "every", "scored"),
     [(3, 1, (1, 2, 3)), (6, 2, (2, 4, 6)), (7, 3, (3, 6, 7)), (3, 4, (3,))],
@@ -77,9 +67,3 @@ def test_no_set_is_left_out_of_an_order_of_whole_sets(order: str, name: str, ext
     assert getattr(BASE.override({**changes, f"stages.0.{name}": sets}).stages[0], name) == sets
     other = {**changes, "stages.0.order": "uniform"}
     assert getattr(BASE.override({**other, f"stages.0.{name}": 1}).stages[0], name) == 1
-
-
-def test_a_plan_in_python_may_hold_plain_data_or_dataclasses() -> None:
-    stage = StageConfig(tasks=("qqp",), epochs=3)
-    plans: list[Any] = [(stage,), [stage], [{"tasks": ["qqp"], "epochs": 3}]]
-    assert {BASE.override({"stages": plan}).stages for plan in plans} == {(stage,)}
