@@ -197,7 +197,7 @@ def test_of_a_definition_only_what_labels_mean_counts(alone: TrialConfig) -> Non
     assert counts == {"title": False, "label_column": False, "files": False, "weight": True, "metric": True}
 
 
-def test_overall_scores_count_which_a_trial_without_later_tasks_has(alone: TrialConfig, trainer: Trainer) -> None:
+def test_a_state_with_overall_scores_has_another_key(alone: TrialConfig, trainer: Trainer) -> None:
     complete = alone.override({"stages.1.tasks": ["qqp"], "smart.tasks": ["qqp"], "smart.weight": 0})
     incomplete = complete.override({"stages.1.tasks": ["qqp", "sst"]})
     assert trainer.cut(complete).key != trainer.cut(incomplete).key
