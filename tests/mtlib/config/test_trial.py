@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mtlib.config import trial
-from mtlib.config.network import TaskConfig
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, used_settings
 from mtlib.tasks import TASKS
@@ -183,23 +182,6 @@ def test_sets_are_the_active_tasks_in_their_order_followed_by_extra_data() -> No
     assert config.train_sets == ("sst", "qqp", "cfimdb", "snli")
     assert [config.task_of(name) for name in config.train_sets] == ["sst", "qqp", "sst", "qqp"]
     assert [config.batch_size_of(name) for name in config.train_sets] == [16, 16, 8, 16]
-
-
-def test_an_added_task_needs_only_its_entry_and_changes_no_hash_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = TrialConfig(stages=SST_ALONE.stages)
-    review = dataclasses.replace(
-        TASKS["qqp"], name="review", kind="classes", label_range=(0, 2), scored_train_rows=7, metric=""
-    )
-    monkeypatch.setitem(TASKS, "review", review)
-    now = TrialConfig(stages=SST_ALONE.stages)
-    assert now.tasks["review"] == TaskConfig(loss="cross_entropy", encoding="cross", scored_train_rows=7)
-    assert before != now
-    assert before.content_hash == now.content_hash
-    assert TrialConfig.from_json(before.to_json()).content_hash == now.content_hash
-    used = now.override({"stages.0.tasks": ["review", "sst"]})
-    assert used.active_tasks == ("sst", "review")
-    assert TrialConfig.from_json(used.to_json()) == used
-    assert used.content_hash != now.content_hash
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from mtlib.config.task_file import TASK_FILE, find_tasks
 from mtlib.config.training import StageConfig
 from mtlib.config.trial import TrialConfig, default_task_configs
 from mtlib.data.hold_out import normalise
-from mtlib.data.load import read_data, read_held_out
+from mtlib.data.load import read_data
 from mtlib.data.token_cache import tokenize
 from mtlib.model.encoder import PretrainedEncoder
 from tests.mtlib.config.test_task_file import GRADE, TONE, write
@@ -61,39 +61,6 @@ def rewrite(folder: Path, *changes: tuple[str, str]) -> None:
     for right, wrong in changes:
         assert right in path.read_text()
         path.write_text(path.read_text().replace(right, wrong))
-
-
-def test_dev_rows_are_whole_groups_drawn_from_train(folder: Path, tiny_config: TrialConfig) -> None:
-    """Of 48 rows every third repeats the text of the row before it."""
-    texts = [f"Film {row - (row % 3 == 2)}" if row % 2 else f"film  {row - (row % 3 == 2)}" for row in range(48)]
-    lines = [json.dumps({"text": text, "tone": "neutral"}) for text in texts]
-    (folder / "tone-train.jsonl").write_text("\n".join(lines))
-    rewrite(folder, ('"tone-dev.jsonl"', "0.25"))
-    config = config_for(folder, tiny_config)
-    for changed in (config, config.override({"seed": 3, "replicate": 1})):
-        tables = read_data(changed, folder)
-        train, dev = (tables["tone", split] for split in ("train", "dev"))
-        assert (len(train.ids), len(dev.ids), dev.split) == (36, 12, "dev")
-        assert sorted(train.ids + dev.ids, key=int) == [str(row) for row in range(48)]
-        assert not set(map(normalise, train.texts[0])) & set(map(normalise, dev.texts[0]))
-        assert dev.texts[0] == [texts[int(row)].strip() for row in dev.ids]
-        assert dev.ids == tables["tone", "dev"].ids
-    assert tables["grade", "dev"].ids[0] == "dev0", "the other task has its file"
-
-
-def test_dev_rows_drawn_from_train_and_held_out_rows_are_different_ones(folder: Path, tiny_config: TrialConfig) -> None:
-    rewrite(folder, ('"tone-dev.jsonl"', "0.25"), ('"grade-dev.parquet"', "0.5"))
-    frame = pd.DataFrame({"left": [f"l{row}" for row in range(20)], "right": [f"r{row}" for row in range(20)]})
-    frame.assign(score=50.0, key=[f"k{row}" for row in range(20)]).to_parquet(folder / "grade-train.parquet")
-    plain = read_data(config_for(folder, tiny_config), folder)
-    config = config_for(folder, tiny_config).override({"data.hold_out": 0.2})
-    tables, held = read_data(config, folder), read_held_out(config, folder)
-    for task, num_rows in (("tone", (29, 12, 7)), ("grade", (8, 10, 2))):
-        parts = [tables[task, "train"], tables[task, "dev"], held[task]]
-        assert tuple(len(part.ids) for part in parts) == num_rows
-        assert len({row for part in parts for row in part.ids}) == sum(num_rows)
-        assert parts[1].ids == plain[task, "dev"].ids, "dev rows do not depend on those held out"
-        assert set(parts[2].ids) <= set(plain[task, "train"].ids)
 
 
 def test_no_other_set_is_trained_on_drawn_dev_rows(folder: Path, tiny_config: TrialConfig) -> None:
