@@ -21,6 +21,7 @@ from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
 from results.records.weights import WHY_GONE, read_trial_weights
+from sweeps.push import check_push, push_folder
 
 BEST_TRIAL = "best"
 """TRIAL for the trial with the highest dev score."""
@@ -37,6 +38,8 @@ examples:
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
   for ONNX Runtime too, a file for each task, from tokens to logits
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --onnx
+  to a private model repository of the Hugging Face hub too
+    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --push-to-hub OWNER/NAME --private
 
 then, in Python, the encoder alone, or the whole model:
   from transformers import AutoModel, AutoTokenizer
@@ -49,6 +52,9 @@ or start a further sweep from these weights:
 
 FOLDER holds config.json, model.safetensors and the tokenizer's files (the encoder), tasks.safetensors (heads and all
 else), trial.json (the whole configuration) and README.md (how it was trained, dev scores, what it is not).
+
+--push-to-hub needs an access token with permission to write, as huggingface_hub finds it: the variable HF_TOKEN, or
+what `hf auth login` has stored. All of FOLDER is uploaded; trial.json names paths of this machine.
 
 exit codes: {SUCCESS} written, {WRONG_USE} wrong use
 """
@@ -64,7 +70,10 @@ def run_export(arguments: Sequence[str] | None) -> None:
     options = parse_words(build_parser(), arguments)
     missing = [name.upper() for name in ("sweep", "trial", "folder") if getattr(options, name) is None]
     require(not missing, "SWEEP, TRIAL and FOLDER must be named (see --help)", f"no {' and no '.join(missing)}")
+    require(not options.private or options.push_to_hub is not None, "--private needs --push-to-hub OWNER/NAME", "none")
     sweep, folder = find_sweep(options.sweep), Path(options.folder)
+    if options.push_to_hub is not None:
+        check_push(options.push_to_hub)  # before what takes long
     if options.onnx:
         from mtlib.checkpoints.onnx_files import import_onnx_runtime
 
@@ -72,13 +81,16 @@ def run_export(arguments: Sequence[str] | None) -> None:
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
     if options.onnx:
         show_lines(export_onnx(folder.expanduser().absolute()))
+    if options.push_to_hub is not None:
+        url = push_folder(folder.expanduser().absolute(), options.push_to_hub, is_private=options.private)
+        show_lines([f"Pushed it to {url}"])
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = new_parser(
         "python sweeps/export.py",
-        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--encoder NAME|DIR] [--onnx] [--overwrite]",
+        f"SWEEP TRIAL FOLDER [--best {OVERALL}|TASK] [--push-to-hub OWNER/NAME] [more below]",
         "Makes a folder of a trial's best weights that transformers loads, with heads and model card.",
         EXAMPLES,
     )
@@ -90,6 +102,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
     words = "write an ONNX file for each task too, into FOLDER/onnx (needs the extra `onnx`)"
     parser.add_argument("--onnx", action="store_true", help=words)
+    words = "upload FOLDER to this model repository of the Hugging Face hub, which is made if it is missing"
+    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help=words)
+    parser.add_argument("--private", action="store_true", help="make that repository private")
     parser.add_argument("--overwrite", action="store_true", help="replace FOLDER if it holds an exported model")
     return parser
 
@@ -119,7 +134,7 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     from results.inference.models import check_frozen_encoder
 
     weights = read_trial_weights(root, record, epoch)
-    facts = trial_card_facts(info, root, record, best, epoch, len(records))
+    facts = trial_card_facts(info, root, record, best, epoch, records)
     pretrained = find_encoder(name)
     check_frozen_encoder(config, pretrained, sweep)
     export_model(config, pretrained, weights, folder, facts, overwrite=overwrite)

@@ -1,20 +1,25 @@
 """The model card of an exported model: how it was trained, how well it does on dev, how to load it, its limitations."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import EvalResult, ModelCardData
+
+from mtlib.config.data import HUB_PREFIX
 from mtlib.config.schema import settings_of, to_dict
 from mtlib.config.trial import TrialConfig
+from mtlib.data.hub_datasets import split_hub_path
 from mtlib.runtime.console import visible
-from mtlib.tasks import title_of
+from mtlib.tasks import Task, title_of
 
 NAMED_PARTS = 3
 """Parts of a path, from its end, that the card shows: the rest describes the machine, not the weights."""
-
+TAGS = ("multi-task", "multitask-sweeps")
+TASK_TYPE = "text-classification"
+"""The hub's type of task for evaluations; it counts regressions of texts, such as STS-B, among them."""
 
 MARKUP = re.compile(r"[\\`*\[\]<>|$~&#]|(?<!\w)_|_(?!\w)|:(?=[\w+-]+:)")
 """What Markdown may read as more than a letter, within a line; an underscore in a word is one."""
@@ -40,6 +45,9 @@ exported = load_exported("FOLDER")
 exported.model, exported.config, exported.pretrained.tokenizer
 ```
 
+On the Hugging Face hub, the repository's name serves `from_pretrained` as FOLDER, and
+`huggingface_hub.snapshot_download` of that name returns a folder for `load_exported`.
+
 `mtlib.training.evaluation.predict` runs it over a split. A further trial starts from these weights with
 `--set encoder.start_from=FOLDER`, and `--set encoder.start_heads=true` for the heads as well."""
 
@@ -57,6 +65,12 @@ class CardFacts:
     """Optimizer steps done by its end."""
     scores: Mapping[str, Mapping[str, float]]
     """Dev metrics of that epoch by task, and `overall`."""
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """95 % intervals over dev examples of those metrics that have one, likewise, the lower value first."""
+    num_replicates: int = 1
+    """How often the configuration was trained to its end."""
+    replicate_means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Mean and standard error of their highest dev scores, by task and `overall`, where there are several."""
     num_trials: int = 1
     """How many trials this one may have been picked from."""
     data_fingerprint: str
@@ -70,7 +84,7 @@ class CardFacts:
 def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], facts: CardFacts) -> str:
     """A whole model card; `fingerprint` is the pretrained encoder's, `files` what the folder holds, by file name."""
     parts = (
-        card_metadata(config),
+        front_matter(card_metadata(config, facts)),
         opening_lines(config, files, facts),
         score_lines(config, facts),
         LOADING.splitlines(),
@@ -80,14 +94,56 @@ def card_text(config: TrialConfig, fingerprint: str, files: Mapping[str, str], f
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
-def card_metadata(config: TrialConfig) -> Iterator[str]:
-    """The YAML that the Hugging Face hub reads; JSON strings are YAML too."""
-    yield from ("---", "library_name: transformers", "pipeline_tag: feature-extraction")
-    if is_hub_name(config.encoder.name):
-        yield f"base_model: {json.dumps(config.encoder.name)}"
-    yield from ("tags:", "- multi-task", "- multitask-sweeps")
-    yield from (f"- {json.dumps(task)}" for task in config.active_tasks)
-    yield "---"
+def front_matter(metadata: ModelCardData) -> tuple[str, ...]:
+    """The lines that the Hugging Face hub reads at the beginning of a card."""
+    return "---", metadata.to_yaml(), "---"
+
+
+def card_metadata(config: TrialConfig, facts: CardFacts) -> ModelCardData:
+    """What the Hugging Face hub reads of a card, with the dev scores."""
+    results = list(evaluations(config, facts))
+    return ModelCardData(
+        library_name="transformers",
+        pipeline_tag="feature-extraction",
+        base_model=config.encoder.name if is_hub_name(config.encoder.name) else None,
+        tags=[*TAGS, *config.active_tasks],
+        model_name=visible(facts.title) if results else None,
+        eval_results=results or None,
+    )
+
+
+def evaluations(config: TrialConfig, facts: CardFacts) -> Iterator[EvalResult]:
+    """The dev score of each task by its own metric, whose name has the interval: the value stays a number."""
+    for task in map(config.task, config.active_tasks):
+        value = facts.scores.get(task.name, {}).get(task.metric)
+        if value is not None:
+            interval = metric_interval(facts, task.name, task.metric)
+            yield EvalResult(
+                task_type=TASK_TYPE,
+                task_name=visible(task.title),
+                metric_type=task.metric,
+                metric_name=visible(task.metric_entry.title) + (f" (95 % interval {interval})" if interval else ""),
+                metric_value=value,
+                **dev_data(task),
+            )
+
+
+def dev_data(task: Task) -> dict[str, Any]:
+    """The data set and split of a task's dev rows, as arguments of `EvalResult`: the task, unless the hub has them."""
+    paths = () if task.files is None or task.files.dev_share else task.files.paths("dev")
+    if paths and paths[0].startswith(HUB_PREFIX):
+        path, split = split_hub_path(paths[0], "dev")
+        name, _, configuration = path.removeprefix(HUB_PREFIX).partition("#")
+        if is_hub_name(name):  # else a folder of this machine
+            own = {"dataset_type": name, "dataset_config": configuration or None, "dataset_split": split}
+            return {"dataset_name": visible(task.title), **own}
+    return {"dataset_name": visible(task.title), "dataset_type": task.name, "dataset_split": "dev"}
+
+
+def metric_interval(facts: CardFacts, task: str, metric: str) -> str:
+    """The interval of a metric, or nothing where there is none."""
+    interval = facts.intervals.get(task, {}).get(metric)
+    return "" if interval is None else " to ".join(f"{bound:.4f}" for bound in interval)
 
 
 def is_hub_name(encoder: str) -> bool:
@@ -105,15 +161,25 @@ def opening_lines(config: TrialConfig, files: Mapping[str, str], facts: CardFact
 
 
 def score_lines(config: TrialConfig, facts: CardFacts) -> Iterator[str]:
-    yield from ("## Scores on dev", "", "| task | metric | dev |", "| --- | --- | --- |")
+    yield from ("## Scores on dev", "", "| task | metric | dev | 95 % interval |", "| --- " * 4 + "|")
     for task, metrics in facts.scores.items():
         title = markdown(title_of(task, config.data.tasks))
-        yield from (f"| {title} | {metric} | {value:.4f} |" for metric, value in metrics.items())
+        for metric, value in metrics.items():
+            yield f"| {title} | {metric} | {value:.4f} | {metric_interval(facts, task, metric)} |"
     among = f", of a trial among {facts.num_trials}" if facts.num_trials > 1 else ""
     yield ""
     yield f"**Picked on dev.** These are the weights of epoch {facts.epoch}{among}, kept because that epoch scored best"
     best = markdown(title_of(facts.best, config.data.tasks))
     yield f"({best}) on the very rows of this table: expect lower scores on other text. Nothing was scored on test."
+    if facts.intervals:
+        yield "Intervals are over dev examples of the same kind; they do not correct for picking on dev."
+    if facts.replicate_means:
+        yield ""
+        yield f"The configuration was trained {facts.num_replicates} times. The mean of the highest dev scores of these"
+        yield "trainings, with its standard error:"
+        for task, (mean, error) in facts.replicate_means.items():
+            title = markdown(title_of(task, config.data.tasks))
+            yield f"- {title}: {mean:.4f} ± {error:.4f}"
 
 
 def exclusion_lines(config: TrialConfig) -> Iterator[str]:

@@ -18,16 +18,18 @@ from mtlib.checkpoints.state import StateFolder
 from mtlib.config.trial import TrialConfig
 from mtlib.data.token_cache import Corpus
 from mtlib.model.encoder import PretrainedEncoder
+from mtlib.runtime.storage import open_folder
 from mtlib.tasks import TASKS
 from mtlib.train import train
 from mtlib.training.epoch_report import EpochReport
 from mtlib.training.evaluation import predict
-from results.records.epochs import write_epoch
+from results.records.epochs import read_trial_curves, write_epoch
 from results.records.predictions import read_predictions
 from results.records.tables import read_trials, write_trials
 from results.records.trials import TrialRecord, write_sweep
 from sweeps.export import main
 from sweeps.search.trial import Trial, queued_record
+from tests.hub_server import OWNER, TOKEN, run_python, serve_hub
 from tests.one_line_error import one_line_exit
 from tests.scripts import ROOT, run_process, run_script
 
@@ -321,6 +323,62 @@ def test_only_an_exported_model_is_overwritten_and_only_on_request(
     for place, words in ((sweep, ()), (sweep.parent, ()), (encoder, ("--encoder", tiny_encoder_folder))):
         line = one_line_exit(main, capsys, sweep, TRIAL, place, *words, "--overwrite")
         assert "FOLDER must not overwrite what is read, " in line
+
+
+LOAD_FROM_HUB = """
+import sys
+from huggingface_hub import snapshot_download
+from transformers import AutoModel
+from mtlib.checkpoints.export import load_exported
+name, folder = sys.argv[1:]
+AutoModel.from_pretrained(name).save_pretrained(folder)
+load_exported(snapshot_download(name))
+"""
+
+
+def test_pushed_model_loads_from_the_hub_with_its_weights_and_its_card_has_the_scores(
+    trained_sweep: Path, tmp_path: Path
+) -> None:
+    name, folder, loaded = f"{OWNER}/mine", tmp_path / "model", tmp_path / "loaded"
+    with serve_hub({}, tmp_path / "uploads") as hub:
+        environment = hub.environment(tmp_path / "home")
+        words = ["sweeps/export.py", str(trained_sweep), TRIAL, str(folder), "--push-to-hub", name]
+        done = run_python({**environment, "HF_TOKEN": TOKEN}, *words)
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"Pushed it to {hub.address}/{name}"), done.stderr
+        assert len(hub.commits) == 1
+        done = run_python(environment, "-c", LOAD_FROM_HUB, name, str(loaded))
+        assert done.returncode == 0, done.stderr
+    checkpoint = trained_sweep / "trials" / TRIAL / "checkpoint"
+    epoch = json.loads((checkpoint / "best.json").read_text())["overall"]
+    kept = load_file(checkpoint / "weights" / f"epoch-{epoch:04d}.safetensors")
+    encoder = load_file(loaded / "model.safetensors")
+    assert all(torch.equal(kept[f"encoder.{key}"], encoder[key]) for key in encoder if "pooler" not in key)
+    pushed = tmp_path / "uploads" / name / "README.md"
+    card = ModelCard.load(pushed)
+    assert str(card) == pushed.read_text()
+    assert str(tmp_path) not in str(card)
+    assert str(trained_sweep) not in str(card)
+    scores = {
+        (point["task"], point["metric"]): point["value"]
+        for point in read_trial_curves(open_folder(trained_sweep), TRIAL).to_pylist()
+        if (point["epoch"], point["split"]) == (epoch, "dev")
+    }
+    found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert found == {(task, TASKS[task].metric): scores[task, TASKS[task].metric] for task in TASKS}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--push-to-hub", "mine"), "--push-to-hub must be OWNER/NAME, got 'mine'"),
+        (("--private",), "--private needs --push-to-hub OWNER/NAME, got none"),
+    ],
+)
+def test_a_wrong_push_is_refused_before_the_export(
+    words: tuple[str, ...], message: str, trained_sweep: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert one_line_exit(main, capsys, trained_sweep, TRIAL, tmp_path / "model", *words) == message
+    assert not (tmp_path / "model").exists()
 
 
 def test_script_answers_without_torch_or_ray_from_any_folder(tmp_path: Path) -> None:

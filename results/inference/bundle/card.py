@@ -1,9 +1,10 @@
 """The card of a bundle, in Markdown."""
 
-import json
 from collections.abc import Iterator, Sequence
 
-from mtlib.checkpoints.model_card import in_words, markdown, markdown_code
+from huggingface_hub import ModelCardData
+
+from mtlib.checkpoints.model_card import TAGS, front_matter, in_words, markdown, markdown_code
 from mtlib.runtime.command_line import counted
 from results.inference.bundle.manifest import MODELS_FOLDER, NEEDS_FILE, PACKAGE, Bundle
 from results.records.selection import SELECTION_FILE, Selection
@@ -29,13 +30,10 @@ def bundle_card(selection: Selection, bundle: Bundle, base_models: Sequence[str]
 
 
 def head_lines(selection: Selection, bundle: Bundle, base_models: Sequence[str]) -> Iterator[str]:
-    """The YAML that the Hugging Face hub reads (JSON strings are YAML too), the headline and one sentence."""
-    yield "---"
-    if base_models:
-        yield from ("base_model:", *(f"- {json.dumps(name)}" for name in base_models))
-    yield from ("tags:", "- multi-task", "- multitask-sweeps", *(f"- {json.dumps(task)}" for task in bundle.tasks))
+    """What the Hugging Face hub reads, the headline and one sentence."""
+    yield from front_matter(ModelCardData(base_model=list(base_models) or None, tags=[*TAGS, *bundle.tasks]))
     tasks = in_words(markdown(bundle.definitions[name].title) for name in bundle.tasks)
-    yield from ("---", "", f"# Models for {tasks}", "")
+    yield from ("", f"# Models for {tasks}", "")
     yield f"Predicts {tasks} for new text with {counted(len(bundle.models), 'trained model')}. The sweep of the"
     yield f"selection, made on {selection.created[:10]}, its pretrained encoder and a network are not needed for that."
 

@@ -116,7 +116,7 @@ def write_model(task: str, member: Member, source: ModelSource, folder: Path) ->
     record = next(record for record in records if record.trial_id == member.trial)
     scores = (name for name in (OVERALL, task, *record.best_epoch) if record.best_epoch.get(name) == member.epoch)
     info, root, best = read_sweep(place), open_folder(place), next(scores, task)
-    facts = trial_card_facts(info, root, record, best, member.epoch, len(records))
+    facts = trial_card_facts(info, root, record, best, member.epoch, records)
     weights = active_weights(loaded.config, loaded.config.active_tasks, loaded.model.state_dict())
     export_model(loaded.config, loaded.pretrained, weights, folder, facts)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD_FILE]

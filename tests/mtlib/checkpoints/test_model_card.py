@@ -1,14 +1,16 @@
 """Model cards: training settings, limitations, and front matter that huggingface_hub reads."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import ModelCard
+from huggingface_hub import EvalResult, ModelCard
 
-from mtlib.checkpoints.model_card import CardFacts, card_text
+from mtlib.checkpoints.model_card import CardFacts, card_text, dev_data
 from mtlib.config.trial import TrialConfig
+from mtlib.tasks import TASKS, TaskFiles
 
 FACTS: dict[str, Any] = {
     "title": "smart 0003-r0",
@@ -37,7 +39,7 @@ def write(tiny_config: TrialConfig) -> Write:
 
 
 def test_the_hub_reads_the_front_matter(write: Write) -> None:
-    card = ModelCard(write({"encoder.name": "google/bert_uncased"}))
+    card = ModelCard(write({"encoder.name": "google/bert_uncased"}, scores={}))
     assert {name: value for name, value in vars(card.data).items() if value is not None} == {
         "base_model": "google/bert_uncased",
         "library_name": "transformers",
@@ -45,6 +47,38 @@ def test_the_hub_reads_the_front_matter(write: Write) -> None:
         "tags": ["multi-task", "multitask-sweeps", "sst", "qqp", "sts"],
     }
     assert card.text.lstrip().startswith("# smart 0003-r0")
+
+
+def test_the_hub_shows_the_dev_score_of_each_task_with_its_interval(write: Write) -> None:
+    text = write(intervals={"sts": {"pearson": (0.7, 0.8)}})
+    card = ModelCard(text)
+    assert str(card) == text
+    assert card.data.get("model_name") == "smart 0003-r0"
+    sst, sts = card.data.get("eval_results")
+    assert (sst.dataset_type, sst.dataset_split, sst.metric_type, sst.metric_value) == ("sst", "dev", "accuracy", 0.5)
+    assert (sts.task_name, sts.metric_value) == ("STS", 0.75)
+    assert "95 %" not in sst.metric_name
+    assert sts.metric_name.endswith(" (95 % interval 0.7000 to 0.8000)")
+    assert "| STS | pearson | 0.7500 | 0.7000 to 0.8000 |" in text
+
+
+@pytest.mark.parametrize(
+    ("dev", "dataset", "split"),
+    [
+        ("hf://nyu-mll/glue#sst2:validation", ("nyu-mll/glue", "sst2"), "validation"),
+        ("hf:///home/me/data:validation", ("own", None), "dev"),
+        ("/home/me/dev.csv", ("own", None), "dev"),
+        (0.1, ("own", None), "dev"),
+    ],
+)
+def test_the_data_set_of_a_score_is_one_of_the_hub_or_the_task_itself(
+    dev: str | float, dataset: tuple[str, str | None], split: str
+) -> None:
+    files = TaskFiles(train="hf://nyu-mll/glue#sst2:train", dev=dev)
+    task = dataclasses.replace(TASKS["sst"], name="own", title="Own", files=files)
+    found = EvalResult(task_type="a", metric_type="b", metric_value=1, **dev_data(task))
+    assert (found.dataset_type, found.dataset_config) == dataset
+    assert (found.dataset_name, found.dataset_split) == ("Own", split)
 
 
 def test_a_local_encoder_is_named_by_its_folder_and_is_no_base_model(tmp_path: Path, write: Write) -> None:
