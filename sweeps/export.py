@@ -3,20 +3,24 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from pyarrow.fs import SubTreeFileSystem
+from rich.filesize import decimal
 
 from mtlib.config.trial import TrialConfig
+from mtlib.data.tables import Table
 from mtlib.model.hub import read_encoder_name
 from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
 from mtlib.runtime.console import show_lines
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import full_path, open_folder
+from results.inference.dev_texts import read_dev_table
+from results.inference.int8 import int8_sentence
 from results.records.files import check_output, find_sweep, read_json
 from results.records.tables import read_trials
 from results.records.trials import OVERALL, TrialRecord, best_trial, read_sweep
@@ -38,6 +42,8 @@ examples:
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --encoder DIR
   for ONNX Runtime too, a file for each task, from tokens to logits
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --onnx
+  a quarter as large, with integer weights; prints what each task's score on dev loses
+    python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --int8
   to a private model repository of the Hugging Face hub too
     python sweeps/export.py ~/multitask-sweeps/NAME best ~/models/mine --push-to-hub OWNER/NAME --private
 
@@ -74,13 +80,14 @@ def run_export(arguments: Sequence[str] | None) -> None:
     sweep, folder = find_sweep(options.sweep), Path(options.folder)
     if options.push_to_hub is not None:
         check_push(options.push_to_hub)  # before what takes long
-    if options.onnx:
+    if options.onnx or options.int8:
         from mtlib.checkpoints.onnx_files import import_onnx_runtime
 
         import_onnx_runtime()  # before what takes long
+    dev = read_dev_tables(sweep, options) if options.int8 else {}
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
-    if options.onnx:
-        show_lines(export_onnx(folder.expanduser().absolute()))
+    if options.onnx or options.int8:
+        show_lines(export_onnx(folder.expanduser().absolute(), dev))
     if options.push_to_hub is not None:
         url = push_folder(folder.expanduser().absolute(), options.push_to_hub, is_private=options.private)
         show_lines([f"Pushed it to {url}"])
@@ -102,6 +109,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--encoder", metavar="NAME|DIR", help="pretrained encoder (default: the trial's own)")
     words = "write an ONNX file for each task too, into FOLDER/onnx (needs the extra `onnx`)"
     parser.add_argument("--onnx", action="store_true", help=words)
+    words = "with --onnx's files, ones with integer weights of 8 bits, and score both on dev"
+    parser.add_argument("--int8", action="store_true", help=words)
+    parser.add_argument("--data", metavar="DIR", help="data folder, for --int8 (default: the sweep's own)")
     words = "upload FOLDER to this model repository of the Hugging Face hub, which is made if it is missing"
     parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help=words)
     parser.add_argument("--private", action="store_true", help="make that repository private")
@@ -141,14 +151,33 @@ def export(sweep: str, trial: str, folder: Path, best: str, encoder: str | None,
     return f"Exported {record.trial_id} of {sweep}, epoch {epoch} (its best {best} on dev), to {folder}"
 
 
-def export_onnx(folder: Path) -> list[str]:
-    """Writes ONNX files of an exported model, and returns a line for each; raises as `write_onnx`."""
-    from mtlib.checkpoints.onnx_files import write_onnx
+def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]:
+    """The dev rows of each task of the trial that is exported; ValueError as `read_dev_table`."""
+    config = TrialConfig.from_json(find_trial(sweep, read_trials(sweep), options.trial, options.best).config)
+    data = None if options.data is None else Path(options.data).expanduser()
+    return {task: read_dev_table(sweep, task, data) for task in config.active_tasks}
 
-    return [
-        f"  {folder / 'onnx' / task}.onnx: logits are those of torch to {difference:.0e}"
-        for task, difference in write_onnx(folder).items()
-    ]
+
+def export_onnx(folder: Path, dev: Mapping[str, Table]) -> list[str]:
+    """Writes ONNX files of an exported model, and returns a line for each; raises as `write_onnx`.
+
+    Where there are dev rows, of all tasks, it writes files with integer weights too, and scores them.
+    """
+    from mtlib.checkpoints.onnx_files import INT8_ENDING, write_onnx
+
+    lines = []
+    for task, difference in write_onnx(folder, int8=bool(dev)).items():
+        path = folder / "onnx" / f"{task}.onnx"
+        lines.append(f"  {path}: {size_of(path)}, logits are those of torch to {difference:.0e}")
+        if dev:
+            small = path.with_name(f"{task}{INT8_ENDING}")
+            lines.append(f"  {small}: {size_of(small)}, {int8_sentence(folder, task, dev[task])}")
+    return lines
+
+
+def size_of(path: Path) -> str:
+    """The size of a file, in words."""
+    return decimal(path.stat().st_size)
 
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:

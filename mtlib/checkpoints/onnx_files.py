@@ -28,6 +28,8 @@ TRACED, CHECKED = (7, 12, 5), (9, 3)
 """Lengths of the texts with which a model is traced, and checked, in word pieces."""
 LARGEST_DEVIATION = 1e-4
 """Of logits from those of torch, relative to the largest logit where that is above 1."""
+INT8_ENDING = ".int8.onnx"
+"""Of the names of files with integer weights."""
 
 
 class TaskLogits(nn.Module):
@@ -53,11 +55,12 @@ class TaskLogits(nn.Module):
         return self.model.from_unit(self.task, logits)
 
 
-def write_onnx(folder: Path) -> dict[str, float]:
+def write_onnx(folder: Path, *, int8: bool = False) -> dict[str, float]:
     """Writes `TASK.onnx` for each task of an exported model into the folder `onnx` below its folder.
 
     Args:
         folder: that `export_model` has written.
+        int8: whether to write `TASK.int8.onnx` too, which is not compared: its logits are others (see `quantise`).
 
     Returns:
         By task the largest difference of logits in ONNX Runtime from those of torch.
@@ -82,6 +85,8 @@ def write_onnx(folder: Path) -> dict[str, float]:
             found[task] = deviation(logits, session, arrays_of(checked))
             rule = f"logits of {task} in ONNX Runtime must be those of torch to {LARGEST_DEVIATION:g}"
             require(found[task] <= LARGEST_DEVIATION, rule, f"a difference of {found[task]:.1g}")
+            if int8:
+                quantise(path, partial / f"{task}{INT8_ENDING}")
     return found
 
 
@@ -127,25 +132,43 @@ def save_onnx(logits: TaskLogits, arrays: Sequence[Tensor], path: Path) -> None:
     program.save(str(path))
 
 
+def quantise(path: Path, target: Path) -> None:
+    """Writes a file's model with weights of 8 bits, scaled for each output channel; inputs are quantised as they come.
+
+    Source: dynamic quantisation of ONNX Runtime, `onnxruntime.quantization.quantize_dynamic`.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with silent_tracing():
+        quantize_dynamic(path, target, weight_type=QuantType.QInt8, per_channel=True)
+
+
 def deviation(logits: TaskLogits, session: Any, arrays: Sequence[Tensor]) -> float:
     """The largest difference of a file's logits from a model's, relative to the largest one above 1."""
     with torch.no_grad():
         wanted = logits(*arrays)
+    return float((run_session(session, arrays) - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
+
+
+def run_session(session: Any, arrays: Sequence[Tensor]) -> Tensor:
+    """The logits of a file, (rows, num_logits), opened as an `InferenceSession`; `arrays` as `arrays_of` gives them."""
     names = [item.name for item in session.get_inputs()]  # without those that the encoder does not use
     given = dict(zip(input_names(len(arrays) // len(INPUT_NAMES)), arrays, strict=True))
     (found,) = session.run(None, {name: given[name].numpy() for name in names})
-    return float((torch.from_numpy(found) - wanted).abs().max() / wanted.abs().max().clamp(min=1.0))
+    return torch.from_numpy(found)
 
 
 @contextlib.contextmanager
 def silent_tracing() -> Iterator[None]:
-    """Keeps what torch's exporter says about other packages and names of axes from standard error."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Keeps advice of torch's exporter and of the quantisation from standard error."""
+    logs = [logging.getLogger(name) for name in ("torch.onnx", None)]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

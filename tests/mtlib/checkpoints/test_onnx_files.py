@@ -9,7 +9,7 @@ import torch
 
 from mtlib.checkpoints import onnx_files
 from mtlib.checkpoints.export import export_model, load_exported
-from mtlib.checkpoints.onnx_files import arrays_of, input_names, write_onnx
+from mtlib.checkpoints.onnx_files import INT8_ENDING, arrays_of, input_names, write_onnx
 from mtlib.config.trial import TrialConfig
 from mtlib.data.batches import make_batch
 from mtlib.data.token_cache import Corpus
@@ -46,15 +46,19 @@ def test_logits_in_another_runtime_are_those_of_the_model(
 ) -> None:
     config = tiny_config.override({"encoder.name": tiny_encoder.name, **CASES[case]})
     folder = export(config, tiny_encoder, tmp_path)
-    assert write_onnx(folder)["sts"] < 1e-5
+    assert write_onnx(folder, int8=True)["sts"] < 1e-5
     loaded, table = load_exported(folder), tiny_corpus["sts", "dev"]
     wanted = predict(loaded.model, loaded.config, tiny_corpus, "sts", "dev", torch.device("cpu")).logits
-    session = onnxruntime.InferenceSession(str(folder / "onnx" / "sts.onnx"))
+    exact, small = (folder / "onnx" / name for name in ("sts.onnx", f"sts{INT8_ENDING}"))
+    session, rounded = (onnxruntime.InferenceSession(str(path)) for path in (exact, small))
     for rows in (np.arange(13), np.array([4])):
         batch = make_batch(table, rows, encoding=config.tasks["sts"].encoding, max_length=config.encoder.max_length)
         arrays = dict(zip(input_names(len(batch.inputs)), arrays_of(batch), strict=True))
         given = {item.name: arrays[item.name].numpy() for item in session.get_inputs()}
         np.testing.assert_allclose(session.run(None, given)[0], wanted[rows], atol=1e-4)
+        off = np.abs(rounded.run(None, given)[0] - wanted[rows]).max()
+        assert 0 < off < 0.05 * np.abs(wanted).max()
+    assert small.stat().st_size < 0.8 * exact.stat().st_size
 
 
 def test_files_that_differ_from_the_model_are_refused(

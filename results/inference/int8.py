@@ -1,0 +1,58 @@
+"""What a task's score on dev loses when the weights of its ONNX file are integers of 8 bits."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlib.data.hold_out import group_rows, normalise_columns
+from mtlib.data.tables import Table
+from results.ensembles.outputs import outputs_of, values_of
+from results.inference.predictor import PREDICTED_SPLIT, tokenize_rows
+from results.stats.groups import independent_groups
+from results.stats.resampling import Floats, bootstrap_scores, percentile_interval, score_examples
+
+if TYPE_CHECKING:  # `results` must load without torch
+    from mtlib.checkpoints.export import ExportedModel
+
+
+def int8_sentence(folder: Path, task: str, table: Table) -> str:
+    """The dev score of a task's file with integer weights, and its difference from that of the file with 32 bits.
+
+    The interval of the difference, of 95 %, is over examples: both files predict the same ones.
+
+    Args:
+        folder: of an exported model that has both files.
+        task: which one.
+        table: its dev rows.
+    """
+    from mtlib.checkpoints.export import load_exported
+    from mtlib.checkpoints.onnx_files import INT8_ENDING
+
+    exported = load_exported(folder)
+    definition, labels = exported.config.task(task), table.labels.astype(np.float64)
+    paths = [folder / "onnx" / f"{task}{ending}" for ending in (INT8_ENDING, ".onnx")]
+    outputs = np.stack([outputs_of(definition, file_logits(path, exported, table)) for path in paths])
+    values = values_of(definition, outputs, labels)
+    own, exact = score_examples(definition, values, labels)
+    groups = independent_groups(group_rows(normalise_columns(table.texts)), len(table.ids))
+    resampled = bootstrap_scores(definition, values, labels, groups=groups)
+    low, high = percentile_interval(resampled[0] - resampled[1])
+    return f"{definition.metric} on dev {own:.3f}, {own - exact:+.3f} ({low:.3f} to {high:.3f}) from 32 bits"
+
+
+def file_logits(path: Path, exported: "ExportedModel", table: Table) -> Floats:
+    """The logits that an ONNX file gives for every row of a table, (rows, num_logits)."""
+    import torch
+
+    from mtlib.checkpoints.onnx_files import arrays_of, import_onnx_runtime, run_session
+    from mtlib.training.evaluation import evaluate_rows
+
+    session = import_onnx_runtime().InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    config, texts = exported.config, list(zip(*table.texts, strict=True))
+    task = config.task(table.task)
+    tokens = tokenize_rows(task, texts, exported.pretrained, config.tasks[task.name].prefix)[task.name, PREDICTED_SPLIT]
+    rows, device = np.arange(len(texts)), torch.device("cpu")
+    return evaluate_rows(
+        exported.model, config, tokens, rows, device, lambda _, batch: run_session(session, arrays_of(batch))
+    )

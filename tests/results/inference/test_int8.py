@@ -1,0 +1,38 @@
+"""What integer weights cost is the difference of two scores on the same dev rows, with its interval."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from mtlib.checkpoints.export import export_model
+from mtlib.config.trial import TrialConfig
+from mtlib.data.load import read_data
+from mtlib.model.encoder import PretrainedEncoder
+from mtlib.model.multitask import MultiTaskModel
+from results.inference import int8
+from tests.mtlib.checkpoints.test_export import FACTS
+
+
+def test_the_loss_is_of_accuracy_on_the_same_rows(
+    tiny_config: TrialConfig,
+    tiny_encoder: PretrainedEncoder,
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = MultiTaskModel(tiny_config, tiny_encoder)
+    export_model(tiny_config, tiny_encoder, model.state_dict(), tmp_path / "model", FACTS)
+    table = read_data(tiny_config, tiny_folder)["qqp", "dev"]
+    right = (2 * table.labels - 1)[:, None]
+    wrong = np.arange(len(right)) % 4 == 0
+    worse = np.where(wrong[:, None], -right, right)
+    monkeypatch.setattr(int8, "file_logits", lambda path, *_: worse if "int8" in path.name else right)
+    words = re.sub("[(),]", "", int8.int8_sentence(tmp_path / "model", "qqp", table)).split()
+    score, loss, low, high = (float(words[at]) for at in (3, 4, 5, 7))
+    assert score == pytest.approx(1 - wrong.mean(), abs=6e-4)
+    assert loss == pytest.approx(-wrong.mean(), abs=6e-4)
+    half = norm.ppf(0.975) * np.sqrt(wrong.mean() * (1 - wrong.mean()) / len(wrong))
+    assert (loss - low, high - loss) == pytest.approx((half, half), rel=0.5)
