@@ -2,10 +2,9 @@
 
 import argparse
 import shlex
-import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -22,25 +21,24 @@ from mtlib.runtime.command_line import (
     run_command,
     whole_number,
 )
-from mtlib.runtime.console import COMMAND_INDENT, show_lines, show_note
+from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
-from mtlib.runtime.storage import absolute_location, is_file, join_location, local_path, open_folder, split_location
+from mtlib.runtime.storage import absolute_location, join_location, local_path, split_location
 from results.inference.dev_texts import data_folder
-from results.inference.distillation.outcome import distillation_lines
+from results.inference.distillation.outcome import distillation_lines, ensemble_members
 from results.inference.distillation.students import student_space
-from results.inference.distillation.teacher import TEACHERS_FOLDER, FurtherText, Taught, teach
+from results.inference.distillation.taught_rows import TEACHERS_FOLDER, Lesson, train_rows
+from results.inference.distillation.teacher import FurtherText, TaskTexts, Taught, read_task_texts, teach
+from results.inference.distillation.training_run import TrainingRun
+from results.inference.distillation.two_fold import halve, teacher_space, two_fold_lessons
 from results.inference.models import ModelSource, find_sweeps
 from results.records.files import find_sweep
 from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
-from results.records.trials import SWEEP_FILE, UNFINISHED, best_trial
+from results.records.trials import best_trial
 from results.sweep import load_sweep
-from search_spaces.space_source import space_source
 
-RUN_SCRIPT = Path(__file__).resolve().parent.parent / "sweeps/run.py"
 DEFAULT_REPLICATES = 3
-STUDENTS_FILE = "students.py"
-"""In `TEACHERS_FOLDER`: the search space of the students."""
 
 EXAMPLES = f"""\
 examples:
@@ -50,6 +48,8 @@ examples:
     python results/distil.py ~/multitask-sweeps/NAME --unlabelled TASK=new.txt --unlabelled PAIRS=new.csv#left,right
   a smaller student; flags after -- go to sweeps/run.py
     python results/distil.py ~/multitask-sweeps/NAME --student DIR -- --concurrent 2 --set distillation.temperature=2
+  by teachers that have not seen what they teach: twice as many trainings as the ensembles have configurations
+    python results/distil.py ~/multitask-sweeps/NAME --two-fold --dry-run
   once, at the very end: all of them on the rows that run.py --hold-out kept from all trials
     python results/distil.py ~/multitask-sweeps/NAME --score-hold-out
 
@@ -76,10 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_distil(words: Sequence[str]) -> int:
     """Teaches, trains students and prints the verdict; returns the exit code of the sweep of students."""
     request = read_request(words)
-    code = train_students(request, teach_all(request))
-    if code == SUCCESS and not request.is_dry_run:
+    texts = read_all_texts(request)
+    lessons = ensemble_lessons(request, texts)
+    if request.is_two_fold:
+        code, lessons = train_teachers(request, texts)
+        if not lessons:
+            if request.is_dry_run:
+                show_note("Students are planned when these teachers are trained.")
+            return code
+    students = student_space(request.config, teach_all(request, texts, lessons))
+    new = ("--encoder", request.encoder, "--replicates", str(request.replicates))
+    code, is_whole = request.start(new).train(students, request.students, request.encoder)
+    if is_whole:
         show_lines(["", *outcome_lines(request)])
     return code
+
+
+def read_all_texts(request: "DistilRequest") -> dict[str, TaskTexts]:
+    """The rows of each task from which its ensemble can teach."""
+    selection, source = request.selection, request.source
+    return {
+        name: read_task_texts(selection, name, source, request.data, request.further, show_note)
+        for name in request.config.active_tasks
+    }
 
 
 def outcome_lines(request: "DistilRequest") -> list[str]:
@@ -109,11 +128,20 @@ class DistilRequest:
     further: tuple[FurtherText, ...]
     students: str
     """The folder of the sweep of students."""
+    teachers: str
+    """That of teachers which are trained on halves."""
+    is_two_fold: bool
     encoder: str
+    replicates: int
     run_words: tuple[str, ...]
     """Further words for `sweeps/run.py`."""
     scores_held_out: bool
     is_dry_run: bool
+
+    def start(self, words: Sequence[str]) -> TrainingRun:
+        """How a sweep of students or teachers is trained; `words` are those of a new one."""
+        new = ("--data", str(self.data), *words, *self.run_words)
+        return TrainingRun(folder=self.home / TEACHERS_FOLDER, new_words=new, is_dry_run=self.is_dry_run)
 
 
 def read_request(words: Sequence[str]) -> DistilRequest:
@@ -138,9 +166,12 @@ def read_request(words: Sequence[str]) -> DistilRequest:
         source=ModelSource(places=find_sweeps(selection, place), device=options.device),
         config=config,
         further=tuple(further_text(text, selection) for text in options.unlabelled),
-        students=join_location(storage, options.name or f"{name}-students"),
+        students=join_location(storage, options.name or f"{name}-students{'-two-fold' * options.two_fold}"),
+        teachers=join_location(storage, f"{name}-teachers"),
+        is_two_fold=options.two_fold,
         encoder=config.encoder.name if options.student is None else read_encoder_name(options.student, "--student"),
-        run_words=("--replicates", str(options.replicates), *further),
+        replicates=options.replicates,
+        run_words=tuple(further),
         scores_held_out=options.score_hold_out,
         is_dry_run=options.dry_run,
     )
@@ -154,6 +185,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("sweep", nargs="?", metavar="SWEEP", help="name or folder of a sweep whose ensembles have been selected")
     words = "texts without labels for a task, from which its ensemble teaches too; may be given several times"
     add("--unlabelled", metavar="TASK=FILE", action="append", default=[], help=words)
+    words = "train the ensembles' configurations again on halves of the train rows, and let each teach the other half"
+    add("--two-fold", action="store_true", help=words)
     add("--student", metavar="NAME|DIR", help="encoder of the students (default: the best trial's)")
     add("--name", metavar="NAME", help="of the sweep of students (default: SWEEP-students)")
     words = "trainings of each student (default: %(default)s)"
@@ -162,7 +195,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the ensembles predict")
     words = "score the best student, the best single model and the ensembles on the rows that were held out"
     add("--score-hold-out", action="store_true", help=words)
-    add("--dry-run", action="store_true", help="write what the ensembles teach, and print the students' plan alone")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="train nothing: write what the ensembles teach, and print the plan of the trainings",
+    )
     return parser
 
 
@@ -188,35 +225,44 @@ def further_text(text: str, selection: Selection) -> FurtherText:
         return found
 
 
-def teach_all(request: DistilRequest) -> list[Taught]:
-    """What the ensembles of all tasks teach, each written once."""
-    found: list[Taught] = []
-    for task in request.config.active_tasks:
-        found += teach(request.selection, task, request.source, request.home, request.data, request.further, show_note)
+def train_teachers(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> tuple[int, dict[str, list[Lesson]]]:
+    """Trains the ensembles' configurations on halves of the train rows.
+
+    Returns:
+        The exit code of their sweep, and by task what they are to predict; nothing unless all of them are trained.
+    """
+    selection, teachers = request.selection, request.teachers
+    halves = {name: halve(selection.definitions[name], own.train, request.home) for name, own in texts.items()}
+    space = teacher_space(selection, request.source, halves)
+    code, is_whole = request.start(()).train(space, teachers)
+    if not is_whole:
+        return code, {}
+    records = read_trials(teachers)
+    return code, {
+        name: two_fold_lessons(name, selection, request.source, own, teachers, records) for name, own in halves.items()
+    }
+
+
+def ensemble_lessons(request: DistilRequest, texts: Mapping[str, TaskTexts]) -> dict[str, list[Lesson]]:
+    """By task what its ensemble is to predict: the train rows, which its models have seen."""
+    members = ensemble_members(request.selection)
+    return {name: [Lesson(members=members[name], rows=train_rows(own.train))] for name, own in texts.items()}
+
+
+def teach_all(
+    request: DistilRequest, texts: Mapping[str, TaskTexts], lessons: Mapping[str, list[Lesson]]
+) -> list[Taught]:
+    """What is taught of all tasks: train rows by `lessons`, further texts by the ensembles; each is predicted once."""
+    members, found = ensemble_members(request.selection), list[Taught]()
+    places = {**request.source.places, request.teachers: request.teachers}
+    source = replace(request.source, places=places)
+    for name, own in texts.items():
+        task = request.selection.definitions[name]
+        found.append(teach(task, "train", lessons[name], source, request.home, show_note))
+        if own.further.texts:
+            more = Lesson(members=members[name], rows=own.further)
+            found.append(teach(task, "augment", [more], source, request.home, show_note))
     return found
-
-
-def train_students(request: DistilRequest, taught: Sequence[Taught]) -> int:
-    """Trains the students that are not trained yet, as `sweeps/run.py` does; returns its exit code."""
-    begun = is_file(open_folder(request.students), SWEEP_FILE)
-    if begun and not any(record.status in UNFINISHED for record in load_sweep(request.students).records):
-        return SUCCESS
-    storage, name = split_location(request.students)
-    space = request.home / TEACHERS_FOLDER / STUDENTS_FILE
-    if not begun:
-        space.write_text(space_source(student_space(request.config, taught)), encoding="utf-8")
-    new = ["--space", str(space), "--data", str(request.data), "--encoder", request.encoder]
-    words = (
-        ["--resume", request.students] if begun else [*new, "--storage", storage, "--name", name, *request.run_words]
-    )
-    command = [sys.executable, str(RUN_SCRIPT), *words, *(["--dry-run"] if request.is_dry_run else [])]
-    show_lines([f"{COMMAND_INDENT}{shlex.join(command)}"])
-    with subprocess.Popen(command) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:  # the sweep got it too: it saves its trials, and ends
-                continue
 
 
 if __name__ == "__main__":

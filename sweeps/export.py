@@ -10,7 +10,6 @@ if not __package__:  # started as a script: imports begin at the project's folde
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from pyarrow.fs import SubTreeFileSystem
-from rich.filesize import decimal
 
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
@@ -177,7 +176,7 @@ def export_onnx(folder: Path, dev: Mapping[str, Table]) -> list[str]:
 
 def size_of(path: Path) -> str:
     """The size of a file, in words."""
-    return decimal(path.stat().st_size)
+    return f"{path.stat().st_size / 1e6:,.1f} MB"
 
 
 def find_trial(sweep: str, records: Sequence[TrialRecord], trial: str, best: str) -> TrialRecord:

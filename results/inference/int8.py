@@ -43,8 +43,6 @@ def int8_sentence(folder: Path, task: str, table: Table) -> str:
 
 def file_logits(path: Path, exported: "ExportedModel", table: Table) -> Floats:
     """The logits that an ONNX file gives for every row of a table, (rows, num_logits)."""
-    import torch
-
     from mtlib.checkpoints.onnx_files import arrays_of, import_onnx_runtime, run_session
     from mtlib.training.evaluation import evaluate_rows
 
@@ -52,7 +50,7 @@ def file_logits(path: Path, exported: "ExportedModel", table: Table) -> Floats:
     config, texts = exported.config, list(zip(*table.texts, strict=True))
     task = config.task(table.task)
     tokens = tokenize_rows(task, texts, exported.pretrained, config.tasks[task.name].prefix)[task.name, PREDICTED_SPLIT]
-    rows, device = np.arange(len(texts)), torch.device("cpu")
+    rows, device = np.arange(len(texts)), next(exported.model.parameters()).device
     return evaluate_rows(
         exported.model, config, tokens, rows, device, lambda _, batch: run_session(session, arrays_of(batch))
     )

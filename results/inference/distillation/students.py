@@ -7,7 +7,6 @@ from mtlib.config.trial import TrialConfig
 from results.inference.distillation.teacher import Taught
 from search_spaces.space import SearchSpace
 
-SPACE_NAME = "students"
 STUDENT_KEY = "student"
 """The searched name."""
 LABELS_ALONE = "labels"
@@ -23,7 +22,7 @@ def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
         config: of the sweep's best trial.
         taught: the files of the ensembles' logits.
     """
-    sources = {f"data.sources.{file.name}.{key}": value for file in taught for key, value in file.settings.items()}
+    sources = {key: value for file in taught for key, value in file.settings.items()}
     tasks = list(dict.fromkeys(file.task.name for file in taught))
     # The files lack the rows that were held out, and seed and replicate are the students' own.
     own = {"data.hold_out": 0, "seed": 0, "replicate": 0}
@@ -36,4 +35,4 @@ def student_space(config: TrialConfig, taught: Sequence[Taught]) -> SearchSpace:
     if all(file.role == "train" for file in taught):
         kinds[LABELS_ALONE] = {"distillation.weight": 0.0}
     question = "Is one student, taught by the ensembles, as good as they are?"
-    return SearchSpace(name=SPACE_NAME, question=question, base=base, grid={STUDENT_KEY: kinds})
+    return SearchSpace(name="students", question=question, base=base, grid={STUDENT_KEY: kinds})

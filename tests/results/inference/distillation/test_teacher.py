@@ -11,18 +11,30 @@ from mtlib.data.load import read_data
 from mtlib.tasks import TASKS
 from results.inference.distillation import teacher
 from results.inference.distillation.students import student_space
-from results.inference.distillation.teacher import FurtherText, Taught, teach
+from results.inference.distillation.taught_rows import Lesson, TaughtRole, TaughtRows, train_rows
+from results.inference.distillation.teacher import FurtherText, Taught, read_task_texts, teach
 from results.inference.models import ModelSource
 from results.predict import main as predict
-from results.records.selection import read_selection
+from results.records.selection import Selection, read_selection
 from results.records.tables import read_trials
 from tests.one_line_error import one_line_error
 
 
 def taught_by(folder: Path, data: Path, home: Path, task: str, *further: FurtherText) -> list[Taught]:
     """What the ensemble of a trained sweep teaches; notes are dropped."""
-    source = ModelSource(places={str(folder): folder}, device="cpu")
-    return teach(read_selection(folder), task, source, home, data, further, lambda _line: None)
+    source, selection = ModelSource(places={str(folder): folder}, device="cpu"), read_selection(folder)
+    texts = read_task_texts(selection, task, source, data, further, lambda _line: None)
+    parts: list[tuple[TaughtRole, TaughtRows]] = [("train", train_rows(texts.train)), ("augment", texts.further)]
+    return [
+        teach(selection.definitions[task], role, [lesson_of(selection, task, rows)], source, home, lambda _line: None)
+        for role, rows in parts
+        if rows.texts
+    ]
+
+
+def lesson_of(selection: Selection, task: str, rows: TaughtRows) -> Lesson:
+    """What a task's ensemble is to predict."""
+    return Lesson(members=selection.tasks[task].members, rows=rows)
 
 
 def config_of(folder: Path) -> TrialConfig:
@@ -57,7 +69,7 @@ def test_the_ensemble_predicts_once(
     trained_folder: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first,) = taught_by(trained_folder, tiny_folder, tmp_path, "sst")
-    monkeypatch.setattr(teacher, "ensemble_logits", lambda *_: pytest.fail("it predicts again"))
+    monkeypatch.setattr(teacher, "lesson_logits", lambda *_: pytest.fail("it predicts again"))
     assert taught_by(trained_folder, tiny_folder, tmp_path, "sst") == [first]
 
 

@@ -1,0 +1,134 @@
+"""Rows that teach students: their files, and the logits that models give them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from mtlib.config.data import SourceConfig
+from mtlib.config.schema import to_dict
+from mtlib.data.tables import Table
+from mtlib.runtime.checksum import hash_of
+from mtlib.runtime.storage import is_file, open_folder
+from mtlib.tasks import Task
+from results.ensembles.outputs import logits_behind
+from results.inference.models import ModelSource, load_models
+from results.inference.predictor import Predictor, ensemble_of, predict_stream
+from results.inference.readers import ID_COLUMN, TextRow
+from results.records.files import write_parquet
+from results.records.selection import Member
+from results.stats.resampling import Floats
+
+TEACHERS_FOLDER = "teachers"
+"""Folder of a sweep that holds what its ensembles teach."""
+LABEL_COLUMN = "label"
+FILE_VERSION = 1
+"""Of the files; those of another version are made again."""
+
+TaughtRole = Literal["train", "augment"]
+"""`train` for a task's own train rows, `augment` for further texts without labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaughtRows:
+    """Rows that models teach."""
+
+    ids: Sequence[str]
+    texts: Sequence[tuple[str, ...]]
+    labels: np.ndarray | None
+    """As in `mtlib.data.tables.Table`; None without labels."""
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the rows."""
+        return hash_of([FILE_VERSION, self.texts, self.ids, np.asarray(self.labels).tolist()])
+
+    def pick(self, rows: np.ndarray) -> "TaughtRows":
+        """Some of the rows, by number."""
+        numbers = rows.tolist()
+        labels = None if self.labels is None else self.labels[rows]
+        return TaughtRows(
+            ids=[self.ids[row] for row in numbers], texts=[self.texts[row] for row in numbers], labels=labels
+        )
+
+
+def train_rows(table: Table) -> TaughtRows:
+    """A task's own train rows, without augmentation."""
+    own = slice(table.num_own_rows)
+    texts = list(zip(*table.texts, strict=True))
+    return TaughtRows(ids=table.ids[own], texts=texts[own], labels=table.labels[own])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """Rows, and the models whose predictions are learned for them."""
+
+    members: tuple[Member, ...]
+    rows: TaughtRows
+
+
+def lesson_logits(task: Task, lesson: Lesson, source: ModelSource) -> Floats:
+    """The predictions of a lesson's models as logits, (rows, num_logits); of a regression the predictions."""
+    models = load_models(lesson.members, task.name, source)
+    predictor = Predictor(task=task, models=models, ensemble=ensemble_of(lesson.members))
+    texts = (
+        TextRow(where="", id=own, texts=text) for own, text in zip(lesson.rows.ids, lesson.rows.texts, strict=True)
+    )
+    outputs = np.concatenate([found for _, found in predict_stream(predictor, texts)])
+    return outputs if task.is_regression else logits_behind(task, outputs)
+
+
+def write_once(path: Path, make: Callable[[], pa.Table]) -> bool:
+    """Writes a file of rows atomically unless it is there; returns whether it was written."""
+    root = open_folder(path.parent)
+    if is_file(root, path.name):
+        return False
+    write_parquet(root, path.name, make())
+    return True
+
+
+def source_settings(name: str, task: Task, path: Path, role: TaughtRole, *, has_logits: bool) -> Mapping[str, Any]:
+    """What gives a trial the rows of a file, by dotted key; `name` is that of the source in `data.sources`."""
+    source = SourceConfig(
+        task=task.name,
+        path=str(path),
+        role=role,
+        text_columns=text_columns(task),
+        label_column=LABEL_COLUMN,
+        id_column=ID_COLUMN,
+        teacher_columns=logit_columns(task) if has_logits else (),
+    )
+    return {f"data.sources.{name}.{key}": value for key, value in to_dict(source).items()}
+
+
+def table_of(task: Task, rows: TaughtRows, logits: Floats | None = None) -> pa.Table:
+    """The file of rows, with the logits that are learned for them where there are some."""
+    texts = dict(zip(text_columns(task), map(list, zip(*rows.texts, strict=True)), strict=True))
+    values = () if logits is None else zip(logit_columns(task), logits.astype(np.float32).T, strict=True)
+    labels = [None] * len(rows.ids) if rows.labels is None else label_values(task, rows.labels)
+    kind = pa.list_(pa.string()) if task.kind_entry.has_several_labels else pa.string()
+    return pa.table({ID_COLUMN: rows.ids, **texts, **dict(values), LABEL_COLUMN: pa.array(labels, kind)})
+
+
+def text_columns(task: Task) -> tuple[str, ...]:
+    """Names of the columns of texts."""
+    return tuple(f"text_{number}" for number in range(1, len(task.text_columns) + 1))
+
+
+def logit_columns(task: Task) -> tuple[str, ...]:
+    """Names of the columns of logits."""
+    return tuple(f"logit_{number}" for number in range(task.num_logits))
+
+
+def label_values(task: Task, labels: np.ndarray) -> list[Any]:
+    """Labels as the task's files have them: by value, name or number."""
+    if task.is_regression:
+        return [str(label) for label in labels.tolist()]
+    names = task.label_values or task.class_names
+    if task.kind_entry.has_several_labels:
+        return [[names[number] for number in np.flatnonzero(row)] for row in labels]
+    return [names[int(label)] for label in labels]

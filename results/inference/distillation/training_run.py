@@ -1,0 +1,99 @@
+"""Trains the search spaces of students and teachers by the command that trains any, `sweeps/run.py`."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtlib.config.trial import TrialConfig
+from mtlib.runtime.command_line import SUCCESS
+from mtlib.runtime.console import COMMAND_INDENT, show_lines
+from mtlib.runtime.errors import require
+from mtlib.runtime.storage import is_file, open_folder, split_location
+from results.records.files import PROJECT_FOLDER
+from results.records.tables import read_trials
+from results.records.trials import SWEEP_FILE, UNFINISHED
+from search_spaces.space import SearchSpace, grid_configs
+from search_spaces.space_source import space_source
+
+RUN_SCRIPT = PROJECT_FOLDER / "sweeps/run.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """How a sweep is trained."""
+
+    folder: Path
+    """Where the file of its search space is kept."""
+    new_words: Sequence[str]
+    """Of the command line of a sweep that has not begun."""
+    is_dry_run: bool
+    """Whether its plan is all that is wanted."""
+
+    def train(self, space: SearchSpace, place: str, encoder: str | None = None) -> tuple[int, bool]:
+        """Trains what is not trained yet of a space.
+
+        Args:
+            space: which trials.
+            place: the folder of the sweep, which may have begun.
+            encoder: the one with which all its trials must start; None: as the space says.
+
+        Returns:
+            The exit code of `sweeps/run.py`, and whether all trials have ended.
+
+        Raises:
+            ValueError: the sweep that has begun learns from other files, or starts from another encoder.
+        """
+        has_begun = is_file(open_folder(place), SWEEP_FILE)
+        if has_begun:
+            check_same(place, space, encoder)
+            if has_ended(place):
+                return SUCCESS, True
+        code = run_child([sys.executable, str(RUN_SCRIPT), *self.words(space, place, has_begun=has_begun)])
+        return code, code == SUCCESS and not self.is_dry_run and has_ended(place)
+
+    def words(self, space: SearchSpace, place: str, *, has_begun: bool) -> list[str]:
+        """The command line; writes the file of the space of a sweep that has not begun."""
+        last = ["--dry-run"] if self.is_dry_run else []
+        if has_begun:
+            return ["--resume", place, *last]
+        storage, name = split_location(place)
+        file = self.folder / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(space_source(space), encoding="utf-8")
+        return ["--space", str(file), "--storage", storage, "--name", name, *self.new_words, *last]
+
+
+def run_child(command: Sequence[str]) -> int:
+    """Shows and runs a command, which an interrupt reaches too; returns its exit code."""
+    show_lines([f"{COMMAND_INDENT}{shlex.join(command)}"])
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # the sweep got it too: it saves its trials, and ends
+                continue
+
+
+def has_ended(place: str) -> bool:
+    """Whether no trial of a sweep is left to train."""
+    return not any(record.status in UNFINISHED for record in read_trials(place))
+
+
+def check_same(place: str, space: SearchSpace, encoder: str | None) -> None:
+    """Raises ValueError unless a sweep that has begun learns from the files of a space, with that encoder."""
+    configs = [TrialConfig.from_json(record.config) for record in read_trials(place)]
+    found, wanted = (source_files(configs), source_files(grid_configs(space)))
+    rule = f"{place} must learn from the same rows and models (or name another sweep with --name)"
+    others = [Path(file).name for file in sorted(found ^ wanted)]
+    require(found == wanted, rule, f"a difference in {', '.join(others)}")
+    encoders = {config.encoder.name for config in configs}
+    rule = f"{place} must start from the same encoder (or name another sweep with --name)"
+    require(encoder is None or encoders == {encoder}, rule, f"{encoder}, not {', '.join(sorted(encoders))}")
+
+
+def source_files(configs: Sequence[TrialConfig]) -> set[str]:
+    """The files of the further sources of data."""
+    return {source.path for config in configs for source in config.data.sources.values()}
