@@ -3,7 +3,7 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 if not __package__:  # started as a script: imports begin at the project's folder, not at this one
@@ -14,8 +14,8 @@ from pyarrow.fs import SubTreeFileSystem
 from mtlib.config.trial import TrialConfig
 from mtlib.data.tables import Table
 from mtlib.model.hub import read_encoder_name
-from mtlib.runtime.command_line import SUCCESS, WRONG_USE, new_parser, parse_words, run_command
-from mtlib.runtime.console import show_lines
+from mtlib.runtime.command_line import SUCCESS, WRONG_USE, counted, new_parser, parse_words, run_command
+from mtlib.runtime.console import show_lines, show_note
 from mtlib.runtime.errors import require, require_name
 from mtlib.runtime.storage import full_path, open_folder
 from results.inference.dev_texts import read_dev_table
@@ -86,7 +86,8 @@ def run_export(arguments: Sequence[str] | None) -> None:
     dev = read_dev_tables(sweep, options) if options.int8 else {}
     show_lines([export(sweep, options.trial, folder, options.best, options.encoder, overwrite=options.overwrite)])
     if options.onnx or options.int8:
-        show_lines(export_onnx(folder.expanduser().absolute(), dev))
+        for line in export_onnx(folder.expanduser().absolute(), dev):
+            show_lines([line])
     if options.push_to_hub is not None:
         url = push_folder(folder.expanduser().absolute(), options.push_to_hub, is_private=options.private)
         show_lines([f"Pushed it to {url}"])
@@ -157,21 +158,21 @@ def read_dev_tables(sweep: str, options: argparse.Namespace) -> dict[str, Table]
     return {task: read_dev_table(sweep, task, data) for task in config.active_tasks}
 
 
-def export_onnx(folder: Path, dev: Mapping[str, Table]) -> list[str]:
-    """Writes ONNX files of an exported model, and returns a line for each; raises as `write_onnx`.
+def export_onnx(folder: Path, dev: Mapping[str, Table]) -> Iterator[str]:
+    """Writes ONNX files of an exported model, and gives a line for each when it is known; raises as `write_onnx`.
 
     Where there are dev rows, of all tasks, it writes files with integer weights too, and scores them.
     """
     from mtlib.checkpoints.onnx_files import INT8_ENDING, write_onnx
 
-    lines = []
+    show_note("Tracing the model for ONNX ...")
     for task, difference in write_onnx(folder, int8=bool(dev)).items():
         path = folder / "onnx" / f"{task}.onnx"
-        lines.append(f"  {path}: {size_of(path)}, logits are those of torch to {difference:.0e}")
+        yield f"  {path}: {size_of(path)}, logits are those of torch to {difference:.0e}"
         if dev:
             small = path.with_name(f"{task}{INT8_ENDING}")
-            lines.append(f"  {small}: {size_of(small)}, {int8_sentence(folder, task, dev[task])}")
-    return lines
+            show_note(f"{task}: both files predict {counted(len(dev[task].ids), 'dev row')} ...")
+            yield f"  {small}: {size_of(small)}, {int8_sentence(folder, task, dev[task])}"
 
 
 def size_of(path: Path) -> str:
