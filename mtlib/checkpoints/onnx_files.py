@@ -138,9 +138,14 @@ def quantise(path: Path, target: Path) -> None:
     Source: dynamic quantisation of ONNX Runtime, `onnxruntime.quantization.quantize_dynamic`.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
+    folded = target.with_suffix(".folded")
     with silent_tracing():
-        quantize_dynamic(path, target, weight_type=QuantType.QInt8, per_channel=True)
+        # Weights that several passes share are transposed in the file, where they would stay as they are.
+        quant_pre_process(path, folded, skip_symbolic_shape=True)
+        quantize_dynamic(folded, target, weight_type=QuantType.QInt8, per_channel=True)
+    folded.unlink()
 
 
 def deviation(logits: TaskLogits, session: Any, arrays: Sequence[Tensor]) -> float:
